@@ -8,34 +8,34 @@ import (
 	"time"
 )
 
-// Analysis is what a reader of one trace wants to know: Spans has one entry
-// for each of Trace.Spans, in the same order.
+// Analysis holds the figures of one trace. Spans has one entry for each of Trace.Spans,
+// in the same order.
 type Analysis struct {
 	Spans []SpanAnalysis
-	// Order lists all spans but those sent twice, parents before children,
-	// siblings by start.
+	// Order lists all spans without duplicates, parents before children, siblings by
+	// start.
 	Order []int
-	// Root is the request the times below are within: the root of the trace or,
+	// Root is the request that the times below are within: the root of the trace or,
 	// without one, its longest request; -1 if there is none.
 	Root int
-	// Start and End of the whole trace after skew is taken out, Unix nanoseconds.
+	// Start and End of the whole trace with the clocks corrected, Unix nanoseconds.
 	Start, End int64
 	Components []ComponentTime // of Root, by falling self time
 	Skews      []Skew
 }
 
-// SpanAnalysis is one span seen within Analysis.Root.
+// SpanAnalysis holds the figures of one span within Analysis.Root.
 type SpanAnalysis struct {
-	Parent   int // index into Trace.Spans, -1 if it has none
+	Parent   int // index into Trace.Spans, or -1
 	Depth    int
 	Request  bool  // an entry span
-	Orphan   bool  // names a parent that is not there
+	Orphan   bool  // its parent is missing
 	Async    bool  // outlives its parent
-	Shift    int64 // nanoseconds it was moved by because clocks disagree; Start + Shift is when it began
+	Shift    int64 // nanoseconds it was moved by because clocks disagree; Start + Shift is its corrected start
 	Self     int64 // exclusive nanoseconds
 	Critical int64 // nanoseconds on the critical path
-	// Path is the stretches of the critical path within the span, ascending,
-	// Unix nanoseconds after the shift, closed below and open above.
+	// Path lists the stretches of the critical path within the span, ascending, Unix
+	// nanoseconds after the shift, closed below and open above.
 	Path [][2]int64
 }
 
@@ -45,15 +45,15 @@ type ComponentTime struct {
 	Self, Critical int64
 }
 
-// Skew is a call whose times were moved: the clock of Service is ahead of (or
-// behind) that of Peer by Nanos, at least.
+// Skew is a call whose times were moved: the clock of Service is ahead of (or behind)
+// that of Peer by at least Nanos.
 type Skew struct {
 	Service, Peer string
 	Ahead         bool
 	Nanos         int64 // positive
 }
 
-// Analyse works out the figures of one trace. It changes nothing in it.
+// Analyse computes the figures of one trace, which it does not change.
 func Analyse(t *Trace) *Analysis {
 	n := newNames(math.MaxInt64)
 	var x tree
@@ -91,8 +91,8 @@ func Analyse(t *Trace) *Analysis {
 	return a
 }
 
-// describe fills in what does not depend on the root request. A node's slot is
-// the number of its span; spans that were sent twice have no node.
+// describe fills in what does not depend on the root request. A node's slot is the
+// number of its span; duplicate spans have no node.
 func (a *Analysis) describe(x *tree) {
 	for i := range x.nodes {
 		nd := &x.nodes[i]

@@ -15,25 +15,25 @@ import (
 	"tailscope/internal/store"
 )
 
-// Assembler puts spans together into traces. It is safe for concurrent use.
+// Assembler assembles spans into traces. It is safe for concurrent use.
 type Assembler struct {
 	o      Options
 	names  *names
 	seed   [2]uint64
 	shards []*shard
-	shift  uint // of a hash, to the number of its shard
+	shift  uint // of a hash, to get the number of its shard
 	maxAge int64
 	groups sync.Pool // *group
 
 	stop   context.CancelFunc // ends the sweeps
-	giveUp context.CancelFunc // ends the one under way
+	giveUp context.CancelFunc // ends the current sweep
 	done   chan struct{}
 
-	closeMu sync.Mutex // guards what follows
+	closeMu sync.Mutex // guards the fields below
 	closer  closer
 }
 
-// EnsureDefaults fills in what is zero.
+// EnsureDefaults sets zero fields to their defaults.
 func (o *Options) EnsureDefaults() {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d <= 0 {
@@ -65,7 +65,7 @@ func (o *Options) EnsureDefaults() {
 	}
 }
 
-// New starts an Assembler. It must be closed.
+// New starts an Assembler. The caller must close it.
 func New(o Options) (*Assembler, error) {
 	if o.Sink == nil {
 		return nil, errors.New("traces: no sink given")
@@ -92,7 +92,7 @@ func New(o Options) (*Assembler, error) {
 	return a, nil
 }
 
-// newShard gives a shard its part of the memory: eleven sixteenths of it are for open
+// newShard returns a shard with its part of the memory: eleven sixteenths of it for open
 // traces, a thirty-second to remember closed ones.
 func newShard(memory int64, shards int) *shard {
 	sh := &shard{bound: memory / 32 * 22 / int64(shards), closed: newRecent(memory / 32 / int64(shards))}
@@ -107,27 +107,26 @@ func newShard(memory int64, shards int) *shard {
 	return sh
 }
 
-// Name returns the number of an identity. Callers may hold on to it while
-// Epoch is what it was before the call, and resolve it anew when it changed.
+// Name returns the number of an identity. It is valid while Epoch is what it was before
+// the call, and must be resolved anew when Epoch has changed.
 func (a *Assembler) Name(id *Identity) Name { return a.names.name(id, a.o.Now) }
 
-// Text returns the number of a normalised statement, 0 for the empty one and
-// for want of memory. It is valid as a Name is.
+// Text returns the number of a normalised statement, or 0 for the empty one and for lack
+// of memory. It is valid as long as a Name is.
 func (a *Assembler) Text(statement string) Text { return a.names.text(statement, a.o.Now().Unix()) }
 
-// TextBytes is Text of bytes that are not retained.
+// TextBytes is Text for bytes that are not retained.
 func (a *Assembler) TextBytes(statement []byte) Text {
 	return a.names.textBytes(statement, a.o.Now().Unix())
 }
 
-// Epoch changes when Names and Texts handed out before are to be resolved
-// anew; they stay valid for some more minutes.
+// Epoch changes when earlier Names and Texts must be resolved anew; they stay valid for
+// some more minutes.
 func (a *Assembler) Epoch() uint32 { return a.names.epoch.Load() }
 
-// Add takes ended spans of any traces, in any order. It keeps neither the
-// slice nor the details. It does not fail: what it cannot take is counted. When
-// memory is at its bound it closes the oldest traces itself, and so waits for
-// the sink.
+// Add adds ended spans of any traces, in any order. It retains neither the slice nor the
+// details. It does not fail: it counts what it cannot accept. At the bound on memory it
+// closes the oldest traces itself, and so waits for the sink.
 func (a *Assembler) Add(spans []Span) {
 	if len(spans) == 0 {
 		return
@@ -143,14 +142,14 @@ func (a *Assembler) Add(spans []Span) {
 	a.groups.Put(g)
 }
 
-// group is spans in order of their shards.
+// group holds spans in order of their shards.
 type group struct {
 	keys  []series.ID
-	from  []uint32 // by shard, where its spans begin in order
+	from  []uint32 // by shard, the index of its first span in order
 	at    []uint32
 	order []uint32
 
-	open    []uint32 // of one shard's spans: their open traces
+	open    []uint32 // open traces of one shard's spans
 	fetched uint32   // keeps the compiler from dropping the loads
 }
 
@@ -210,7 +209,7 @@ func (a *Assembler) addTo(sh *shard, spans []Span, g *group, order []uint32, now
 			tries = 0
 		default:
 			tries++
-			open = nil // who was found may be closed now
+			open = nil // the traces found may be closed now
 			sh.mu.Unlock()
 			a.relieve(sh)
 			sh.mu.Lock()
@@ -220,9 +219,9 @@ func (a *Assembler) addTo(sh *shard, spans []Span, g *group, order []uint32, now
 	sh.mu.Unlock()
 }
 
-// fetch finds the open traces of spans, 0 for those that are to be opened, and
-// loads what adding to them will need. Memory is slow: here each loop's loads
-// are independent, so that the processor has many under way at once.
+// fetch finds the open traces of spans, 0 for those to be opened, and loads what adding
+// to them will need. Memory is slow: here each loop's loads are independent, so that the
+// processor has many under way at once.
 func (g *group) fetch(sh *shard, order []uint32) []uint32 {
 	g.open = g.open[:0]
 	for _, n := range order {
@@ -252,13 +251,13 @@ func (g *group) fetch(sh *shard, order []uint32) []uint32 {
 	return g.open
 }
 
-// valid says whether a span's times can be reckoned with.
+// valid reports whether a span's times can be computed with.
 func (s *Span) valid() bool {
 	return s.Start >= 0 && s.End >= s.Start && s.End <= maxTime && s.TraceID != store.TraceID{}
 }
 
-// AddWhole takes the spans of one whole trace, which is closed with the next
-// sweep: nothing else of it is waited for.
+// AddWhole adds the spans of one whole trace, which the next sweep closes without
+// waiting for others.
 func (a *Assembler) AddWhole(spans []Span) {
 	if len(spans) == 0 {
 		return
@@ -289,7 +288,7 @@ func (a *Assembler) AddWhole(spans []Span) {
 		default:
 			tries++
 			if open != 0 {
-				// What came so far must not be closed without the rest.
+				// The spans so far must not be closed without the rest.
 				sh.unlink(sh.traces.at(open))
 			}
 			sh.mu.Unlock()
@@ -303,17 +302,16 @@ func (a *Assembler) AddWhole(spans []Span) {
 	}
 }
 
-// Flush closes every open trace, whatever its age, and hands everything over.
-// It is for tests and for the end: spans of these traces that come later are
-// late. It returns the errors of the sink and the keeper; what could not be
-// handed over is tried again with the next sweep.
+// Flush closes every open trace, whatever its age, and hands over all results. It is for
+// tests and for the end: later spans of these traces are late. It returns the errors of
+// the sink and the keeper; the next sweep tries again what could not be handed over.
 func (a *Assembler) Flush(ctx context.Context) error {
 	return a.sweep(ctx, a.o.Now(), true)
 }
 
-// Close flushes and stops. When ctx is done it leaves off: the breakdown of
-// traces that are still open then is given up, and the error wraps that of ctx.
-// The Assembler must not be used afterwards.
+// Close flushes and stops. When ctx is done it stops early: the breakdown of the traces
+// still open then is dropped, and the error wraps that of ctx. The Assembler must not be
+// used afterwards.
 func (a *Assembler) Close(ctx context.Context) error {
 	a.stop()
 	defer context.AfterFunc(ctx, a.giveUp)()
@@ -351,6 +349,6 @@ func (a *Assembler) Stats() Stats {
 	return s
 }
 
-// maxTime is the latest moment a span may end: far enough, and sums of a few
-// times do not overflow.
+// maxTime is the latest end of a valid span: far in the future, and sums of a few times
+// do not overflow.
 const maxTime = 1 << 61

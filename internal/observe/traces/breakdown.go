@@ -7,14 +7,13 @@ import (
 	"tailscope/internal/series"
 )
 
-// MaxQueue is the longest time in a queue that is believed; what is longer
-// speaks of a wrong clock.
+// MaxQueue is the longest valid time in a queue; a longer one shows a wrong clock.
 const MaxQueue = int64(time.Hour)
 
-// maxAttempts is how often a hand-over is tried, once a sweep.
+// maxAttempts bounds the attempts of a hand-over, one each sweep.
 const maxAttempts = 10
 
-// breakdown gathers what requests come to until it is handed over.
+// breakdown collects the results of requests until they are handed over.
 type breakdown struct {
 	c        *closer
 	cells    cells
@@ -23,13 +22,13 @@ type breakdown struct {
 	fans     map[fanKey]*cell
 	requests uint64 // in cells
 	attempts int
-	handed   int64 // Unix seconds: when distributions were handed over last
+	handed   int64 // Unix seconds: when distributions were last handed over
 
 	maxCells, maxSeen, maxFans int
 
 	rows     targets
-	epoch    uint32     // of the sink, when the traces at hand began to be closed
-	identity Identity   // what is being resolved
+	epoch    uint32     // of the sink, when the current traces began to be closed
+	identity Identity   // the identity being resolved
 	comp     [256]int64 // of one request
 	used     []uint8
 }
@@ -59,13 +58,13 @@ type skewKey struct {
 	ahead         bool
 }
 
-// fanKey is an instance that answered calls beside others, as a cell.
+// fanKey is an instance that answered concurrent calls, as a cell.
 type fanKey struct {
 	row, at  uint64
 	instance string
 }
 
-// What is counted of an instance.
+// The measures of an instance.
 const (
 	fanned = iota
 	endedLast
@@ -73,8 +72,8 @@ const (
 
 const fanBytes = 260
 
-// maxSeen is how many observations are handed over at once: few enough that
-// they are still in the processor's caches.
+// maxSeen bounds the observations that are handed over at once: few enough that they are
+// still in the processor's caches.
 const maxSeen = 8 << 10
 
 func (b *breakdown) init(c *closer, bound int64) {
@@ -95,14 +94,14 @@ func (b *breakdown) empty() bool {
 	return len(b.cells.list) == 0 && len(b.seen) == 0 && len(b.moved) == 0 && len(b.fans) == 0
 }
 
-// reset gives up all that hangs on numbers of names; call it when empty.
+// reset drops everything that refers to numbers of names. The breakdown must be empty.
 func (b *breakdown) reset() {
 	b.rows.reset()
 	b.rows.began = b.c.now
 }
 
-// record takes in one request, whose sums are in t.acc. queued is when it was
-// first put into a queue, 0 if that is not known.
+// record adds one request, whose sums are in t.acc. queued is when it was first put into
+// a queue, or 0 if that is not known.
 func (b *breakdown) record(t *tree, q *req, queued int64) {
 	nd := &t.nodes[q.node]
 	info := t.infos[nd.name]
@@ -149,10 +148,10 @@ func (b *breakdown) record(t *tree, q *req, queued int64) {
 	}
 }
 
-// micros rounds to microseconds.
+// micros rounds nanoseconds to microseconds.
 func micros(nanos int64) int64 { return (nanos + 500) / 1000 }
 
-// see takes in one observation of self time.
+// see adds one observation of self time.
 func (b *breakdown) see(info *nameInfo, nd *node, comp uint8, end, nanos int64) {
 	if cap(b.seen) == 0 {
 		b.seen = make([]selfTime, 0, b.maxSeen)
@@ -161,9 +160,8 @@ func (b *breakdown) see(info *nameInfo, nd *node, comp uint8, end, nanos int64) 
 	b.seen = append(b.seen, selfTime{end, nanos, b.self(info, comp, failed, b.epoch), b.epoch, nd.name, nd.weight, comp, failed})
 }
 
-// queue takes in the time before a request, which its duration lacks. The
-// header's clock is that of the proxy: it is compared with the request's start
-// as the service had it.
+// queue adds the time before a request, which its duration lacks. The header's clock is
+// that of the proxy: it is compared with the request's start by the service's clock.
 func (b *breakdown) queue(nd *node, info *nameInfo, queued int64, row, at uint64) {
 	waited := nd.start - nd.shift - queued
 	if waited < 0 || waited > MaxQueue {
@@ -183,7 +181,7 @@ func (b *breakdown) queue(nd *node, info *nameInfo, queued int64, row, at uint64
 	b.see(info, nd, comp, nd.end-nd.shift, waited)
 }
 
-// skews takes in the calls of a trace whose clocks disagree.
+// skews adds the calls of a trace whose clocks disagree.
 func (b *breakdown) skews(t *tree) {
 	for _, s := range t.skews {
 		nd := &t.nodes[s.node]
@@ -194,8 +192,7 @@ func (b *breakdown) skews(t *tree) {
 	}
 }
 
-// fanOuts takes in the calls of a trace that were made beside others, for each
-// request around them.
+// fanOuts adds the concurrent calls of a trace, for each request around them.
 func (b *breakdown) fanOuts(t *tree) {
 	for _, f := range t.fans {
 		instance := t.infos[f.instance].id.Instance
@@ -220,9 +217,9 @@ func (b *breakdown) fanOuts(t *tree) {
 	}
 }
 
-// bound hands over before its time what a trace would let grow beyond its
-// bound, and gives it up if that fails. Each request has cells for itself, its
-// queue and its parts, of which there are no more than spans of it.
+// bound hands over early if a trace could exceed the bound, and drops the results if
+// that fails. Each request has cells for itself, its queue and its parts, of which there
+// are at most as many as its spans.
 func (b *breakdown) bound(ctx context.Context, t *tree) {
 	more := 0
 	for i := range t.reqs {
@@ -238,8 +235,8 @@ func (b *breakdown) bound(ctx context.Context, t *tree) {
 	}
 }
 
-// handOver hands over observations, and every five seconds the distributions:
-// just before the aggregator cuts its slots, so that they are seen at once.
+// handOver hands over observations, and every five seconds the distributions: just
+// before the aggregator cuts its slots, so that they are visible at once.
 func (b *breakdown) handOver(ctx context.Context, all bool) error {
 	now := b.c.now
 	if b.empty() {
@@ -259,7 +256,7 @@ func (b *breakdown) handOver(ctx context.Context, all bool) error {
 	return err
 }
 
-// lose gives up what waits to be handed over.
+// lose drops what waits to be handed over.
 func (b *breakdown) lose(err error) {
 	b.c.stats.LostRequests += b.requests
 	b.c.stats.Lost.add(max(b.handed, b.c.now-60), b.c.now, b.c.now)

@@ -10,8 +10,8 @@ import (
 	"tailscope/internal/series"
 )
 
-// cell is what the requests of one key, slot and bucket of durations spent in
-// one part, until it is handed over. Counts are multiplied by weight.
+// cell holds the time that the requests of one key, slot and bucket of durations spent
+// in one part, until it is handed over. Counts are multiplied by weight.
 type cell struct {
 	row      uint64 // request key above bit 32, part below; part 0 is the request itself
 	at       uint64 // slot above bit 16, bucket below
@@ -22,7 +22,8 @@ type cell struct {
 	weighted bool
 }
 
-// What is counted of a part. Of the request itself only withPart is: it is breakdown_requests.
+// The measures of a part. The request itself has withPart alone, which is
+// breakdown_requests.
 const (
 	selfMicros = iota
 	criticalMicros
@@ -48,7 +49,7 @@ func bucketOf(nanos int64) int16 {
 // slotNanos is the length of a base slot.
 const slotNanos = int64(series.Base) * 1e9
 
-// cellAt returns slot and bucket of a request as cells have them.
+// cellAt returns slot and bucket of a request as cells hold them.
 func cellAt(endNanos, duration int64) uint64 {
 	return uint64(endNanos/slotNanos)<<16 | uint64(uint16(bucketOf(duration)))
 }
@@ -56,13 +57,13 @@ func cellAt(endNanos, duration int64) uint64 {
 // momentOf returns the last moment of the slot of a cell, Unix nanoseconds.
 func momentOf(at uint64) int64 { return int64(at>>16+1)*slotNanos - 1 }
 
-// cells are all cells not yet handed over, found by row and at.
+// cells holds all cells not yet handed over, found by row and at.
 type cells struct {
 	list  []cell
 	table []uint32 // index+1
-	hint  int      // the cell after the one that was found last
+	hint  int      // the cell after the last one found
 
-	order, swap []uint32 // of sorted
+	order, swap []uint32 // scratch of sorted
 	count       []uint32
 }
 
@@ -70,9 +71,9 @@ func (c *cells) bytes() int64 {
 	return int64(cap(c.list))*cellBytes + int64(len(c.table)+cap(c.order)+cap(c.swap)+cap(c.count))*4
 }
 
-// get finds or makes a cell. It is valid until the next get. Requests of one
-// operation ask for the same cells one after another, so that they lie in this
-// order too.
+// get returns a cell, and creates it if it is new. It is valid until the next get.
+// Requests of one operation use the same cells one after another, so that they lie in
+// this order too.
 func (c *cells) get(row, at uint64) *cell {
 	if c.hint < len(c.list) {
 		if x := &c.list[c.hint]; x.row == row && x.at == at {
@@ -116,8 +117,8 @@ func (c *cells) grow() {
 	}
 }
 
-// sorted returns the numbers of all cells, in order of row, slot and bucket.
-// Each key has few values that lie close together: they are counted, not compared.
+// sorted returns the numbers of all cells, in order of row, slot and bucket. Each key
+// has few values that lie close together, so it sorts by counting.
 func (c *cells) sorted() []uint32 {
 	n := len(c.list)
 	c.order, c.swap = slices.Grow(c.order[:0], n)[:n], slices.Grow(c.swap[:0], n)[:n]
@@ -138,8 +139,8 @@ func (c *cells) sorted() []uint32 {
 	return c.order
 }
 
-// sortBy puts the order in order of one key and leaves it as it is among
-// equals; false says that the key's values are too far apart.
+// sortBy sorts the order stably by one key. It returns false if the key's values are too
+// far apart.
 func (c *cells) sortBy(key func(*cell) uint64) bool {
 	least, most := uint64(math.MaxUint64), uint64(0)
 	for i := range c.list {
@@ -180,7 +181,7 @@ func (c *cell) compare(o *cell) int {
 	return cmp.Compare(int16(c.at), int16(o.at))
 }
 
-// drop forgets all cells, keeping their memory.
+// drop drops all cells, and keeps their memory.
 func (c *cells) drop() {
 	c.list = c.list[:0]
 	clear(c.table)
@@ -194,8 +195,8 @@ func (c *cell) observe(duration int64, weight uint32) {
 	c.weighted = c.weighted || weight > 1
 }
 
-// distribution puts one measure of cells of one row and slot, in order of
-// their buckets, into h. It says whether there is anything in it.
+// distribution fills h with one measure of cells of one row and slot, in order of their
+// buckets. It reports whether h is not empty.
 func distribution(h *hist.Histogram, cells []*cell, measure int) bool {
 	h.Reset(hist.DefaultSchema)
 	for len(cells) > 0 && cells[0].counts[measure] == 0 {

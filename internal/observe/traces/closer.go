@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// closer works closed traces out. Assembler.closeMu guards it.
+// closer computes the results of closed traces. Assembler.closeMu guards it.
 type closer struct {
 	a     *Assembler
 	now   int64 // Unix seconds
-	aged  int64 // what KeepAge is counted from, Unix seconds
+	aged  int64 // the time that KeepAge is counted from, Unix seconds
 	stats Stats
 
 	batch      []uint32 // traces being closed
-	usedBlocks []uint32 // theirs
-	usedExtras []uint32 // theirs
-	// What batch leads to; a copy, taken while the shard was locked.
+	usedBlocks []uint32 // blocks of batch
+	usedExtras []uint32 // extras of batch
+	// The traces of batch; a copy, made while the shard was locked.
 	traces slab[openTrace]
 	blocks slab[block]
 	extras slab[extra]
@@ -29,11 +29,11 @@ type closer struct {
 	tree   tree
 	parts  []uint32 // of the trace, by slot
 	local  []int32  // by part: slot
-	stamp  []uint32 // by part: of the trace that local belongs to
+	stamp  []uint32 // by part: number of the trace that local belongs to
 	turn   uint32
-	beside []byte // its extras
+	beside []byte // extras of the trace
 
-	heads   []uint32 // of fetch
+	heads   []uint32 // scratch of fetch
 	fetched uint64   // keeps the compiler from dropping the loads
 
 	breakdown breakdown
@@ -71,11 +71,11 @@ func (c *closer) snapshot() {
 	}
 }
 
-// fetchTraces is how many traces are loaded together: what they take should
-// stay in the nearest cache.
+// fetchTraces is how many traces are loaded together: their data should stay in the
+// nearest cache.
 const fetchTraces = 16
 
-// fetch loads the first spans of traces, see group.fetch.
+// fetch loads the first spans of traces; see group.fetch.
 func (c *closer) fetch(traces []uint32) {
 	sum := uint64(0)
 	c.heads = c.heads[:0]
@@ -100,7 +100,7 @@ func (c *closer) fetch(traces []uint32) {
 	c.fetched = sum
 }
 
-// close works one trace out.
+// close computes the results of one trace.
 func (c *closer) close(ctx context.Context, i uint32) {
 	o := c.traces.at(i)
 	t := &c.tree
@@ -201,7 +201,7 @@ func (c *closer) load(o *openTrace) {
 	}
 }
 
-// queued returns when a span was first put into a queue, 0 if that is not known.
+// queued returns when a span was first put into a queue, or 0 if that is not known.
 func (c *closer) queued(i int32) int64 {
 	return readExtra(c.beside, c.tree.nodes[i].extra).queued
 }

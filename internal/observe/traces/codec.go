@@ -9,13 +9,14 @@ import (
 	"tailscope/internal/store"
 )
 
-// ErrCorrupt says that the data of a kept trace cannot be read.
+// ErrCorrupt reports that the data of a kept trace do not decode.
 var ErrCorrupt = errors.New("corrupt trace")
 
-// Trace is a kept trace as it came: times are as the senders' clocks had them.
+// Trace is a kept trace as received: times are by the senders' clocks.
 type Trace struct {
 	ID store.TraceID
-	// Complete says that the root came, nothing was cut short, and no span is missing.
+	// Complete reports that the root arrived, nothing was cut short, and no span is
+	// missing.
 	Complete bool
 	LeftOut  int // spans of the trace that are not in Spans
 	Spans    []TraceSpan
@@ -71,7 +72,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Encode writes a trace. Weights of 0 are written as 1.
+// Encode encodes a trace. It writes weights of 0 as 1.
 func Encode(t *Trace) []byte {
 	var e encoder
 	e.begin(t.ID, t.Complete, t.LeftOut, len(t.Spans))
@@ -125,7 +126,7 @@ func (e *encoder) string(s string) {
 	}
 }
 
-// span writes one span; detail stands for s.Detail.
+// span encodes one span with detail in place of s.Detail.
 func (e *encoder) span(s *TraceSpan, detail []byte) {
 	flags := byte(0)
 	set := func(is bool, f byte) {
@@ -188,15 +189,14 @@ func (id *Identity) strings() [8]*string {
 	return [...]*string{&id.Service, &id.Operation, &id.Component, &id.Kind, &id.Tenant, &id.Version, &id.Variant, &id.Instance}
 }
 
-// end returns a copy of what was written.
+// end returns a copy of the encoded bytes.
 func (e *encoder) end() []byte {
 	out := make([]byte, len(e.b), len(e.b)+4)
 	copy(out, e.b)
 	return binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli))
 }
 
-// Decode reads store.Trace.Data. It returns an error that wraps ErrCorrupt.
-// Data is not retained.
+// Decode decodes store.Trace.Data. The error wraps ErrCorrupt. Data is not retained.
 func Decode(data []byte) (*Trace, error) {
 	if len(data) < 5 {
 		return nil, fmt.Errorf("%d bytes: %w", len(data), ErrCorrupt)
@@ -219,7 +219,7 @@ func Decode(data []byte) (*Trace, error) {
 	return t, nil
 }
 
-// decoder reads on; after the first failure it reads zeros.
+// decoder reads values; after the first failure it reads zeros.
 type decoder struct {
 	b          []byte
 	err        error
@@ -315,7 +315,7 @@ func (d *decoder) span(spans []TraceSpan, i int) {
 	}
 	s.Failed = flags&spanFailed != 0
 	copy(s.ID[:], d.bytes(8))
-	from := spans[0].Start // 0 while it is read itself
+	from := spans[0].Start // 0 while the first span is read
 	switch {
 	case flags&spanParent != 0:
 		back := d.uint()

@@ -11,11 +11,11 @@ import (
 	"tailscope/internal/series"
 )
 
-// commit hands over the observations, and the distributions if asked to, in
-// one batch. What was not taken is still there afterwards.
+// commit hands over the observations, and with distributions also those, in one batch.
+// What was not accepted stays.
 func (b *breakdown) commit(ctx context.Context, distributions bool) error {
 	batch := b.c.a.o.Sink.NewBatch()
-	epoch := batch.Epoch() + 1 // 0 is never
+	epoch := batch.Epoch() + 1 // never 0
 	for i := range b.seen {
 		s := &b.seen[i]
 		if s.epoch != epoch {
@@ -46,7 +46,7 @@ type selfTarget struct {
 	failed bool
 }
 
-// self resolves a series, unless it is remembered.
+// self returns the target of a series, from the cache if it is valid.
 func (b *breakdown) self(info *nameInfo, comp uint8, failed bool, epoch uint32) Target {
 	for _, list := range [...][]selfTarget{info.few[:], info.more} {
 		for i := range list {
@@ -139,13 +139,13 @@ func (b *breakdown) distributeFans(batch Batch, epoch uint32) {
 	}
 }
 
-// targets resolves the series of the breakdown and remembers them, bounded.
+// targets resolves and caches the series of the breakdown, within a bound.
 type targets struct {
 	sink     Sink
 	max      int
 	gen      uint32
-	began    int64    // Unix seconds: when all rows were given up last
-	requests []reqRow // [0] is none
+	began    int64    // Unix seconds: when all rows were last dropped
+	requests []reqRow // [0] is not used
 	byKey    map[reqKey]uint32
 	parts    map[uint64]*partRow
 	fans     map[instanceKey]*partRow
@@ -172,8 +172,8 @@ type partRow struct {
 }
 
 const (
-	rowBytes  = 112 // of any row and its place in its map, roughly
-	cohortAge = 60  // seconds for which a tenant's cohort is believed
+	rowBytes  = 112 // approximate memory of any row with its place in its map
+	cohortAge = 60  // seconds for which a tenant's cohort is cached
 )
 
 func (r *targets) init(sink Sink, most int) {
@@ -181,7 +181,7 @@ func (r *targets) init(sink Sink, most int) {
 	r.reset()
 }
 
-// reset gives up all rows; nobody may hold numbers of them.
+// reset drops all rows. Nothing may refer to their numbers.
 func (r *targets) reset() {
 	r.gen++
 	r.requests = make([]reqRow, 1)
@@ -189,16 +189,16 @@ func (r *targets) reset() {
 	r.fans, r.clocks = map[instanceKey]*partRow{}, map[skewKey]*reqRow{}
 }
 
-// crowded says whether rows are nearly as many as they may be, and old enough
-// for some of them to be out of use.
+// crowded reports whether the rows are near their bound, and old enough for some of them
+// to be out of use.
 func (r *targets) crowded(now int64) bool { return 4*r.len() > 3*r.max && now-r.began > 3600 }
 
 func (r *targets) len() int { return len(r.requests) + len(r.parts) + len(r.fans) + len(r.clocks) }
 
 func (r *targets) bytes() int64 { return int64(r.len()) * rowBytes }
 
-// request returns the number of a request's key. A quarter of all rows is for
-// these; beyond it operations fold, and if services are too many, they do.
+// request returns the number of a request's key. A quarter of all rows is for these;
+// beyond it operations fold, and with too many services those too.
 func (r *targets) request(info *nameInfo, now int64) uint32 {
 	if info.rowsGen == r.gen && now-info.asked < cohortAge {
 		return info.row
@@ -259,14 +259,14 @@ var partFamilies = [measures]string{
 	withPart: series.BreakdownWith, repeated: series.BreakdownRepeats,
 }
 
-// ofPart resolves the series of a part. Beyond the bound parts fold into one
-// for each component.
+// ofPart resolves the series of a part. Beyond the bound parts fold into one for each
+// component.
 func (r *targets) ofPart(row uint64, part *partKey, epoch uint32) *partRow {
 	t := r.parts[row]
 	folded := false
 	if t == nil {
 		if r.len() >= r.max {
-			// Not remembered: what folds is resolved each time.
+			// Not cached: what folds is resolved each time.
 			part = &partKey{series.Other, part.component, series.Other}
 			folded = true
 		}

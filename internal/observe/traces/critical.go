@@ -2,19 +2,19 @@ package traces
 
 import "slices"
 
-// frame is a span that the walk along the critical path is within.
+// frame is a span around the present point of the walk along the critical path.
 type frame struct {
 	node int32
-	next int32 // index into tree.kids of the child to look at next
-	lo   int64 // the path within it goes back to here
-	at   int64 // and has come as far as this
+	next int32 // index into tree.kids of the next child
+	lo   int64 // the path within the span begins here
+	at   int64 // the walk has come to here
 }
 
-// critical adds the request's critical path into t.acc, by slot: from the
-// request's end backwards, through the child that ended last before where the
-// path has come to, then from that child's start on. A child that outlives its
-// parent is asynchronous and not on it. The stretches are adjacent, so that they
-// sum to the request's duration exactly. path, if not nil, is told each.
+// critical adds the request's critical path to t.acc, by slot: from the request's end
+// backwards, through the child that ended last before the present point, then on from
+// that child's start. A child that outlives its parent is asynchronous and not on the
+// path. The stretches are adjacent, so that they sum to the request's duration exactly.
+// critical calls path, if it is not nil, with each stretch.
 func (t *tree) critical(q *req, path func(node int32, from, to int64)) {
 	add := func(i int32, from, to int64) {
 		if to > from {
@@ -63,16 +63,15 @@ type call struct {
 	part       uint32
 }
 
-// fan is a call beside others of the same part at the same time.
+// fan is one of several concurrent calls of the same part.
 type fan struct {
 	req      int32 // the request around it
 	part     uint32
-	instance Name // whose Instance answered; see tree.instance
+	instance Name // name whose Instance answered; see tree.instance
 	last     bool // ended last of them
 }
 
-// fanOut finds the calls of one part that one span makes at the same time, and
-// waits for.
+// fanOut finds the concurrent calls of one part that one span makes and waits for.
 func (t *tree) fanOut() {
 	t.fans = t.fans[:0]
 	for i := range t.nodes {
@@ -127,8 +126,8 @@ func (t *tree) clusters(req int32) {
 	}
 }
 
-// instance returns the name whose Instance answered a call: that of the
-// callee's server span if there is one, else the call's own.
+// instance returns the name whose Instance answered a call: that of the callee's server
+// span if there is one, else the call's own.
 func (t *tree) instance(i int32) Name {
 	nd := &t.nodes[i]
 	if nd.kind.call() {

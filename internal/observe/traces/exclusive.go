@@ -1,13 +1,12 @@
 package traces
 
-// exclusive adds the request's exclusive time into t.acc, by slot: each
-// instant of the request is shared equally by the spans of its subtree that
-// are active and have no active direct child. Shares are whole nanoseconds;
-// what does not divide is carried into the next interval, so that all of them
-// sum to the request's duration exactly (ENGINE 7).
+// exclusive adds the request's exclusive time to t.acc, by slot: each instant of the
+// request is shared equally by the spans of its subtree that are active and have no
+// active direct child. Shares are whole nanoseconds; the remainder is carried into the
+// next interval, so that all shares sum to the request's duration exactly (ENGINE 7).
 //
-// A clock that advances by dt/k while k spans share makes this one pass: a span
-// gets how far the clock went while it was one of them.
+// A clock that advances by dt/k while k spans share makes this one pass: a span gets the
+// clock's advance while it was one of them.
 func (t *tree) exclusive(q *req) {
 	top := q.node
 	lo, hi := t.nodes[top].start, t.nodes[top].end
@@ -70,7 +69,7 @@ func (t *tree) exclusive(q *req) {
 	}
 }
 
-// distributeRemainder gives the last nanoseconds that do not divide, fewer than there are
+// distributeRemainder adds the last nanoseconds that do not divide, fewer than there are
 // leaves, to one of the leaves: their ends are all to come.
 func (t *tree) distributeRemainder(events []int32, carry int64) {
 	for _, e := range events {
@@ -82,7 +81,7 @@ func (t *tree) distributeRemainder(events []int32, carry int64) {
 	}
 }
 
-// clear forgets what the last request came to.
+// clear clears the results of the last request.
 func (t *tree) clear() {
 	for _, s := range t.touch {
 		t.acc[s] = sums{}

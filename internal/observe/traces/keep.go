@@ -11,14 +11,14 @@ import (
 	"tailscope/internal/store"
 )
 
-// keep chooses the traces worth looking at: of each entry operation and slot
-// the slowest request and a failed one, and of each entry operation, minute and
-// bucket of durations (each √2 as wide as the last) the first. A trace is
-// encoded when it is chosen, waits until its slot is surely over, since a slower
-// one may take its place, and is then handed to the Keeper.
+// keep chooses the traces to keep: of each entry operation and slot the slowest request
+// and a failed one, and of each entry operation, minute and bucket of durations (each √2
+// as wide as the last) the first. A trace is encoded when it is chosen, waits until its
+// slot is certainly over, since a slower one may replace it, and is then handed to the
+// Keeper.
 type keep struct {
 	c       *closer
-	bound   int64 // bytes of held; a third as much again is for marks
+	bound   int64 // bytes of held; a third as much again for marks
 	held    int64 // bytes of waiting
 	marks   int64 // bytes of slots and seen
 	waiting map[store.TraceID]*candidate
@@ -28,7 +28,7 @@ type keep struct {
 	full    int64 // Unix seconds: when pruning freed little
 	tries   int
 
-	why     []store.Why // by request of the trace at hand
+	why     []store.Why // by request of the current trace
 	longest []int32
 	e       encoder
 }
@@ -45,7 +45,7 @@ type slotKey struct {
 	slot  int64
 }
 
-// slotBest is the slowest request so far and whether there was a failed one.
+// slotBest holds the slowest request so far and whether there was a failed one.
 type slotBest struct {
 	slowest int64
 	trace   store.TraceID
@@ -70,13 +70,13 @@ func (k *keep) init(c *closer, bound int64) {
 	k.reset()
 }
 
-// reset gives up what hangs on numbers of parts.
+// reset drops what refers to numbers of parts.
 func (k *keep) reset() {
 	k.marks = 0
 	k.slots, k.seen = map[slotKey]*slotBest{}, map[exemplarKey]struct{}{}
 }
 
-// look decides about the trace that was just worked out.
+// look decides whether to keep the trace whose results were just computed.
 func (k *keep) look(ctx context.Context, o *openTrace, complete bool) {
 	t := &k.c.tree
 	k.why = k.why[:0]
@@ -107,7 +107,7 @@ func (k *keep) look(ctx context.Context, o *openTrace, complete bool) {
 	k.held += x.bytes
 }
 
-// choose says why a request is worth keeping, if it is.
+// choose returns why a request is worth keeping, or 0.
 func (k *keep) choose(t *tree, nd *node, id store.TraceID) (w store.Why, slot int64) {
 	duration, end := nd.end-nd.start, nd.end-nd.shift
 	entry := t.infos[nd.name].entry
@@ -150,7 +150,7 @@ func bytesOf(id uint64) (b [8]byte) {
 	return b
 }
 
-// displace takes from the slowest request so far its reason to be kept.
+// displace removes from the slowest request so far its reason to be kept.
 func (k *keep) displace(best *slotBest) {
 	x := k.waiting[best.trace]
 	if x == nil {
@@ -170,8 +170,7 @@ func (k *keep) displace(best *slotBest) {
 	}
 }
 
-// entries lists the requests of a trace, those with a reason first if they are
-// too many.
+// entries lists the requests of a trace, those with a reason first if they are too many.
 func (k *keep) entries(t *tree) []store.TraceEntry {
 	order := make([]int, len(t.reqs))
 	for i := range order {
@@ -196,12 +195,12 @@ func (k *keep) entries(t *tree) []store.TraceEntry {
 	return out
 }
 
-// maxKept is the most spans stored of one trace.
+// maxKept bounds the spans stored of one trace.
 const maxKept = 2000
 
-// encode writes the trace at hand. Of one with too many spans it keeps the
-// requests, the failed and the longest; those whose parent is left out go
-// under the nearest ancestor that is not.
+// encode encodes the current trace. Of one with too many spans it keeps the requests,
+// the failed and the longest; those whose parent is left out move to the nearest kept
+// ancestor.
 func (k *keep) encode(t *tree, o *openTrace, complete bool) []byte {
 	out := 0
 	if len(t.nodes) > maxKept {
@@ -232,7 +231,7 @@ func (k *keep) encode(t *tree, o *openTrace, complete bool) []byte {
 	k.c.stats.CutSpans += uint64(out)
 	e := &k.e
 	e.begin(o.id, complete, out+int(o.left), len(t.nodes)-out)
-	for _, i := range t.order { // parents first: their strings lead
+	for _, i := range t.order { // parents first: their strings come first
 		nd := &t.nodes[i]
 		if nd.flags&leftOut != 0 {
 			continue
@@ -274,8 +273,8 @@ func (k *keep) handOver(ctx context.Context, now int64, all bool) error {
 	return err
 }
 
-// handAll hands over what was to wait until due at most. What is not taken is
-// tried again a few times.
+// handAll hands over what waits until due at most. It tries a few times what is not
+// accepted.
 func (k *keep) handAll(ctx context.Context, due int64) error {
 	var traces []store.Trace
 	bytes := int64(0)
@@ -314,8 +313,8 @@ func (k *keep) handAll(ctx context.Context, due int64) error {
 	return err
 }
 
-// freeSpace prunes before its time, as what is imported from long ago asks for.
-// It is not tried again within the second if it frees little.
+// freeSpace prunes early, as imports of old data need. It is not tried again within the
+// second if it frees little.
 func (k *keep) freeSpace() bool {
 	if k.full == k.c.now {
 		return false
@@ -328,7 +327,7 @@ func (k *keep) freeSpace() bool {
 	return k.marks <= k.bound/3
 }
 
-// prune forgets what was chosen in slots that are long over.
+// prune drops what was chosen in slots that are long over.
 func (k *keep) prune(now int64) {
 	k.pruned = now
 	wait := 60 + 2*int64((k.c.a.o.Grace+k.c.a.o.Idle)/1e9)

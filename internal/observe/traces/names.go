@@ -13,31 +13,31 @@ import (
 	"tailscope/internal/series"
 )
 
-// maxText is the most bytes kept of a statement.
+// maxText bounds the bytes kept of a statement.
 const maxText = 4 << 10
 
-// names gives numbers to identities and statements, within a bound on memory.
-// What is beyond the bound folds: an identity loses its instance and tenant,
-// then its operation; a statement is left out. Both are counted.
+// names numbers identities and statements, within a bound on memory. Beyond the bound
+// they fold: an identity loses its instance and tenant, then its operation; a statement
+// is left out. Both are counted.
 //
-// Numbers that no span has used for a while are given up when the tables are
-// half full: first they cannot be found any more and the epoch advances, much
-// later they are handed out again.
+// Numbers that no span has used for a while are retired when the tables are half full:
+// first they are removed from look-ups and the epoch advances, much later they are
+// reused.
 type names struct {
 	mu    sync.RWMutex
 	seed  uint64
-	byID  map[uint64]Name // by hash, or the next numbers after it if that is taken
-	list  []*nameInfo     // [0] is none; entries are never nil
+	byID  map[uint64]Name // by hash, or by the next free number after it
+	list  []*nameInfo     // [0] is not used; entries are never nil
 	free  []Name
 	rest  map[Identity]*common // without tenants
 	of    map[string]*tenant
 	parts map[partKey]uint32
-	part  []partInfo // [0] is none
+	part  []partInfo // [0] is not used
 	spare []uint32
-	comps []string // by number; [0] is none
+	comps []string // by number; [0] is not used
 
 	byText    map[string]Text
-	texts     []*textInfo // [0] is none
+	texts     []*textInfo // [0] is not used
 	freeTexts []Text
 
 	bytes, bound int64
@@ -48,8 +48,8 @@ type names struct {
 	textless     atomic.Uint64
 }
 
-// nameInfo is what closing traces needs of an identity: many differ only in the
-// tenant. What is below the line belongs to whoever closes traces.
+// nameInfo is the part of an identity that closing traces needs: many differ only in the
+// tenant. The fields below the line belong to the closer.
 type nameInfo struct {
 	*common
 	tenant *tenant
@@ -57,12 +57,12 @@ type nameInfo struct {
 	used    atomic.Int64  // Unix seconds; of interning or of the last close
 	row     uint32        // of the request, in the breakdown's rows
 	rowsGen uint32        // generation of those rows
-	asked   int64         // Unix seconds: when the cohort was asked for
-	few     [4]selfTarget // of self time; most have no more
+	asked   int64         // Unix seconds: when the cohort was last looked up
+	few     [4]selfTarget // of self time; most names have no more
 	more    []selfTarget
 }
 
-// common is what identities have in common that differ only in the tenant.
+// common is the common part of identities that differ only in the tenant.
 type common struct {
 	id    Identity // without tenant
 	part  uint32
@@ -89,7 +89,7 @@ type textInfo struct {
 	used atomic.Int64
 }
 
-// kind is what matters of a span's kind.
+// kind is a span's kind.
 type kind uint8
 
 const (
@@ -105,7 +105,7 @@ var kindNames = map[string]kind{"server": kindServer, "consumer": kindConsumer, 
 func (k kind) entry() bool { return k == kindServer || k == kindConsumer }
 func (k kind) call() bool  { return k == kindClient || k == kindProducer }
 
-// partKey is where time is spent.
+// partKey identifies a part of the breakdown.
 type partKey struct{ service, component, operation string }
 
 type partInfo struct {
@@ -114,7 +114,7 @@ type partInfo struct {
 	refs int32
 }
 
-// grave is a number that waits to be handed out again.
+// grave is a number that waits to be reused.
 type grave struct {
 	at   int64 // Unix seconds
 	name Name
@@ -132,8 +132,8 @@ func newNames(bound int64) *names {
 	return n
 }
 
-// What an entry costs beside its strings, roughly: itself, its place in the
-// list and in the map, its targets.
+// The approximate memory of an entry beside its strings: itself, its place in the list
+// and in the map, its targets.
 const (
 	nameCost   = 224
 	commonCost = 320
@@ -142,7 +142,7 @@ const (
 	textCost   = 96
 )
 
-// hash hashes an identity, so that nobody can make two collide on purpose.
+// hash hashes an identity with a seed, so that nobody can make two collide on purpose.
 func (n *names) hash(id *Identity) uint64 {
 	var stack [256]byte
 	b := stack[:0]
@@ -152,8 +152,8 @@ func (n *names) hash(id *Identity) uint64 {
 	return xxh3.HashSeed(b, n.seed)
 }
 
-// find returns the number of an identity, 0 if it has none; hash becomes that
-// under which it is, or would be.
+// find returns the number of an identity, or 0 if it has none; it sets hash to the hash
+// that it is, or would be, entered under.
 func (n *names) find(id *Identity, hash *uint64) Name {
 	for ; ; *hash++ {
 		k, ok := n.byID[*hash]
@@ -183,7 +183,7 @@ func (n *names) name(id *Identity, now func() time.Time) Name {
 	hash = first
 	want := *id
 	for fold := 0; n.bytes+n.cost(&want) > n.bound; fold++ {
-		// The last resort is one identity for all, which always has room.
+		// The last resort is one identity for all, which always fits.
 		switch fold {
 		case 0:
 			n.folded.Add(1)
@@ -207,7 +207,7 @@ func (n *names) name(id *Identity, now func() time.Time) Name {
 	return n.add(&want, hash, now().Unix())
 }
 
-// cost is what an identity takes that has no number.
+// cost returns the memory of a new identity.
 func (n *names) cost(id *Identity) int64 {
 	bytes := int64(nameCost)
 	if n.of[id.Tenant] == nil {
@@ -240,7 +240,7 @@ func (n *names) add(id *Identity, hash uint64, now int64) Name {
 	var k Name
 	if last := len(n.free) - 1; last >= 0 {
 		k, n.free = n.free[last], n.free[:last]
-		n.list[k] = info // who closes traces looks at no name that it was not given
+		n.list[k] = info // the closer reads only names that it was given
 	} else {
 		k = Name(len(n.list))
 		n.list = append(n.list, info)
@@ -271,7 +271,8 @@ func identitySize(id *Identity) int64 {
 		len(id.Tenant) + len(id.Version) + len(id.Variant) + len(id.Instance))
 }
 
-// addPart finds or makes a part and counts a reference to it.
+// addPart returns the number of a part, creates it if it is new, and counts a reference
+// to it.
 func (n *names) addPart(k partKey) uint32 {
 	if p, ok := n.parts[k]; ok {
 		n.part[p].refs++
@@ -289,7 +290,7 @@ func (n *names) addPart(k partKey) uint32 {
 	return p
 }
 
-// component numbers a component. There are only few: what is beyond 255 is Other.
+// component numbers a component. There are few: those beyond 255 are Other.
 func (n *names) component(s string) uint8 {
 	for i, c := range n.comps {
 		if c == s {
@@ -362,20 +363,19 @@ func (n *names) addText(s string, now int64) Text {
 	return t
 }
 
-// size is the memory the tables take, roughly.
+// size returns the approximate memory of the tables.
 func (n *names) size() int64 {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return n.bytes
 }
 
-// idleNames is for how long a name is kept that no closed trace had, in seconds.
+// idleNames is how long a name that no closed trace had is kept, in seconds.
 const idleNames = 600
 
-// retire gives up names and statements: those that nobody could find since
-// before are free again, and if the tables are half full those not used lately
-// cannot be found any more. It says whether parts were freed. Nothing may hold
-// numbers of parts while it is called.
+// retire retires names and statements: it frees those that were retired before, and if
+// the tables are half full removes those not used lately from look-ups. It reports
+// whether parts were freed. Nothing may hold numbers of parts while it runs.
 func (n *names) retire(now, before int64) (freed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -406,7 +406,7 @@ func (n *names) retire(now, before int64) (freed bool) {
 	return freed
 }
 
-// bury frees what a grave holds.
+// bury frees the content of a grave.
 func (n *names) bury(g grave) (freed bool) {
 	if g.text != 0 {
 		info := n.texts[g.text]

@@ -19,9 +19,9 @@ type shard struct {
 	blocks slab[block]
 	extras slab[extra]
 
-	ready    list // given whole, in order of arrival
+	ready    list // added whole, in order of arrival
 	rooted   list // with a root, in order of its arrival
-	rootless list // without, in order of their last spans
+	rootless list // without a root, in order of their last spans
 	spans    int
 	open     int
 
@@ -33,7 +33,7 @@ type shard struct {
 // openTrace is a trace that waits for its last spans.
 type openTrace struct {
 	id         store.TraceID
-	since      int64 // Unix nanoseconds: when the root came, or else the last span
+	since      int64 // Unix nanoseconds: when the root arrived, or else the last span
 	born       int64
 	head, tail uint32 // blocks
 	n          uint32 // spans
@@ -45,7 +45,7 @@ type openTrace struct {
 
 	state    traceState
 	early    bool
-	queued   bool // some span says when it was queued
+	queued   bool // some span has a time in a queue
 	weighted bool // some span stands for several
 }
 
@@ -97,22 +97,22 @@ func (sh *shard) unlink(t *openTrace) {
 	}
 }
 
-// budget is how many more bytes the shard may take.
+// budget returns how many more bytes the shard may allocate.
 func (sh *shard) budget() int64 { return sh.bound - sh.bytes() }
 
 func (sh *shard) bytes() int64 {
 	return sh.traces.bytes + sh.blocks.bytes + sh.extras.bytes + sh.table.Bytes() + int64(cap(sh.keys))*16
 }
 
-// mix turns a trace id into one that nobody can make collide on purpose.
+// mix hashes a trace id with a seed, so that nobody can make two collide on purpose.
 func (a *Assembler) mix(id *store.TraceID) series.ID {
 	lo, hi := binary.LittleEndian.Uint64(id[:8]), binary.LittleEndian.Uint64(id[8:])
 	h, l := bits.Mul64(lo^a.seed[0], hi^a.seed[1])
 	return series.ID{Hi: hi, Lo: h ^ l}
 }
 
-// lookup finds an open trace, or opens one. It returns 0 if there is no room,
-// and late if the trace was closed already.
+// lookup finds an open trace, or opens one. It returns 0 if memory is at its bound, and
+// late if the trace was closed already.
 func (sh *shard) lookup(id *store.TraceID, key series.ID, now int64) (i uint32, late bool) {
 	if i := sh.table.Find(sh.keys, key); i != 0 {
 		return i, false
@@ -134,7 +134,7 @@ func (sh *shard) lookup(id *store.TraceID, key series.ID, now int64) (i uint32, 
 }
 
 func (sh *shard) newTrace(id *store.TraceID, s traceState, now int64) uint32 {
-	// The table doubles: what it would take has to fit too.
+	// The table doubles: its new size has to fit too.
 	if n := int64(sh.table.Len()); s != ready && 3*n >= sh.table.Bytes()/8*2 && sh.budget() < max(sh.table.Bytes(), 8<<10) {
 		return 0
 	}
@@ -149,7 +149,7 @@ func (sh *shard) newTrace(id *store.TraceID, s traceState, now int64) uint32 {
 	return i
 }
 
-// append adds a span to an open trace; false says that there is no room.
+// append appends a span to an open trace. It returns false if memory is at its bound.
 func (sh *shard) append(t *openTrace, s *Span) bool {
 	extra := uint32(0)
 	weight := clampWeight(s.Weight)
@@ -185,8 +185,8 @@ func (sh *shard) append(t *openTrace, s *Span) bool {
 	return true
 }
 
-// add takes one span; false says that there is no room. The root is sent last,
-// and nothing is broken down without it: it is taken however many came before.
+// add adds one span. It returns false if memory is at its bound. The root is sent last,
+// and nothing is broken down without it: it is accepted however many came before.
 func (sh *shard) add(a *Assembler, s *Span, i uint32, now int64) bool {
 	t := sh.traces.at(i)
 	root := s.Parent == [8]byte{} && t.state == rootless
@@ -212,8 +212,8 @@ func (sh *shard) add(a *Assembler, s *Span, i uint32, now int64) bool {
 	return true
 }
 
-// detach takes at most max traces out of the list while due says so. Their
-// records and blocks belong to the caller until free.
+// detach moves at most max traces from the list to out, while due returns true. The
+// caller owns their records and blocks until free.
 func (sh *shard) detach(out []uint32, s traceState, max int, early bool, due func(t *openTrace) bool) []uint32 {
 	for i := sh.list(s).first; i != 0 && max > 0; max-- {
 		t := sh.traces.at(i)
@@ -236,15 +236,15 @@ func (sh *shard) detach(out []uint32, s traceState, max int, early bool, due fun
 	return out
 }
 
-// release gives detached traces back, with their blocks and extras.
+// release frees detached traces, with their blocks and extras.
 func (sh *shard) release(traces, blocks, extras []uint32) {
 	sh.traces.free = append(sh.traces.free, traces...)
 	sh.blocks.free = append(sh.blocks.free, blocks...)
 	sh.extras.free = append(sh.extras.free, extras...)
 }
 
-// recent remembers about the last hashes that were added: each line, of as
-// many as the processor loads at once, the last eight that belong in it.
+// recent remembers about the last hashes that were added: each line, of as many as the
+// processor loads at once, holds the last eight that belong in it.
 type recent struct{ lines [][8]uint64 }
 
 func newRecent(bytes int64) recent {
@@ -260,7 +260,7 @@ func (r *recent) bytes() int64 { return int64(len(r.lines)) * 64 }
 func (r *recent) line(h uint64) *[8]uint64 { return &r.lines[h>>20&uint64(len(r.lines)-1)] }
 
 func (r *recent) has(h uint64) bool {
-	h |= 1 // 0 is none
+	h |= 1 // 0 is an empty place
 	for _, x := range r.line(h) {
 		if x == h {
 			return true

@@ -3,22 +3,22 @@ package traces
 // skew is a call whose times had to be moved.
 type skew struct {
 	node  int32
-	nanos int64 // by which the callee was moved; negative: its clock is ahead
+	nanos int64 // by which the callee was moved; negative if its clock is ahead
 }
 
-// unskew moves the callees whose times cannot be right, with all that is below
-// them on the same clock, and says whether there were any. The rule is that of
-// Jaeger's clock skew adjuster (jaeger/internal/adjuster), narrowed so that
-// work that really goes on after its caller is left alone:
+// unskew moves the callees whose times are impossible, with everything below them on the
+// same clock, and reports whether there were any. The rule is that of Jaeger's clock
+// skew adjuster (jaeger/internal/adjuster), narrowed so that work that really outlasts
+// its caller is left alone:
 //
-//   - only calls from one clock to another are looked at, see differs;
-//   - a callee that would fit into its caller but does not lie inside is put
-//     into its middle, as if the way there took as long as the way back;
-//   - one that lasted longer than its caller is moved only if it starts before
-//     it, to start with it: the caller may have given up;
-//   - so is one that starts within a failed call, or whose caller is no call:
-//     that it ends later is no proof. Messages may wait: a consumer is moved only
-//     if it starts before its producer.
+//   - only calls from one clock to another are examined; see differs;
+//   - a callee that would fit into its caller but does not lie inside is put into its
+//     middle, as if the way there took as long as the way back;
+//   - one that lasted longer than its caller is moved only if it starts before it, to
+//     start with it: the caller may have timed out;
+//   - so is one that starts within a failed call, or whose caller is not a call: that it
+//     ends later is no proof. Messages may wait: a consumer is moved only if it starts
+//     before its producer.
 func (t *tree) unskew() bool {
 	t.skews = t.skews[:0]
 	for _, i := range t.order {
@@ -48,9 +48,9 @@ func (nd *node) move(d int64) {
 	nd.end += d
 }
 
-// differs says whether the spans were timed by different clocks: a call and its
-// answer, or spans of two services or instances. The Instance of a call may be
-// the address it calls and says nothing.
+// differs reports whether the spans were timed by different clocks: a call and its
+// answer, or spans of two services or instances. The Instance of a call may be the
+// address it calls, and is not compared.
 func (t *tree) differs(p, c *node) bool {
 	if p.kind == kindClient && c.kind == kindServer || p.kind == kindProducer && c.kind == kindConsumer {
 		return true
@@ -65,7 +65,7 @@ func (t *tree) differs(p, c *node) bool {
 	return !p.kind.call() && !c.kind.call() && a.id.Instance != b.id.Instance && a.id.Instance != "" && b.id.Instance != ""
 }
 
-// misfit returns by how much a callee is to be moved. p was moved already.
+// misfit returns by how much a callee must be moved. p was moved already.
 func misfit(p, c *node) int64 {
 	early := c.start < p.start
 	if !early && c.end <= p.end {

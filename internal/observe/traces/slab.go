@@ -5,13 +5,13 @@ import (
 	"math"
 )
 
-// span is an open span: 40 bytes without pointers, so that the garbage
-// collector has nothing to look at.
+// span is an open span: 40 bytes without pointers, which the garbage collector does not
+// scan.
 type span struct {
 	id, parent uint64
 	start, end int64
-	name       Name   // the highest bit says that it failed
-	extra      uint32 // one more than where its extras begin, 0 if it has none
+	name       Name   // the highest bit marks a failed span
+	extra      uint32 // offset of its extras plus one, or 0 if it has none
 }
 
 const failedBit = 1 << 31
@@ -28,8 +28,7 @@ const (
 	blockBytes = 208
 )
 
-// extra is a piece of what some spans of a trace have beside, one after
-// another, see extras.
+// extra is a piece of the extras of a trace's spans, one after another; see beside.
 type extra struct {
 	next uint32
 	b    [extraSize]byte
@@ -40,21 +39,21 @@ const (
 	extraBytes = 64
 )
 
-// slab hands out elements by number and takes them back. Elements do not move,
-// so that who holds the list of chunks may read elements of its own while
-// others are handed out. 0 is not an element.
+// slab allocates elements by number and reuses freed ones. Elements do not move, so that
+// a holder of the list of chunks may read its own elements while others are allocated. 0
+// is not an element.
 type slab[T any] struct {
 	chunks [][]T
 	per    uint // binary logarithm of the elements of a chunk
 	next   uint32
-	free   []uint32 // who gives elements back appends them
+	free   []uint32 // freed elements are appended
 	bytes  int64    // of chunks and free
 }
 
 func (s *slab[T]) at(i uint32) *T { return &s.chunks[i>>s.per][i&(1<<s.per-1)] }
 
-// take returns an element, 0 if it would need more than budget new bytes.
-// size is that of an element. What an element held before is still in it.
+// take returns an element, or 0 if it would need more than budget new bytes. size is
+// that of an element. The element keeps its old content.
 func (s *slab[T]) take(size, budget int64) uint32 {
 	if n := len(s.free); n > 0 {
 		i := s.free[n-1]
@@ -65,8 +64,8 @@ func (s *slab[T]) take(size, budget int64) uint32 {
 		s.next = 1
 	}
 	if int(s.next)>>s.per == len(s.chunks) {
-		// The list of free ones is made as long as it can get, so that giving
-		// back needs no memory.
+		// The free list is allocated at its greatest length, so that freeing needs no
+		// memory.
 		more := (size + 4) << s.per
 		if more > budget {
 			return 0
@@ -81,9 +80,9 @@ func (s *slab[T]) take(size, budget int64) uint32 {
 	return s.next - 1
 }
 
-// beside is what few spans have. It is kept as a byte that says which of the
-// others there are, the time as 8 bytes, text and weight as uvarints, and the
-// detail, its length as a uvarint before it.
+// beside holds the fields that few spans have. Its encoding is a byte that marks the
+// fields present, the time as 8 bytes, text and weight as uvarints, and the detail after
+// its length as a uvarint.
 type beside struct {
 	queued int64
 	text   Text
@@ -97,8 +96,8 @@ const (
 	hasWeight
 )
 
-// putExtra appends to the trace's extras. It returns one more than where that
-// begins, 0 if there is no room.
+// putExtra appends to the trace's extras. It returns the offset plus one, or 0 if memory
+// is at its bound.
 func (sh *shard) putExtra(t *openTrace, x *beside) uint32 {
 	var stack [32 + MaxDetail]byte
 	e := append(stack[:0], 0)
@@ -141,7 +140,7 @@ func (sh *shard) putExtra(t *openTrace, x *beside) uint32 {
 	return at + 1
 }
 
-// readExtra reads what putExtra appended: extras are those of the whole trace.
+// readExtra decodes what putExtra appended; extras holds those of the whole trace.
 func readExtra(extras []byte, at uint32) beside {
 	x := beside{weight: 1}
 	if at == 0 {

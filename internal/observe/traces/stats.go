@@ -1,12 +1,12 @@
 package traces
 
-// Stats counts what an Assembler did since it was made, and what it holds now.
+// Stats holds totals since the Assembler was made, and its present content.
 type Stats struct {
-	Spans      uint64 // given; those left out are counted below
+	Spans      uint64 // added; those left out are counted below
 	Late       uint64 // came after their trace was closed; left out
 	TooMany    uint64 // beyond MaxSpans of their trace; left out
 	Invalid    uint64 // without a trace id, or ended before they started; left out
-	NoSpace    uint64 // for want of memory, though the oldest traces were closed; left out
+	NoSpace    uint64 // for lack of memory, though the oldest traces were closed; left out
 	Duplicates uint64 // sent more than once; counted once
 	Orphans    uint64 // whose parent never came
 	Cycles     uint64 // that were their own ancestor; cut there
@@ -14,22 +14,22 @@ type Stats struct {
 	Closed      uint64 // traces
 	Incomplete  uint64 // of them, those without a root, closed early, or with spans left out or orphans
 	Rootless    uint64 // of them, those whose root never came
-	ClosedEarly uint64 // of them, those closed before their time for want of memory
+	ClosedEarly uint64 // of them, those closed early for lack of memory
 
 	Requests     uint64 // broken down
-	Nested       uint64 // requests too deep in others to be broken down
+	Nested       uint64 // requests nested too deeply to be broken down
 	Skewed       uint64 // calls whose times had to be moved
 	QueueSkewed  uint64 // requests that started before they were queued
 	FoldedNames  uint64 // identities that lost some of their names to the bound
 	FoldedParts  uint64 // times a part was folded into series.Other
-	LeftOutTexts uint64 // statements left out for want of memory
+	LeftOutTexts uint64 // statements left out for lack of memory
 	CommitErrors uint64 // failed attempts to hand over distributions
-	LostRequests uint64 // whose breakdown was given up after such failures
+	LostRequests uint64 // whose breakdown was dropped after such failures
 	Kept         uint64 // traces handed to the Keeper
 	KeepErrors   uint64 // failed attempts
-	LostKept     uint64 // traces given up after such failures
-	LeftOutKept  uint64 // traces not kept for want of memory
-	Lost         Loss   // what LostRequests and LostKept say when
+	LostKept     uint64 // traces dropped after such failures
+	LeftOutKept  uint64 // traces not kept for lack of memory
+	Lost         Loss   // times of LostRequests and LostKept
 	CutSpans     uint64 // spans left out of kept traces
 
 	OpenTraces  int
@@ -37,10 +37,10 @@ type Stats struct {
 	MemoryBytes int64 // of everything that is bounded by Options.MemoryBytes
 }
 
-// Loss says when something was given up, in Unix seconds. All are 0 if nothing was.
+// Loss holds the times of losses, in Unix seconds. All are 0 without any.
 type Loss struct {
-	From, To int64 // enclose the requests concerned
-	Last     int64 // when it last happened
+	From, To int64 // enclose the lost requests
+	Last     int64 // when something was last lost
 }
 
 func (l *Loss) add(from, to, now int64) {

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// traces closed at a time: their memory is free again after each.
+// sweepTraces is how many traces are closed at a time: their memory is free again after
+// each.
 const sweepTraces = 1024
 
-// run sweeps each second until ctx is done. The sweep under way then is ended
-// by sweeps alone.
+// run sweeps each second until ctx is done. Only sweeps ends a sweep in progress.
 func (a *Assembler) run(ctx, sweeps context.Context) {
 	defer close(a.done)
 	tick := time.NewTicker(time.Second)
@@ -19,13 +19,13 @@ func (a *Assembler) run(ctx, sweeps context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			// Its errors are counted, and logged where they cost something.
+			// Its errors are counted, and logged where they cause a loss.
 			_ = a.sweep(sweeps, a.o.Now(), false)
 		}
 	}
 }
 
-// sweep closes what is due, or everything, and hands over.
+// sweep closes what is due, or everything, and hands over the results.
 func (a *Assembler) sweep(ctx context.Context, now time.Time, all bool) error {
 	nanos := now.UnixNano()
 	for _, sh := range a.shards {
@@ -47,8 +47,8 @@ func (a *Assembler) sweep(ctx context.Context, now time.Time, all bool) error {
 	return a.closer.handOver(ctx, now, all)
 }
 
-// relieve closes an eighth of a shard's traces early: those given whole, then
-// those that have their root, then the others, the oldest first.
+// relieve closes an eighth of a shard's traces early: those added whole, then those that
+// have their root, then the others, the oldest first.
 func (a *Assembler) relieve(sh *shard) {
 	sh.mu.Lock()
 	n := max(min(sh.open/8, sweepTraces), 1)
@@ -57,7 +57,7 @@ func (a *Assembler) relieve(sh *shard) {
 	a.closeSome(context.Background(), sh, n, true, due, ready, rooted, rootless)
 }
 
-// closeSome closes at most n traces of a shard and says how many.
+// closeSome closes at most n traces of a shard and returns their number.
 func (a *Assembler) closeSome(ctx context.Context, sh *shard, n int, early bool, due func(*openTrace) bool, states ...traceState) int {
 	a.closeMu.Lock()
 	defer a.closeMu.Unlock()

@@ -1,17 +1,17 @@
-// Package traces assembles spans into traces, works out where each request's
-// time went, and keeps the requests worth looking at.
+// Package traces assembles spans into traces, computes where each request's time went,
+// and keeps the requests worth showing.
 //
-// A request is a service's entry span: one of kind server or consumer, or the
-// root of the trace whatever its kind. Every request of a trace is broken down
-// over its own part of the tree, so that an inner service has a breakdown as
-// the outermost one has. Each instant of a request is shared equally by its
-// active spans that have no active child, so that the parts sum to the request
-// exactly, in nanoseconds; critical-path time is worked out beside it.
+// A request is a service's entry span: one of kind server or consumer, or the root of
+// the trace whatever its kind. Every request of a trace is broken down over its own part
+// of the tree, so that an inner service has a breakdown as the outermost one has. Each
+// instant of a request is shared equally by its active spans that have no active child,
+// so that the parts sum to the request exactly, in nanoseconds; critical-path time is
+// computed beside it.
 //
-// The arithmetic (exclusive.go, critical.go, skew.go) knows no clock, lock or
-// goroutine. Assembler owns those: open traces within a bound on memory, a sweep
-// each second that closes what is complete, and what comes of it, handed to a
-// Sink (distributions) and a Keeper (whole traces).
+// The arithmetic (exclusive.go, critical.go, skew.go) uses no clock, lock or goroutine.
+// Assembler owns those: open traces within a bound on memory, a sweep each second that
+// closes complete ones, and the results, handed to a Sink (distributions) and a Keeper
+// (whole traces).
 package traces
 
 import (
@@ -24,7 +24,7 @@ import (
 	"tailscope/internal/store"
 )
 
-// Identity says what a span is, in the names that its own series have.
+// Identity identifies a span by the names that its own series have.
 type Identity struct {
 	Service, Operation, Component string
 	Kind                          string // server, client, producer, consumer, internal
@@ -32,10 +32,10 @@ type Identity struct {
 	Instance                      string // of the service; for a client span whose callee sends no spans, the address it calls
 }
 
-// Name stands for an Identity within one Assembler; 0 is none.
+// Name is the number of an Identity within one Assembler; 0 is none.
 type Name uint32
 
-// Text stands for a normalised statement within one Assembler; 0 is none.
+// Text is the number of a normalised statement within one Assembler; 0 is none.
 type Text uint32
 
 // Span is one ended span. Times are Unix nanoseconds, Start <= End.
@@ -45,33 +45,33 @@ type Span struct {
 	Start, End int64
 	Name       Name
 	Text       Text   // the statement without its literals
-	Detail     []byte // what a reader would like to see of this one span (URL path, error message); copied, cut at MaxDetail
-	Weight     uint32 // spans it stands for; 0 means 1
+	Detail     []byte // what is worth showing of this one span (URL path, error message); copied, cut at MaxDetail
+	Weight     uint32 // number of spans it stands for; 0 means 1
 	Failed     bool
-	// Queued is when the request was first put into a queue before the span's
-	// start (X-Request-Start), Unix nanoseconds; 0 if not known.
+	// Queued is when the request was first put into a queue before the span's start
+	// (X-Request-Start), Unix nanoseconds; 0 if not known.
 	Queued int64
 }
 
-// MaxDetail is the most bytes kept of a span's Detail.
+// MaxDetail bounds the bytes kept of a span's Detail.
 const MaxDetail = 256
 
-// Sink takes the distributions that requests come to. An aggregator is behind it.
+// Sink receives the distributions of requests: an aggregator.
 type Sink interface {
 	NewBatch() Batch
-	// Epoch changes when targets are to be resolved anew.
+	// Epoch changes when targets must be resolved anew.
 	Epoch() uint32
-	// SelfTarget resolves a series of span_self_seconds: service, operation,
-	// tenant, version, variant and kind of the request, its status, and the
-	// component the time was spent in.
+	// SelfTarget resolves a series of span_self_seconds: service, operation, tenant,
+	// version, variant and kind of the request, its status, and the component that the
+	// time was spent in.
 	SelfTarget(request *Identity, component string, failed bool) Target
-	// SeriesTarget resolves a series of another family; its labels are kept.
+	// SeriesTarget resolves a series of another family; its labels are retained.
 	SeriesTarget(s series.Series) Target
-	// Cohort names the cohort of a tenant of the service, see series.Cohort.
+	// Cohort returns the cohort of a tenant of the service; see series.Cohort.
 	Cohort(service, tenant string) string
 }
 
-// Target is a resolved series, valid while Batch.Epoch is what it was.
+// Target is a resolved series, valid while Batch.Epoch is unchanged.
 type Target uint64
 
 // Batch is filled and then committed or discarded, once.
@@ -83,27 +83,27 @@ type Batch interface {
 	Discard()
 }
 
-// Keeper keeps whole traces; a store is behind it.
+// Keeper keeps whole traces: a store.
 type Keeper interface {
 	PutTraces(ctx context.Context, traces []store.Trace) error
 }
 
-// Options configures an Assembler; the zero value of each field but Sink means
-// its default.
+// Options configures an Assembler. Only Sink is required; each other field has a default
+// for its zero value.
 type Options struct {
 	Sink   Sink
 	Keeper Keeper // nil: nothing is kept
-	// MemoryBytes bounds open traces and tables; default 128 MiB. At the bound
-	// the traces that have waited longest are closed early, those whose root has
-	// ended first, and counted as incomplete.
+	// MemoryBytes bounds open traces and tables; default 128 MiB. At the bound the
+	// traces that have waited longest are closed early, those whose root has ended
+	// first, and counted as incomplete.
 	MemoryBytes int64
-	Grace       time.Duration // after the root has arrived, for children under way; default 10 s
-	Idle        time.Duration // after the last span, for a trace without a root; default 60 s
-	MaxSpans    int           // of one trace; what is beyond is counted and left out, save the root; default 20,000
-	MaxParts    int           // distinct series of the breakdown's parts; what is beyond folds into series.Other; default 50,000
+	Grace       time.Duration // time after the root, for its unfinished children; default 10 s
+	Idle        time.Duration // time after the last span of a trace without a root; default 60 s
+	MaxSpans    int           // spans of one trace; others are counted and left out, except the root; default 20,000
+	MaxParts    int           // distinct series of the breakdown's parts; others fold into series.Other; default 50,000
 	Slots       int64         // seconds of the slots in which the slowest and failed requests are chosen; default 10
-	KeepAge     time.Duration // requests that ended longer ago are not chosen to be kept; 0 is no limit
+	KeepAge     time.Duration // requests that ended longer ago are not kept; 0 is no limit
 	Now         func() time.Time
-	Leapt       func() time.Duration // by how much Now has leapt ahead, where KeepAge is not to follow; default 0
+	Leapt       func() time.Duration // how far Now has leapt ahead, which KeepAge does not follow; default 0
 	Logger      *slog.Logger
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// maxNest is how many requests deep within one another are broken down; each
+// maxNest bounds the depth of requests within one another that are broken down; each
 // level costs one more pass over the spans below it.
 const maxNest = 32
 
@@ -16,17 +16,17 @@ const none = int32(-1)
 type node struct {
 	id, up     uint64
 	start, end int64 // after shift
-	shift      int64 // by which it was moved: the clocks disagree
+	shift      int64 // by which it was moved because the clocks disagree
 	enter      int64 // sweep: its clock when the span became a leaf
 	name       Name
 	extra      uint32
 	weight     uint32
 	parent     int32 // none for a top
-	req        int32 // nearest request at or above it, none if there is none
+	req        int32 // nearest request at or above it, or none
 	first      int32 // children are tree.kids[first:first+kids], by ascending end
 	kids       int32
 	busy       int32 // sweep: direct children that are active
-	slot       int32 // where its time is added up
+	slot       int32 // index in acc
 	kind       kind
 	flags      nodeFlags
 }
@@ -43,13 +43,13 @@ const (
 	leftOut             // of a kept trace
 )
 
-// tree is one trace under examination. It is reused: all its memory grows to
-// what the largest trace needed. The caller fills nodes with add, then calls
-// link; sums is then called for each of reqs.
+// tree is one trace being analysed. It is reused: its memory grows to the largest
+// trace's. The caller fills nodes with add, then calls link; sums is then called for
+// each of reqs.
 type tree struct {
 	infos []*nameInfo // by Name
 	nodes []node
-	root  int32   // none if it never came
+	root  int32   // none if it never arrived
 	tops  []int32 // without a parent
 	kids  []int32
 	order []int32 // parents before children
@@ -64,7 +64,7 @@ type tree struct {
 	byTime []moment // starts
 	events []int32  // of each request: index<<1, odd for an end; by time
 	frames []frame
-	touch  []int32 // slots that the last sums touched
+	touch  []int32 // slots that the last sums changed
 	acc    []sums  // by slot
 	fans   []fan
 	calls  []call
@@ -78,13 +78,13 @@ type moment struct {
 // req is one request of the tree.
 type req struct {
 	node   int32
-	outer  int32 // index into reqs of the request around it, none if there is none
+	outer  int32 // index into reqs of the request around it, or none
 	size   int32 // spans of its subtree
-	events int32 // where its events begin
+	events int32 // index of its first event
 	fill   int32
 }
 
-// sums is what one request's time in one slot comes to.
+// sums holds one request's time in one slot.
 type sums struct {
 	self, critical int64
 	calls          int32
@@ -95,21 +95,21 @@ func (t *tree) reset(infos []*nameInfo) {
 	t.nodes = t.nodes[:0]
 }
 
-// bytes is the memory it takes, roughly.
+// bytes returns its approximate memory.
 func (t *tree) bytes() int64 {
 	return int64(cap(t.nodes))*96 + int64(cap(t.kids)+cap(t.order)+cap(t.table)+cap(t.events)+cap(t.touch))*4 +
 		int64(cap(t.byEnd)+cap(t.byTime)+cap(t.fans))*16 + int64(cap(t.frames)+cap(t.calls)+cap(t.acc))*24 + int64(cap(t.reqs))*20
 }
 
-// shrink gives memory back after a giant.
+// shrink frees memory after a giant trace.
 func (t *tree) shrink() {
 	if t.bytes() > 2<<20 {
 		*t = tree{seed: t.seed}
 	}
 }
 
-// link finds parents, requests and clock skew. Spans that were sent twice are
-// taken out and their number is returned.
+// link finds parents, requests and clock skew. It removes duplicate spans and returns
+// their number.
 func (t *tree) link() (duplicates int) {
 	t.orphans, t.cycles, t.nested = 0, 0, 0
 	duplicates = t.index()
@@ -125,9 +125,9 @@ func (t *tree) link() (duplicates int) {
 	return duplicates
 }
 
-// index enters the spans into the table by id and drops those sent twice. Two
-// services may share a span, as Zipkin's do: then the server's half lies
-// below the client's, and children belong to the server's.
+// index enters the spans into the table by id and drops duplicates. Two services may
+// share a span, as Zipkin's do: then the server's half lies below the client's, and
+// children belong to the server's.
 func (t *tree) index() (duplicates int) {
 	size := 1 << bits.Len(uint(2*len(t.nodes)))
 	if cap(t.table) < size {
@@ -168,7 +168,7 @@ func (t *tree) index() (duplicates int) {
 	return duplicates
 }
 
-// find returns the place of an id in the table, or where it would be.
+// find returns the index of an id in the table, or where it would be.
 func (t *tree) find(id uint64) uint64 {
 	mask := uint64(len(t.table) - 1)
 	h, l := bits.Mul64(id^t.seed, 0x9e3779b97f4a7c15)
@@ -182,8 +182,8 @@ func (t *tree) find(id uint64) uint64 {
 	}
 }
 
-// adopt resolves the parents. Of several roots the first to start is the
-// trace's; orphans that are no requests hang under it.
+// adopt resolves the parents. Of several roots the first to start is the trace's;
+// orphans that are not requests become its children.
 func (t *tree) adopt() {
 	t.root = none
 	for i := range t.nodes {
@@ -213,7 +213,7 @@ func (t *tree) adopt() {
 	}
 }
 
-// hang puts the orphans that are no requests under the root.
+// hang makes the orphans that are not requests children of the root.
 func (t *tree) hang() {
 	if t.root == none {
 		return
@@ -261,7 +261,7 @@ func compareMoments(a, b moment) int {
 	return cmp.Compare(a.i, b.i)
 }
 
-// children lays out kids by parent, each by ascending end.
+// children fills kids by parent, each by ascending end.
 func (t *tree) children() {
 	t.tops = t.tops[:0]
 	for i := range t.nodes {
@@ -295,8 +295,8 @@ func (t *tree) children() {
 	}
 }
 
-// walk puts the nodes in order, parents before children. What no top leads to
-// is in a cycle or below one; each is cut where it starts first.
+// walk sorts the nodes, parents before children. A node that cannot be reached from a
+// top is in a cycle or below one; each cycle is cut at its earliest node.
 func (t *tree) walk() {
 	t.order = append(t.order[:0], t.tops...)
 	t.follow(0)
@@ -313,8 +313,8 @@ func (t *tree) walk() {
 		if t.nodes[i].flags&unvisited == 0 {
 			continue
 		}
-		// As many steps up as there are nodes lead into the cycle; Brent's
-		// method finds it in a multiple of its length and of the way there.
+		// As many steps up as there are nodes end in the cycle; Brent's method finds it
+		// in a multiple of its length and of the way there.
 		c := t.inCycle(int32(i))
 		first := c
 		for p := t.nodes[c].parent; p != c; p = t.nodes[p].parent {
@@ -369,7 +369,7 @@ func (t *tree) cut(i int32) {
 	t.orphans++
 }
 
-// requests finds the requests, which of them each span is within, and lays out
+// requests finds the requests, finds which of them each span is within, and lays out
 // each request's events.
 func (t *tree) requests() {
 	t.reqs = t.reqs[:0]
@@ -416,9 +416,9 @@ func (t *tree) requests() {
 	t.layEvents()
 }
 
-// layEvents merges starts and ends and hands each to the requests it is
-// within. At equal times starts come first, so that a span of no length starts
-// before it ends.
+// layEvents merges starts and ends and appends each to the events of the requests it is
+// within. At equal times starts come first, so that a span of no length starts before it
+// ends.
 func (t *tree) layEvents() {
 	t.byTime = t.byTime[:0]
 	for i := range t.nodes {
