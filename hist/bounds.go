@@ -93,8 +93,8 @@ func RoundZeroThreshold(t float64, schema int8) (float64, error) {
 	return math.Ldexp(1, int(e)), nil
 }
 
-// thresholdIndex is the last bucket that lies within threshold t, which
-// RoundZeroThreshold has rounded; math.MinInt32 if t is 0.
+// thresholdIndex returns the last bucket that lies within threshold t, which
+// RoundZeroThreshold has rounded, or math.MinInt32 if t is 0.
 func thresholdIndex(t float64, schema int8) int32 {
 	switch t {
 	case 0:

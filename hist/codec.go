@@ -179,7 +179,7 @@ func (h *Histogram) holdsOne(v float64) bool {
 	return same == 1
 }
 
-// appendMoments appends sum, min and max and returns what flags say of them.
+// appendMoments appends sum, min and max and returns their flags.
 func (h *Histogram) appendMoments(dst []byte, c *Cell, whole bool) ([]byte, byte) {
 	var flags byte
 	unknown := math.IsNaN(h.Min) && math.IsNaN(h.Max)
@@ -217,12 +217,13 @@ func appendSide(dst []byte, offset int32, counts []uint64) []byte {
 	return dst
 }
 
-// maxSure is where Nanos begins to miss what Seconds rounded (26 days).
+// maxSure is the least duration that Seconds may round so that Nanos misses it (26
+// days).
 const maxSure = 1 << 51
 
-// Cell is an exponential histogram of durations as an aggregator holds it:
-// everything but the counts, which stay where they are. Zero threshold and
-// relative error are the defaults. The zero value with a schema is empty.
+// Cell is an exponential histogram of durations in an aggregator's form: without the
+// counts, which stay where they are. Zero threshold and relative error are the defaults.
+// The zero value with a schema is empty.
 type Cell struct {
 	Schema   int8
 	Weighted bool   // some observation stood for several
@@ -233,7 +234,8 @@ type Cell struct {
 	Offset                       int32 // bucket of the first count, Prometheus' numbering
 }
 
-// moments takes sum, min and max of h, if all are whole nanoseconds.
+// moments sets sum, min and max to those of h. It returns false if one of them is not
+// whole nanoseconds.
 func (c *Cell) moments(h *Histogram) bool {
 	var ok [3]bool
 	c.SumNanos, ok[0] = h.SumNanos()
@@ -242,10 +244,10 @@ func (c *Cell) moments(h *Histogram) bool {
 	return ok == [3]bool{true, true, true}
 }
 
-// AppendCell appends the compact form of a cell, the same bytes that the equal
-// Histogram gives. Durations must not be negative, counts must add up to
-// Count. It allocates nothing but what dst grows by, if the schema is
-// DefaultSchema; leading and trailing zeros of counts cost their scan.
+// AppendCell appends the compact form of a cell, the same bytes as for the equal
+// Histogram. Durations must not be negative, counts must add up to Count. It allocates
+// only the growth of dst, if the schema is DefaultSchema; leading and trailing zeros of
+// counts cost their scan.
 func AppendCell[C count](dst []byte, c *Cell, counts []C) ([]byte, error) {
 	lo, hi := trimmed(counts)
 	cell := *c
@@ -275,8 +277,8 @@ func AppendCell[C count](dst []byte, c *Cell, counts []C) ([]byte, error) {
 	return h.AppendBinary(dst)
 }
 
-// appendShort writes one of the short forms if the histogram has one. The
-// first and last of counts are not zero.
+// appendShort appends one of the short forms if the histogram has one. The first and
+// last of counts are not zero.
 func appendShort[C count](dst []byte, c *Cell, counts []C) ([]byte, bool) {
 	if c.Schema != DefaultSchema || c.Count == 0 || c.MinNanos < 0 || c.SumNanos < 0 {
 		return dst, false
@@ -347,8 +349,8 @@ func holds[C count](c *Cell, counts []C, ns int64, n uint64) bool {
 	return i >= 0 && i < len(counts) && uint64(counts[i]) == n
 }
 
-// holdsAll reports whether a <= b <= d, of which the two greater may be the
-// same observation, are all that there is.
+// holdsAll reports whether a <= b <= d, of which the two greater may be the same
+// observation, are the only observations.
 func holdsAll[C count](c *Cell, counts []C, a, b, d int64) bool {
 	bucket := func(ns int64) int32 {
 		if ns == 0 {
@@ -374,13 +376,13 @@ func holdsAll[C count](c *Cell, counts []C, a, b, d int64) bool {
 	return holds(c, counts, a, 1) && holds(c, counts, b, 1) && holds(c, counts, d, 1)
 }
 
-// AppendNanos appends the compact form of a few durations in nanoseconds: the
-// same bytes as recording them with RecordNanos into New(schema) and
-// AppendBinary. Weights are nil, or say how many each stands for. It returns
-// ErrInvalid for a negative duration or weights of another number. It is meant
-// for up to some 16 durations, in any order; ns and weights are not changed.
-// It allocates nothing, unless there are zeros or weights among several
-// durations, more than 64 of them, or another schema than DefaultSchema.
+// AppendNanos appends the compact form of a few durations in nanoseconds: the same bytes
+// as recording them with RecordNanos into New(schema) and AppendBinary. Weights holds
+// how many observations each stands for, or is nil. It returns ErrInvalid for a negative
+// duration or weights of another number. It is meant for up to some 16 durations, in any
+// order; ns and weights are not changed. It allocates only for zeros or weights among
+// several durations, for more than 64 durations, or for another schema than
+// DefaultSchema.
 func AppendNanos(dst []byte, schema int8, ns []int64, weights []uint32) ([]byte, error) {
 	if weights != nil && len(weights) != len(ns) {
 		return dst, invalid("%d weights for %d durations", len(weights), len(ns))
@@ -477,7 +479,7 @@ func appendFew(dst []byte, ns []int64, weights []uint32) ([]byte, bool) {
 		n++
 	}
 	t.add(int(k-last)-1, n)
-	if mostlyLarge(occupied+1, large+int((14-n)>>63)) { // rare: let the dense writer do it
+	if mostlyLarge(occupied+1, large+int((14-n)>>63)) { // rare: the dense writer does it
 		return dst, false
 	}
 	return t.flush(), true

@@ -100,7 +100,7 @@ func (p *point) eachBound(f func(i int, b float64) bool) (rest []byte, err error
 	return b, nil
 }
 
-// sameBounds reports whether the point has these bounds, and what follows them.
+// sameBounds reports whether the point has these bounds, and returns what follows them.
 func (p *point) sameBounds(bounds []float64) (rest []byte, same bool) {
 	n := 0
 	rest, err := p.eachBound(func(i int, b float64) bool {

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Moment is what is known of a distribution without its buckets.
+// Moment holds the moments of a distribution, without its buckets.
 type Moment struct {
 	Count         uint64
 	Sum, Min, Max float64 // Min and Max are NaN when Count is 0 or they are unknown
@@ -22,10 +22,9 @@ func Moments(b []byte) (m Moment, err error) {
 	return Moment{p.count, p.Sum(), p.minimum(), p.maximum(), p.weighted}, nil
 }
 
-// UnmarshalBinary replaces h by the histogram in compact form, using h's
-// memory. It returns ErrCorrupt; then h's content is undefined (Reset it). What
-// a hostile form can make it allocate is bounded by the buckets of its schema:
-// at most 4.3 MB a side, at schema 8.
+// UnmarshalBinary replaces h by the histogram in compact form, using h's memory. If it
+// returns ErrCorrupt, h's content is undefined: Reset it. The buckets of the schema
+// bound what a hostile form can make it allocate: at most 4.3 MB a side, at schema 8.
 func (h *Histogram) UnmarshalBinary(b []byte) error {
 	var p point
 	if err := p.read(b); err != nil {
@@ -46,11 +45,10 @@ func (h *Histogram) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// MergeEncoded adds a histogram in its binary form without building it: it is
-// Merge of what UnmarshalBinary would give. It allocates only if h's windows
-// must grow or the forms differ in kind (explicit buckets and exponential
-// ones). After ErrCorrupt h's content is undefined; after ErrInvalid (the
-// count overflows) it is unchanged.
+// MergeEncoded adds a histogram in its binary form without building it: it is Merge of
+// the result of UnmarshalBinary. It allocates only if h's windows must grow or the forms
+// differ in kind (explicit buckets and exponential ones). After ErrCorrupt h's content
+// is undefined; after ErrInvalid (the count overflows) it is unchanged.
 func (h *Histogram) MergeEncoded(b []byte) error {
 	if len(b) > 0 && b[0] == wideForm && h.Schema == DefaultSchema && h.ZeroThreshold == DefaultZeroThreshold {
 		return h.mergeWide(b[1:])
@@ -133,8 +131,8 @@ type point struct {
 	midNanos                     int64 // of three
 	sum, min, max                float64
 
-	rest []byte // what follows
-	wide wide   // if that is the form
+	rest []byte // the rest of the form
+	wide wide   // for the wide form
 }
 
 func (p *point) Sum() float64 {

@@ -5,9 +5,9 @@ import (
 	"sort"
 )
 
-// NewExplicit returns an empty histogram of explicit buckets. Bounds are the
-// inclusive upper bounds, finite and ascending; above the last lies one more
-// bucket. The slice is kept and must not change.
+// NewExplicit returns an empty histogram of explicit buckets. Bounds are the inclusive
+// upper bounds, finite and ascending; above the last lies one more bucket. The slice is
+// retained and must not change.
 func NewExplicit(bounds []float64) (*Histogram, error) {
 	h := New(DefaultSchema)
 	h.setExplicit(bounds)
@@ -54,7 +54,7 @@ func (h *Histogram) validateExplicit() error {
 	return nil
 }
 
-// explicitIndex is the bucket of v: the first whose bound is not below it.
+// explicitIndex returns the bucket of v: the first whose bound is not below it.
 func (h *Histogram) explicitIndex(v float64) int {
 	return sort.SearchFloat64s(h.Bounds, v)
 }
@@ -86,8 +86,8 @@ func equalBounds(a, b []float64) bool {
 	return true
 }
 
-// mergeExplicit merges where h, o or both are explicit; done is false if both
-// must go on as exponential (h already is then).
+// mergeExplicit merges where h, o or both are explicit; done is false if both must be
+// merged as exponential (h already is then).
 func (h *Histogram) mergeExplicit(o *Histogram) (done bool, err error) {
 	switch {
 	case h.Count == 0:
@@ -148,13 +148,12 @@ func (h *Histogram) rebin(bounds []float64) {
 	h.Bounds, h.Positive.Counts = bounds, counts
 }
 
-// ToExponential turns explicit buckets into exponential ones so that they can
-// be merged with such. Each bucket's count goes to one place inside it that
-// depends on its bounds alone (so that merging before or after gives the same):
-// the geometric mean of two bounds of one sign, half the bound if the other is
-// zero or absent, just beyond the bound of a bucket that is open to infinity.
-// Error becomes at least the explicit buckets' own error. Exponential
-// histograms are left alone.
+// ToExponential turns explicit buckets into exponential ones, which can be merged with
+// such. Each bucket's count goes to one place inside it that depends on its bounds alone
+// (so that merging before or after gives the same): the geometric mean of two bounds of
+// one sign, half the bound if the other is zero or absent, just beyond the bound of a
+// bucket that is open to infinity. Error becomes at least the explicit buckets' own
+// error. It does not change exponential histograms.
 func (h *Histogram) ToExponential(schema int8) {
 	if h.Schema != Explicit {
 		return
@@ -192,8 +191,8 @@ func (h *Histogram) representative(i int) float64 {
 	return lo/2 + hi/2
 }
 
-// explicitError is the greatest hi/lo-1 of the occupied buckets, narrowed by
-// what is known of the minimum and maximum: +Inf if one reaches zero or infinity.
+// explicitError returns the greatest hi/lo-1 of the occupied buckets, narrowed by a
+// known minimum and maximum, or +Inf if one reaches zero or infinity.
 func (h *Histogram) explicitError() float64 {
 	worst := 0.0
 	for i, c := range h.Positive.Counts {
@@ -216,7 +215,7 @@ func (h *Histogram) explicitError() float64 {
 	return worst
 }
 
-// narrow cuts a range to what the minimum and maximum allow.
+// narrow cuts a range to the known minimum and maximum.
 func (h *Histogram) narrow(lo, hi float64) (float64, float64) {
 	if h.Min > lo {
 		lo = min(h.Min, hi)

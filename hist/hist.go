@@ -35,11 +35,11 @@ const (
 	// Explicit is the schema of histograms with explicit bounds (le buckets);
 	// it is Prometheus' number for custom buckets.
 	Explicit = -53
-	// DefaultZeroThreshold is 2^-128, as Prometheus' client has it.
+	// DefaultZeroThreshold is 2^-128, as in Prometheus' client.
 	DefaultZeroThreshold = 0x1p-128
 )
 
-// Errors of decoding and merging; wrapped with what was wrong.
+// Errors of decoding and merging; wrapped with the cause.
 var (
 	ErrCorrupt = errors.New("corrupt histogram")
 	ErrInvalid = errors.New("invalid histogram")
@@ -54,9 +54,9 @@ type Buckets struct {
 	Counts []uint64
 }
 
-// Histogram is a distribution. Use New, or fill every exported field yourself
-// (as a decoder of foreign histograms does) and call Validate. The exported
-// fields are the whole content: what is unexported only helps to keep Sum exact.
+// Histogram is a distribution. Use New, or fill every exported field yourself (as a
+// decoder of foreign histograms does) and call Validate. The exported fields are the
+// whole content: the unexported ones only help to keep Sum exact.
 type Histogram struct {
 	Schema        int8
 	ZeroThreshold float64 // values in [-t, t] are in the zero bucket; 0 or a power of two, see RoundZeroThreshold

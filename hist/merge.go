@@ -78,7 +78,7 @@ func (h *Histogram) fold(to *Buckets, offset int32, counts []uint64, shift uint)
 	}
 }
 
-// mergeMoments adds everything of o but its buckets.
+// mergeMoments merges everything of o but its buckets.
 func (h *Histogram) mergeMoments(o *Histogram) {
 	if h.Count == 0 {
 		h.Min, h.Max = o.Min, o.Max
@@ -107,8 +107,8 @@ func greater(a, b float64) float64 {
 	return a
 }
 
-// Reduce makes h no finer than schema, exactly: the result is what recording
-// at that schema would have given. It does nothing to explicit buckets.
+// Reduce makes h no finer than schema, exactly: the result equals recording at that
+// schema. It does nothing to explicit buckets.
 func (h *Histogram) Reduce(schema int8) {
 	schema = max(schema, MinSchema)
 	if h.Schema == Explicit || schema >= h.Schema {
@@ -194,11 +194,11 @@ func (h *Histogram) AddBuckets(schema int, offset int32, counts []uint64, negati
 	return nil
 }
 
-// Subtract removes o, which must be contained in h: h is the distribution of
-// what was added to o since, as for cumulative streams. Buckets subtract
-// exactly at the coarser schema. An extreme of h remains known only if o's is
-// known and lies inside of it. If o is not contained, it returns ErrInvalid
-// and h is no finer than o but otherwise unchanged.
+// Subtract removes o, which must be contained in h: the result is the distribution of
+// the observations since o, as for cumulative streams. Buckets subtract exactly at the
+// coarser schema. An extreme of h remains known only if o's is known and lies inside of
+// it. If o is not contained, it returns ErrInvalid and h is no finer than o but
+// otherwise unchanged.
 func (h *Histogram) Subtract(o *Histogram) error {
 	if o.Count == 0 {
 		return nil
@@ -265,7 +265,7 @@ func (b *Buckets) contains(o *Buckets) bool {
 	return true
 }
 
-// subtract takes away o, which b contains.
+// subtract subtracts o, which b contains.
 func (b *Buckets) subtract(o *Buckets) {
 	w, counts, _ := b.under(o)
 	for i, c := range counts {

@@ -47,9 +47,9 @@ func appendPlanes[C count](dst []byte, counts []C) []byte {
 	}
 }
 
-// appendSegments writes a plane that lies within dst's memory, from eight bytes
-// beyond its end on. What is written never overtakes what is still to be read:
-// a segment's head takes more than its zeros only by the eight bytes before.
+// appendSegments appends a plane that lies within dst's memory, from eight bytes beyond
+// its end on. The writing never overtakes the reading: a segment's head takes more bytes
+// than its zeros only by the eight bytes before.
 func appendSegments(dst, plane []byte, follows byte) []byte {
 	gap := 0
 	for len(plane) > 0 && plane[0] == 0 {
@@ -77,9 +77,9 @@ func appendSegments(dst, plane []byte, follows byte) []byte {
 	}
 }
 
-// cut returns where the segment that plane begins with ends.
+// cut returns the end of the segment that plane begins with.
 func cut(plane []byte) int {
-	end := 0 // behind the last byte seen that is not zero
+	end := 0 // behind the last nonzero byte
 	for i := 0; i < len(plane); {
 		if i+8 <= len(plane) {
 			// Where the last of eight is not zero, no cut ends here.
@@ -104,8 +104,8 @@ func cut(plane []byte) int {
 	return end
 }
 
-// addPlanes adds counts in planes to w. It returns their total and how many
-// bytes it read, or -1 if they do not fit.
+// addPlanes adds counts in planes to w. It returns their total and the number of bytes
+// read, or -1 if they do not fit.
 func addPlanes(w []uint64, b []byte) (total uint64, used int) {
 	p, at, shift := 0, 0, uint(0)
 	for {
@@ -217,7 +217,7 @@ func appendWide[C count](dst []byte, c *Cell, counts []C) []byte {
 	return appendPlanes(dst, counts)
 }
 
-// read reads what follows the form's byte. The planes are not checked.
+// read reads the bytes after the form's byte. It does not check the planes.
 func (w *wide) read(b []byte) bool {
 	if len(b) < 2 {
 		return false
@@ -250,7 +250,7 @@ func (w *wide) read(b []byte) bool {
 		w.first > -128<<DefaultSchema && last <= 1024<<DefaultSchema
 }
 
-// fits reports whether a cell can be written in the wide form.
+// fitsWide reports whether a cell can be written in the wide form.
 func fitsWide(c *Cell, n int) bool {
 	return c.Zero == 0 && n > 0 && c.Offset > -128<<DefaultSchema && int(c.Offset)+n-1 <= 1024<<DefaultSchema
 }

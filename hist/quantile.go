@@ -155,7 +155,7 @@ func (h *Histogram) fromAbove(rank float64) (b Bucket, count float64) {
 func (h *Histogram) interpolate(b Bucket, fraction float64) float64 {
 	lo, hi := b.Lower, b.Upper
 	if h.Schema == Explicit {
-		// PromQL knows no extremes; where we do, they bound the outer buckets.
+		// PromQL has no extremes; known ones bound the outer buckets.
 		if math.IsInf(lo, -1) && h.Min <= hi {
 			lo = h.Min
 		}
@@ -195,11 +195,11 @@ func (h *Histogram) interpolate(b Bucket, fraction float64) float64 {
 	return min(hi, max(lo, -math.Exp2(l+(u-l)*fraction)))
 }
 
-// RelativeError is the bound on |estimate-truth|/|truth| of a quantile: the
-// relative width of a bucket, 2^(2^-schema)-1 (2.19 % at schema 5), widened by
-// what coarser inputs left in Error. For explicit buckets it is the greatest
-// relative width of an occupied one within [Min, Max], +Inf if that reaches
-// zero or infinity. The truth is the observation of the estimate's rank.
+// RelativeError returns the bound on |estimate-truth|/|truth| of a quantile: the
+// relative width of a bucket, 2^(2^-schema)-1 (2.19 % at schema 5), widened by Error,
+// which coarser inputs left. For explicit buckets it is the greatest relative width of
+// an occupied one within [Min, Max], or +Inf if that reaches zero or infinity. The truth
+// is the observation of the estimate's rank.
 func (h *Histogram) RelativeError() float64 {
 	if h.Schema == Explicit {
 		return max(h.Error, h.explicitError())
@@ -214,10 +214,10 @@ type Rank struct {
 	Low, High          float64 // bounds of the bucket that holds the value
 }
 
-// Rank gives the shares of observations in buckets below that of v, in the same
-// bucket, and above. They sum to 1. lo and hi bound v's bucket; the zero bucket
-// is a bucket. The shares are NaN if h is empty or v NaN. An infinite v is in a
-// bucket of its own.
+// Rank returns the shares of observations in buckets below that of v, in the same
+// bucket, and above. They sum to 1. Low and High bound v's bucket; the zero bucket is a
+// bucket. The shares are NaN if h is empty or v is NaN. An infinite v is in a bucket of
+// its own.
 func (h *Histogram) Rank(v float64) (r Rank) {
 	if h.Count == 0 || math.IsNaN(v) {
 		nan := math.NaN()
@@ -250,7 +250,7 @@ func (h *Histogram) AtMost(v float64) (estimate float64, low, high uint64) {
 	return float64(low) + float64(high-low)*h.fraction(b, v), low, high
 }
 
-// fraction is the inverse of interpolate.
+// fraction returns the inverse of interpolate.
 func (h *Histogram) fraction(b Bucket, v float64) float64 {
 	lo, hi := b.Lower, b.Upper
 	if h.Schema == Explicit {

@@ -24,8 +24,8 @@ func (h *Histogram) RecordN(v float64, n uint64) error {
 	return nil
 }
 
-// RecordNanos is RecordN of Seconds(ns), faster and exact. It is the way in for
-// durations; negative ones are recorded as such, refusing them is the caller's.
+// RecordNanos is RecordN of Seconds(ns), faster and exact. Use it for durations. It
+// records negative ones as such; the caller refuses them.
 func (h *Histogram) RecordNanos(ns int64, n uint64) error {
 	if n == 0 {
 		return nil

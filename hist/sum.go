@@ -28,7 +28,7 @@ type exactSum struct {
 	last  float64 // Sum as it was left; another value means the owner wrote Sum
 }
 
-// sync takes notice of a Sum that was written from outside.
+// sync adopts a Sum that was written from outside.
 func (h *Histogram) sync() {
 	if h.Sum != h.exact.last {
 		s := &h.exact
@@ -73,7 +73,7 @@ func (h *Histogram) addFloat(v, low float64) {
 	s.last = h.Sum
 }
 
-// residue is what v = Seconds(ns) lacks of ns nanoseconds.
+// residue returns by how many seconds v = Seconds(ns) is less than ns nanoseconds.
 func residue(ns int64, v float64) float64 {
 	return -math.FMA(v, 1e9, -float64(ns)) / 1e9
 }

@@ -22,8 +22,8 @@ type tokens struct {
 	pending int // a low digit that waits for its high one, -1 if none
 }
 
-// add writes gap empty buckets and one that holds c > 0. Up to fewZeros empty
-// ones are digits like others: cheaper to read than an escape.
+// add writes gap empty buckets and one that holds c > 0. Up to fewZeros empty ones are
+// digits like others: cheaper to read than an escape.
 func (t *tokens) add(gap int, c uint64) {
 	if gap > 0 && t.pending >= 0 {
 		t.dst = append(t.dst, byte(t.pending))
@@ -77,15 +77,15 @@ func (t *tokens) flush() []byte {
 	return t.dst
 }
 
-// count is what buckets may be counted in.
+// count is the type of buckets' counts.
 type count interface {
 	~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
 const fewZeros = 4
 
-// mostlyLarge decides for planes: of the occupied buckets, more than one in
-// twenty holds more than fits a digit of either place. An escape costs as much
+// mostlyLarge reports whether planes are the better form: more than one in twenty of the
+// occupied buckets holds more than fits a digit of either place. An escape costs as much
 // time as twenty digits.
 func mostlyLarge(occupied, large int) bool { return 20*large > occupied }
 
@@ -109,7 +109,7 @@ func wantsPlanes[C count](counts []C) bool {
 
 func appendNibbles[C count](dst []byte, counts []C) []byte {
 	t := tokens{dst: dst, pending: -1}
-	// Digits gather in a word; what is not a digit goes through add.
+	// Digits collect in a word; anything else goes through add.
 	var word uint64
 	n, gap := 0, 0
 	for _, c := range counts {
@@ -140,7 +140,7 @@ func appendNibbles[C count](dst []byte, counts []C) []byte {
 	return t.flush()
 }
 
-// digits writes the n lowest of a word.
+// digits writes the n lowest digits of a word.
 func (t *tokens) digits(word uint64, n int) {
 	for ; n >= 2; n -= 2 {
 		t.dst = append(t.dst, byte(word))
@@ -151,8 +151,8 @@ func (t *tokens) digits(word uint64, n int) {
 	}
 }
 
-// addNibbles adds counts in nibbles to w. It returns their total and
-// how many bytes it read, or -1 if they do not fit.
+// addNibbles adds counts in nibbles to w. It returns their total and the number of bytes
+// read, or -1 if they do not fit.
 func addNibbles(w []uint64, b []byte) (total uint64, used int) {
 	i, p := 0, 0
 	for i < len(w) {

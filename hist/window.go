@@ -1,6 +1,6 @@
 package hist
 
-// index returns the place of bucket k, growing the window when it must.
+// index returns the index of bucket k in Counts, and grows the window if it must.
 func (b *Buckets) index(k int32) int {
 	i := int(k) - int(b.Offset)
 	if uint(i) >= uint(len(b.Counts)) {
@@ -10,7 +10,7 @@ func (b *Buckets) index(k int32) int {
 	return i
 }
 
-// window returns the counts of buckets first to last, growing when it must.
+// window returns the counts of buckets first to last, and grows the window if it must.
 func (b *Buckets) window(first, last int32) []uint64 {
 	i, n := int(first)-int(b.Offset), int(last)-int(first)+1
 	if i < 0 || i+n > len(b.Counts) {
@@ -20,9 +20,9 @@ func (b *Buckets) window(first, last int32) []uint64 {
 	return b.Counts[i : i+n : i+n]
 }
 
-// grow extends the window to hold buckets first to last, with some room on the
-// side it grew so that a histogram being recorded settles after a few growths.
-// It stays within its memory if that suffices.
+// grow extends the window to hold buckets first to last, with spare buckets on the side
+// where it grew, so that a histogram being recorded stops growing after a few times. It
+// stays within its memory if that suffices.
 func (b *Buckets) grow(first, last int32) {
 	old := b.Counts
 	n := int64(len(old))
@@ -37,7 +37,7 @@ func (b *Buckets) grow(first, last int32) {
 		}
 		lo, hi = min(lo, int64(b.Offset)), max(hi, int64(b.Offset)+n-1)
 		if size := hi - lo + 1; size > int64(cap(old)) {
-			// Without the room it may still fit.
+			// Without the spare buckets it may still fit.
 			tightLo, tightHi := min(int64(first), int64(b.Offset)), max(int64(last), int64(b.Offset)+n-1)
 			if tightHi-tightLo < int64(cap(old)) {
 				lo, hi = tightLo, tightHi
