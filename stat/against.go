@@ -31,8 +31,8 @@ func QuantilesAgainst(value float64, b Side, ps []float64, mix []float64, o Opti
 	return out, nil
 }
 
-// against works out how far a figure is from a number, whose logarithm is on
-// the figure's outer scale.
+// against returns the distance of a figure from a number, whose logarithm is on the
+// figure's outer scale.
 func (f *figure) against(value float64, sp *spectrum, o Options) Change {
 	n, at := len(f.influence), f.outer(f.at)
 	c := Change{

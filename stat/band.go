@@ -9,14 +9,13 @@ import (
 // bandDraws is how many times the greatest deviation is drawn.
 const bandDraws = 1000
 
-// Band is Quantiles with intervals that hold at all of ps at once with the
-// given confidence: a band around the ratio as a function of the quantile. SE and P
+// Band is Quantiles with simultaneous intervals: they hold at all of ps at once with the
+// given confidence, as a band around the ratio as a function of the quantile. SE and P
 // stay those of each quantile by itself.
 //
 // The bound is the sup-t of Montiel Olea & Plagborg-Møller (2019, J. Applied
-// Econometrics 34): the quantile of the greatest deviation, in standard errors,
-// of normal variables with the covariance that the cosines have. Draws follow
-// the seed.
+// Econometrics 34): the quantile of the greatest deviation, in standard errors, of
+// normal variables with the covariance of the cosines. The seed determines the draws.
 func Band(a, b Side, ps []float64, mix []float64, seed uint64, o Options) ([]Change, error) {
 	if err := checkSides(a, b, mix, o); err != nil {
 		return nil, err
@@ -83,7 +82,7 @@ func Band(a, b Side, ps []float64, mix []float64, seed uint64, o Options) ([]Cha
 	return points, nil
 }
 
-// slope is how the figure moves on the effect's scale, by its inner scale, over
+// slope returns the derivative of the effect's scale by the figure's inner scale, over
 // the range of its standard error.
 func (f *figure) slope(transform []float64, cosines int) float64 {
 	sum := 0.0
@@ -102,8 +101,8 @@ func (f *figure) slope(transform []float64, cosines int) float64 {
 	return slope
 }
 
-// unit is what each cosine adds to the deviation of B−A, scaled to a variance of
-// 1; nil if there is none.
+// unit returns the part of each cosine in the deviation of B−A, scaled to a variance of
+// 1, or nil if there is none.
 func unit(ta []float64, ka float64, tb []float64, kb float64, paired bool) []float64 {
 	var part []float64
 	if paired {

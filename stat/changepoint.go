@@ -5,20 +5,19 @@ import (
 	"slices"
 )
 
-// ChangeOptions say what counts as a change point. The zero value works.
+// ChangeOptions configures ChangePoints. Each field has a default for its zero value.
 type ChangeOptions struct {
-	// Alpha is the probability of finding anything in a series without a
-	// change; 0 stands for 0.05.
+	// Alpha is the probability of finding anything in a series without a change; default
+	// 0.05.
 	Alpha float64
-	// Least is the fewest slots between changes, and before the first and after
-	// the last; 0 stands for 10, or for a twentieth of a shorter sequence of
-	// numbers, at least 4.
+	// Least is the fewest slots between changes, and before the first and after the
+	// last; default 10, or a twentieth of a shorter sequence of numbers, at least 4.
 	Least int
-	// Most is how many changes are found at most; 0 stands for 20.
+	// Most bounds the number of changes found; default 20.
 	Most int
-	// Season is the length of a season in slots, 0 for none: what depends on
-	// the time of day is taken out before, if there are three of them or more;
-	// slot 0 is the beginning of one.
+	// Season is the length of a season in slots, 0 for none. The dependence on the time
+	// of day is removed before, if there are three seasons or more; slot 0 is the
+	// beginning of one.
 	Season int
 }
 
@@ -32,19 +31,19 @@ const (
 
 // ChangePoint is a moment at which a distribution changed.
 type ChangePoint struct {
-	// At is the first slot after the change. The change lies in [Low, High]
-	// with a confidence of 95 %: Low is the least first slot, High the greatest.
-	// Slot At has observations, the one before Low too.
+	// At is the first slot after the change. The change lies in [Low, High] with a
+	// confidence of 95 %: Low is the least first slot, High the greatest. Slot At has
+	// observations, and so does the slot before Low.
 	At, Low, High int
-	// P is about the probability that the stretches around it show a change as
+	// P is approximately the probability that the stretches around it show a change as
 	// clear without one, alone or together with either neighbour.
 	P float64
-	// Where on the value axis it is clearest: a share Before of observations
-	// was above Value between the change before and this one, and After between
-	// this one and the next, slots cut and the season taken out. For numbers,
-	// Value is NaN and Before and After are medians of that column.
+	// Value is the place on the value axis where the change is clearest: a share Before
+	// of observations was above Value between the previous change and this one, and
+	// After between this one and the next, with slots cut and the season removed. For
+	// numbers, Value is NaN and Before and After are medians of that column.
 	Value, Before, After float64
-	// Column is the column of numbers in which it is clearest, 0 otherwise.
+	// Column is the column of numbers in which the change is clearest, 0 otherwise.
 	Column int
 }
 
@@ -68,33 +67,31 @@ func (o ChangeOptions) check(slots int) (ChangeOptions, error) {
 	return o, nil
 }
 
-// ChangePoints finds the moments at which a series' distribution changed,
-// without being told where to look. They are in order of time, none if there
-// is none. The same series gives the same answer.
+// ChangePoints finds the moments at which a series' distribution changed, at unknown
+// places. It returns them in order of time. The same series gives the same answer.
 //
-// Slots without observations say nothing: those before and after a hole are
-// taken as neighbours; and where most have fewer than 60, as many neighbours are
-// taken as one as have that, unless there is a season. A slot is seen through the shares of its observations above quantiles of the
-// stretch, from the 10th percentile to the 99.9th: so a change of the slowest
-// alone is as visible as one of the median, values far out weigh no more than
-// others, and a share is cut some standard deviations beyond the medians of the
-// slots before and after lest a few slots be taken for a change. Candidates are the splits with the greatest contrast over
-// intervals of many lengths (seeded binary segmentation: Kovács, Bühlmann, Li &
-// Munk 2023, Biometrika 110). So is the split that leaves a view the least
-// variance, if that is plain: a great step looks like noise that persists. A
-// candidate, or two or three together, divides the
-// stretch if the shares are far more likely with it than without, both times
-// under noise that persists as much as suits best: the autoregressions under
-// noise by which sides are compared, averaged over what their parameters may
-// be. So a sequence that wanders is not taken for one that jumps. The parts are
-// divided further, each seen by itself; at last each change has to pass again
-// among its neighbours. How much likelier it must be was measured, see
-// docs/statistics.md. The interval of the moment holds what the likelihood ratio
+// Slots without observations are skipped: those before and after a hole count as
+// neighbours; and where most slots have fewer than 60 observations, as many neighbours
+// are merged as reach that, unless there is a season. A slot is viewed through the
+// shares of its observations above quantiles of the stretch, from the 10th percentile to
+// the 99.9th: so a change of the slowest alone is as visible as one of the median,
+// values far out weigh no more than others, and a share is cut some standard deviations
+// beyond the medians of the slots before and after, so that a few slots are not taken
+// for a change. Candidates are the splits with the greatest contrast over intervals of
+// many lengths (seeded binary segmentation: Kovács, Bühlmann, Li & Munk 2023, Biometrika
+// 110). So is the split that leaves a view the least variance, if that is plain: a great
+// step looks like noise that persists. A candidate, or two or three together, divides
+// the stretch if the shares are far more likely with it than without, both times under
+// noise whose persistence is fitted: the autoregressions under noise by which sides are
+// compared, averaged over their parameters. So a sequence that wanders is not taken for
+// one that jumps. The parts are divided further, each viewed by itself; at last each
+// change has to pass again among its neighbours. The required likelihood was measured,
+// see docs/statistics.md. The interval of the moment holds what the likelihood ratio
 // does not reject (Eo & Morley 2015, Quantitative Economics 6).
 //
-// A season is a change like any other unless it is taken out, see
-// ChangeOptions. Noise that persists longer than a quarter of the series is
-// taken for changes more often than Alpha says.
+// A season counts as changes unless it is removed; see ChangeOptions. Noise that
+// persists longer than a quarter of the series is taken for changes more often than
+// Alpha.
 func ChangePoints(s *Series, o ChangeOptions) ([]ChangePoint, error) {
 	if s == nil {
 		return nil, invalidf("no series")
@@ -110,7 +107,7 @@ func ChangePoints(s *Series, o ChangeOptions) ([]ChangePoint, error) {
 		return nil, nil
 	}
 	part, kept := s.withoutEmpty()
-	var phases []int // where in a season a slot is
+	var phases []int // position of a slot in its season
 	if seasonal(s.Slots(), o) {
 		phases = make([]int, len(kept))
 		for i, t := range kept {
@@ -128,9 +125,9 @@ func ChangePoints(s *Series, o ChangeOptions) ([]ChangePoint, error) {
 	return at(points, kept, k), nil
 }
 
-// at puts points found among groups of k of the slots that were kept where they
-// are among all. A change may lie anywhere in a hole before the slot that shows
-// it, and anywhere in a group.
+// at translates points found among groups of k of the kept slots to indices of all
+// slots. A change may lie anywhere in a hole before the slot that shows it, and anywhere
+// in a group.
 func at(points []ChangePoint, kept []int, k int) []ChangePoint {
 	for i := range points {
 		p := &points[i]
@@ -139,9 +136,8 @@ func at(points []ChangePoint, kept []int, k int) []ChangePoint {
 	return points
 }
 
-// ChangePointsOf is ChangePoints for numbers: one row per slot or run, with as
-// many columns in each. NaN is a value that is missing. Columns are taken by
-// their ranks.
+// ChangePointsOf is ChangePoints for numbers: one row per slot or run, with as many
+// columns in each. NaN is a missing value. Columns are analysed by their ranks.
 func ChangePointsOf(rows [][]float64, o ChangeOptions) ([]ChangePoint, error) {
 	o, err := o.check(len(rows))
 	if err != nil {
@@ -163,7 +159,7 @@ func ChangePointsOf(rows [][]float64, o ChangeOptions) ([]ChangePoint, error) {
 	if seasonal(len(rows), o) {
 		rows = withoutSeason(rows, o.Season)
 	}
-	var some [][]float64 // rows that have anything
+	var some [][]float64 // rows that are not empty
 	var kept []int
 	for t, row := range rows {
 		if slices.ContainsFunc(row, func(v float64) bool { return !math.IsNaN(v) }) {

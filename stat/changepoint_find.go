@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// changeFinder divides a series, and then its parts, each seen by itself: the
+// changeFinder divides a series, and then its parts, each viewed by itself: the
 // quantiles of a part are not those of the whole, nor is its noise.
 type changeFinder struct {
 	look func(from, to int) []view
@@ -30,7 +30,7 @@ func findChanges(n int, o ChangeOptions, look func(from, to int) []view) []Chang
 	return f.keep(bounds)
 }
 
-// search sees the slots from up to to.
+// search returns a search in the slots [from, to).
 func (f *changeFinder) search(from, to int) *changeSearch {
 	key := [2]int{from, to}
 	c := f.seen[key]
@@ -41,8 +41,8 @@ func (f *changeFinder) search(from, to int) *changeSearch {
 	return c
 }
 
-// chance is the probability that the changes between the first bound and the
-// last come about without one, and the view that shows them best.
+// chance returns the probability that the changes between the first bound and the last
+// arise without one, and the view that shows them best.
 func (f *changeFinder) chance(bounds []int) (p float64, view int) {
 	from, to := bounds[0], bounds[len(bounds)-1]
 	c := f.search(from, to)
@@ -56,9 +56,8 @@ func (f *changeFinder) chance(bounds []int) (p float64, view int) {
 	return c.chance(len(bounds)-2, c.noises(inner, false), c.noises([]int{0, to - from}, false))
 }
 
-// keep moves each change to where it is clearest between its neighbours, and
-// leaves out the weakest until each is unlikely to be chance, alone and
-// together with either neighbour.
+// keep moves each change to where it is clearest between its neighbours, and drops the
+// weakest until each is unlikely to be chance, alone and together with either neighbour.
 func (f *changeFinder) keep(bounds []int) []ChangePoint {
 	for {
 		for i := 1; i < len(bounds)-1; i++ {
@@ -95,8 +94,8 @@ func (f *changeFinder) keep(bounds []int) []ChangePoint {
 	}
 }
 
-// rejected is how much the log likelihood ratio of a moment may fall short of
-// the greatest: −ln(1−√0.95).
+// rejected is by how much the log likelihood ratio of a moment may fall short of the
+// greatest: −ln(1−√0.95).
 var rejected = -math.Log(1 - math.Sqrt(0.95))
 
 func (f *changeFinder) describe(from, at, to, k int) ChangePoint {

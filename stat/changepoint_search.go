@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// How likely a gain of log likelihood is without a change, measured on
-// simulated series (see benchmarks/results): where j changes come in together,
-// about exp((a−g)/slope), a growing with the logarithm of how many stretches a
-// series has room for. A sequence that persists gains more by chance,
-// 1+persists·ln D times, where D is by how much the variance of its mean exceeds
-// that of independent slots, with the changes.
+// chances gives the probability of a gain of log likelihood without a change, measured
+// on simulated series (see benchmarks/results): where j changes are added together it is
+// about exp((a−g)/slope), a growing with the logarithm of how many stretches a series
+// can have. A sequence that persists gains more by chance, 1+persists·ln D times, where
+// D is the ratio of the variance of its mean to that of independent slots, with the
+// changes.
 var chances = [...]struct{ base, room, slope float64 }{
 	{2.65, 0, 1},
 	{0, 1.9, 1.1},
@@ -19,33 +19,33 @@ var chances = [...]struct{ base, room, slope float64 }{
 
 const persists = 0.5
 
-// views is how much less a gain has to be the fewer views there are, times the
-// logarithm of how many fewer: views are alike.
+// views is by how much the required gain falls with the logarithm of how many fewer
+// views there are: views are alike.
 const views = 0.4
 
-// loose is how much likelier to be chance a division may be than what is kept
-// of it, as each change has to pass by itself again; measured too.
+// loose is how much likelier to be chance a division may be than the changes kept of it,
+// as each change has to pass by itself again; measured too.
 const loose = 2
 
-// plainly is how unlikely a great step must be without a change to be taken
-// though the contrast with noise is greater elsewhere.
+// plainly bounds the probability, without a change, of a great step that is taken
+// although the contrast with noise is greater elsewhere.
 const plainly = 1e-4
 
-// ahead is how many candidates are added before they must pay together: a
-// pulse needs two.
+// ahead is how many candidates are added before they must pass together: a pulse needs
+// two.
 const ahead = len(chances)
 
-// wander is how many times more the log likelihood gains by chance than it
-// would if slots were independent.
+// wander returns how many times more the log likelihood gains by chance than with
+// independent slots.
 func wander(n noise) float64 { return 1 + persists*math.Log(max(1, n.dependence)) }
 
-// chance is the probability of a gain without a change.
+// chance returns the probability of a gain without a change.
 func (c *changeSearch) chance(changes int, more, less []noise) (p float64, view int) {
 	score, view := c.score(changes, more, less)
 	return min(1, math.Exp(-score/chances[changes-1].slope)), view
 }
 
-// score is the greatest gain of any view beyond what chance gives.
+// score returns the greatest gain of any view beyond that of chance.
 func (c *changeSearch) score(changes int, more, less []noise) (most float64, view int) {
 	most = math.Inf(-1)
 	for k := range more {
@@ -56,7 +56,7 @@ func (c *changeSearch) score(changes int, more, less []noise) (most float64, vie
 	return most, view
 }
 
-// scoreOf is the score of one view.
+// scoreOf returns the score of one view.
 func (c *changeSearch) scoreOf(k, changes int, more, less noise) float64 {
 	of := chances[changes-1]
 	fewer := views * math.Log(float64(len(seen))/float64(len(c.views)))
@@ -64,10 +64,9 @@ func (c *changeSearch) scoreOf(k, changes int, more, less noise) float64 {
 	return g - (of.base - fewer + of.room*math.Log(float64(c.n)/float64(c.views[k].least)))
 }
 
-// evened is by how much smaller what the levels within stretches explain is on
-// the scale on which slots vary alike at every level: a share that wanders does
-// so by a factor, so high levels are less of a surprise than a variance for all
-// has it.
+// evened returns by how much less the levels within stretches explain on the scale on
+// which slots vary alike at every level. A share that wanders does so by a factor, so
+// high levels are less of a surprise than with one variance for all.
 func (c *changeSearch) evened(k int, less, more []int) float64 {
 	plain, even := 0.0, 0.0
 	j := 1
@@ -128,17 +127,16 @@ func cumulative(x []float64) []float64 {
 	return sum
 }
 
-// noise is what remains of a view when its levels between changes are taken
-// out.
+// noise describes the rest of a view without its levels between changes.
 type noise struct {
 	bounds     []int
 	evidence   float64   // log likelihood, averaged over models
-	dependence float64   // the share of variance that a mean has more than of independent slots
+	dependence float64   // the ratio of the variance of a mean to that of independent slots
 	sum        []float64 // variance of the sum of so many slots
 }
 
-// noiseOf needs the bounds of stretches, 0 and n included. The variance of sums
-// is left out unless asked for.
+// noiseOf returns the noise for the bounds of stretches, 0 and n included; with sums
+// also the variance of sums.
 func (c *changeSearch) noiseOf(k int, bounds []int, sums bool) noise {
 	v := &c.views[k]
 	r := make([]float64, c.n)
@@ -216,7 +214,7 @@ func (c *changeSearch) noiseOf(k int, bounds []int, sums bool) noise {
 	return out
 }
 
-// level is the mean of a view from a slot up to another.
+// level returns the mean of a view over [from, to).
 func (c *changeSearch) level(k, from, to int) float64 {
 	w := c.sumW[k][to] - c.sumW[k][from]
 	if !(w > 0) {
@@ -225,8 +223,8 @@ func (c *changeSearch) level(k, from, to int) float64 {
 	return (c.sumX[k][to] - c.sumX[k][from]) / w
 }
 
-// contrast is the square of the difference of levels before and after at, in
-// units of its variance.
+// contrast returns the square of the difference of levels before and after at, in units
+// of its variance.
 func (c *changeSearch) contrast(k int, sum []float64, from, at, to int) float64 {
 	x, w := c.sumX[k], c.sumW[k]
 	wl, wr := w[at]-w[from], w[to]-w[at]
@@ -242,8 +240,8 @@ func (c *changeSearch) contrast(k int, sum []float64, from, at, to int) float64 
 	return d * d / variance
 }
 
-// best is the split of a stretch with the greatest contrast in any interval
-// within it; at is 0 if none can be made.
+// best returns the split of a stretch with the greatest contrast in any interval within
+// it; at is 0 if there is none.
 func (c *changeSearch) best(noises []noise, from, to int) (at int, most float64) {
 	for k := range c.views {
 		least, sum := c.views[k].least, noises[k].sum
@@ -278,8 +276,8 @@ func (c *changeSearch) noises(bounds []int, sums bool) []noise {
 	return out
 }
 
-// split is the first moments found that divide the stretch, bounds 0 and n
-// included; nil if there are none.
+// split returns the first moments found that divide the stretch, bounds 0 and n
+// included, or nil if there are none.
 func (c *changeSearch) split() []int {
 	bounds := []int{0, c.n}
 	base := c.noises(bounds, true)
@@ -311,8 +309,8 @@ func (c *changeSearch) split() []int {
 	return nil
 }
 
-// moved is where the moment that divides the stretch in two is clearest, given
-// where it is thought to be; 0 if nowhere.
+// moved returns where the moment that divides the stretch in two is clearest, given its
+// supposed place, or 0 if nowhere.
 func (c *changeSearch) moved(from int) int {
 	at := c.clearest(c.noises([]int{0, from, c.n}, true))
 	if at == 0 {
@@ -326,10 +324,10 @@ func (c *changeSearch) moved(from int) int {
 	return at
 }
 
-// likeliest is the moment that divides the stretch best in one view or another,
-// each by the split that leaves the least variance, and the probability that it
-// is chance. A great step by itself looks like noise that persists, by which
-// all contrasts are small alike and others may be greater.
+// likeliest returns the moment that divides the stretch best in one view or another,
+// each by the split that leaves the least variance, and the probability that it is
+// chance. A great step by itself looks like noise that persists, by which all contrasts
+// are small alike and others may be greater.
 func (c *changeSearch) likeliest(base []noise) (at int, p float64) {
 	most := math.Inf(-1)
 	for k := range c.views {
@@ -347,7 +345,7 @@ func (c *changeSearch) likeliest(base []noise) (at int, p float64) {
 	return at, p
 }
 
-// greatest is the split of a view in two with the greatest contrast.
+// greatest returns the split of a view in two with the greatest contrast.
 func (c *changeSearch) greatest(k int, sum []float64) (at int, most float64) {
 	for t := c.views[k].least; t <= c.n-c.views[k].least; t++ {
 		if z := c.contrast(k, sum, 0, t, c.n); z > most {
@@ -357,7 +355,7 @@ func (c *changeSearch) greatest(k int, sum []float64) (at int, most float64) {
 	return at, most
 }
 
-// clearest is where the contrast of the stretch's two sides is greatest.
+// clearest returns where the contrast of the stretch's two sides is greatest.
 func (c *changeSearch) clearest(noises []noise) (at int) {
 	most := 0.0
 	for k := range c.views {

@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// smooth is how many parts of a season are told apart: half hours of a day.
+// smooth is the number of parts of a season that are distinguished: half hours of a day.
 const smooth = 48
 
 func seasonal(slots int, o ChangeOptions) bool {
 	return o.Season > 1 && slots >= leastSeasons*o.Season
 }
 
-// seasonOf is what the share above v is more at each time of the season than
-// in the whole series, as the mean over seasons and over the times around.
-// Where the series changed in between, each time of the season has met as much
-// of before and of after, give or take one season.
+// seasonOf returns by how much the share above v at each time of the season exceeds that
+// of the whole series, as the mean over seasons and over the times around. Where the
+// series changed in between, each time of the season has as much of before and of after,
+// give or take one season.
 func seasonOf(s *Series, phases []int, v float64, season int) []float64 {
 	at := s.placeOf(v)
 	above, count := make([]float64, season), make([]float64, season)
@@ -47,7 +47,7 @@ func seasonOf(s *Series, phases []int, v float64, season int) []float64 {
 	return effect
 }
 
-// withoutSeason takes from each column its median at that time of the season.
+// withoutSeason subtracts from each column its median at that time of the season.
 func withoutSeason(rows [][]float64, season int) [][]float64 {
 	out := make([][]float64, len(rows))
 	for t, row := range rows {

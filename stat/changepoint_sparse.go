@@ -6,15 +6,15 @@ import (
 )
 
 const (
-	// fullSlot is how many observations the median slot needs for what is found
-	// to be found by chance as seldom as it should be, measured: with 7 in a slot
-	// one series in seven has a change that is none.
+	// fullSlot is the number of observations that the median slot needs for the nominal
+	// rate of false findings, measured: with 7 in a slot one series in seven has a false
+	// change.
 	fullSlot = 60
-	// fewestGroups are left when slots are taken together.
+	// fewestGroups is the least number of groups when slots are merged.
 	fewestGroups = 40
 )
 
-// together is how many neighbouring slots are taken as one; none is empty.
+// together returns how many neighbouring slots are merged; none is empty.
 func (s *Series) together() int {
 	counts := make([]float64, s.Slots())
 	for t := range counts {
@@ -25,7 +25,8 @@ func (s *Series) together() int {
 	return max(1, min(k, len(counts)/fewestGroups))
 }
 
-// grouped is s with k neighbouring slots as one; the last of them may be fewer.
+// grouped returns s with each k neighbouring slots merged; the last group may have
+// fewer.
 func (s *Series) grouped(k int) *Series {
 	p := *s
 	p.begin((s.Slots() + k - 1) / k)

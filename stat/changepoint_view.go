@@ -7,23 +7,22 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// A view is one number per slot, of mean 0 over the series: what the slot has
-// beyond its part. Σx/Σw over a stretch is the stretch's level.
+// A view is one number per slot, of mean 0 over the series: what the slot has beyond its
+// part. Σx/Σw over a stretch is the stretch's level.
 type view struct {
 	x, w  []float64 // w has mean 1 over the series
-	least int       // slots in a stretch at least, for its mean to be near normal
+	least int       // least number of slots in a stretch whose mean is near normal
 	value float64   // shares above it, NaN for numbers
 	// centre is added to Σx/Σw to give a share, or 0 for numbers.
 	centre float64
-	// each is how many observations a slot has, spread how much more a slot's
-	// share varies than theirs alone make it: the variance at a share s is
-	// u/each + spread·u², u = s(1−s). Each is 0 for numbers: their variance is
-	// the same at all levels.
+	// each is the number of observations of a slot, spread how much more a slot's share
+	// varies than they alone explain: the variance at a share s is u/each + spread·u², u
+	// = s(1−s). Each is 0 for numbers: their variance is the same at all levels.
 	each, spread float64
 	column       int
 }
 
-// evened is the difference between two levels on the scale on which slots vary
+// evened returns the difference between two levels on the scale on which slots vary
 // alike at every level, in units of that at the first.
 func (v *view) evened(from, to float64) float64 {
 	if v.each == 0 {
@@ -37,23 +36,23 @@ func (v *view) evened(from, to float64) float64 {
 	return (to - from) * sum / steps * v.deviation(from)
 }
 
-// deviation is the standard deviation of slots at a level.
+// deviation returns the standard deviation of slots at a level.
 func (v *view) deviation(level float64) float64 {
 	s := min(1-1e-9, max(1e-9, v.centre+level))
 	u := s * (1 - s)
 	return math.Sqrt(u/v.each + v.spread*u*u)
 }
 
-// seen are the quantiles of the series at which shares are looked at.
+// seen holds the quantiles of the series at which shares are computed.
 var seen = [...]float64{0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.997, 0.999}
 
 const (
-	// enough observations on the rarer side of a quantile make a share of a
-	// stretch near normal.
+	// enough is the number of observations on the rarer side of a quantile for a share
+	// of a stretch to be near normal.
 	enough = 8
-	// A slot weighs at most so many times the median slot.
+	// heaviest bounds a slot's weight, in units of the median slot's.
 	heaviest = 2
-	// A slot counts at most so many times as much where the season is low.
+	// unevenest bounds how many times more a slot counts where the season is low.
 	unevenest = 2
 	// Slots are cut at so many standard deviations beyond the medians of so many
 	// before and after: a change lasts longer than that, see defaultLeast.
@@ -61,8 +60,8 @@ const (
 	beside = 9
 )
 
-// viewsOf sees the slots from up to to of a series; phases are where in a season
-// its slots are, nil if none is to be taken out.
+// viewsOf returns the views of the slots [from, to) of a series; phases holds the
+// position of each slot in its season, or is nil if no season is removed.
 func viewsOf(whole *Series, phases []int, from, to int, o ChangeOptions) []view {
 	s, n := whole.Slice(from, to), to-from
 	weight := make([]float64, n)
@@ -82,7 +81,7 @@ func viewsOf(whole *Series, phases []int, from, to int, o ChangeOptions) []view 
 		weight[t] = min(most, s.count(t))
 		sum += weight[t]
 	}
-	each := sum / float64(n) // observations a slot, as they weigh
+	each := sum / float64(n) // observations per slot, as they weigh
 	for t := range weight {
 		weight[t] /= each
 	}
@@ -135,7 +134,7 @@ func viewsOf(whole *Series, phases []int, from, to int, o ChangeOptions) []view 
 	return views
 }
 
-// viewsOfRows takes each column by the normal scores of its ranks (van der
+// viewsOfRows returns the views of columns by the normal scores of their ranks (van der
 // Waerden 1952).
 func viewsOfRows(rows [][]float64, o ChangeOptions) []view {
 	n := len(rows)
@@ -186,7 +185,7 @@ func viewsOfRows(rows [][]float64, o ChangeOptions) []view {
 	return views
 }
 
-// medianOf is the median of a column, NaN if nothing is in it.
+// medianOf returns the median of a column, or NaN if it is empty.
 func medianOf(rows [][]float64, column int) float64 {
 	var values []float64
 	for _, row := range rows {
@@ -201,10 +200,10 @@ func medianOf(rows [][]float64, column int) float64 {
 	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
 }
 
-// cut limits what lies further out than cutAt standard deviations, no less than
-// floor each, and moves the mean back to 0. Out is beyond the medians of the
-// slots before and of those after: a lone slot is cut, and a step is not,
-// however far it goes and however few slots lie on one side of it.
+// cut limits what lies further out than cutAt standard deviations, no less than floor
+// each, and moves the mean back to 0. Out is beyond the medians of the slots before and
+// of those after: a lone slot is cut, and a step is not, however far it goes and however
+// few slots lie on one side of it.
 func cut(x []float64, floor float64) {
 	sorted := slices.Clone(x)
 	slices.Sort(sorted)

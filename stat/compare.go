@@ -5,23 +5,23 @@ import (
 	"math"
 )
 
-// minSlots is how many slots with observations a side needs before anything is
-// said: with fewer, dependence cannot be seen.
+// minSlots is the least number of slots with observations of a side: with fewer,
+// dependence cannot be seen.
 const minSlots = 20
 
-// minIndependent is how many independent slots would have to say as much.
+// minIndependent is the least number of independent slots with the same information.
 const minIndependent = 4
 
-// figure is a figure of one side on the scale its interval is made on.
+// figure is a figure of one side on the scale on which its interval is computed.
 type figure struct {
 	value float64 // as reported
-	// at is the estimate on the inner scale, and influence each slot's part in
-	// how far it is off: estimate − truth ≈ Σ influence.
+	// at is the estimate on the inner scale, and influence each slot's part in its
+	// error: estimate − truth ≈ Σ influence.
 	at        float64
 	influence []float64
-	// share says that at is a share of observations: its interval is Wilson's.
+	// share reports that at is a share of observations: its interval is Wilson's.
 	share bool
-	// outer takes a limit from the inner scale to that of the effect.
+	// outer maps a limit from the inner scale to that of the effect.
 	outer func(float64) float64
 
 	slots int
@@ -30,21 +30,21 @@ type figure struct {
 	short string
 }
 
-// limits is the interval of the figure on the effect's scale, for a standard
-// error on the inner one.
+// limits returns the interval of the figure on the effect's scale, for a standard error
+// on the inner one.
 func (f *figure) limits(se, crit float64) (low, high float64) {
 	low, high = f.at-crit*se, f.at+crit*se
 	switch {
 	case f.share && f.at > 0 && f.at < 1 && se > 0:
 		low, high = wilson(f.at, f.at*(1-f.at)/(se*se), crit)
-	case f.share && f.count > 0: // slots that all agree say no more than their requests
+	case f.share && f.count > 0: // slots that all agree have the information of their requests only
 		low, high = wilson(f.at, f.count, crit)
 	}
 	low, high = f.outer(low), f.outer(high)
 	return min(low, high), max(low, high)
 }
 
-// wilson is the score interval of a share seen among n observations.
+// wilson returns the score interval of a share of n observations.
 func wilson(p, n, crit float64) (low, high float64) {
 	c2 := crit * crit
 	mid := (p + c2/(2*n)) / (1 + c2/n)
@@ -52,7 +52,7 @@ func wilson(p, n, crit float64) (low, high float64) {
 	return max(0, mid-half), min(1, mid+half)
 }
 
-// judge works out the change of one figure.
+// judge computes the change of one figure.
 func judge(a, b figure, log bool, sp *spectrum, o Options) Change {
 	c := Change{
 		A: a.value, B: b.value, Log: log, Level: o.level(),
@@ -86,7 +86,7 @@ func judge(a, b figure, log bool, sp *spectrum, o Options) Change {
 	return c
 }
 
-// doubt says what was too little for the interval that was made of so many slots.
+// doubt records what was too little for an interval from so many slots.
 func (c *Change) doubt(slots int) {
 	if math.IsNaN(c.Effect) || math.IsInf(c.Effect, 0) {
 		c.Effect = math.NaN()
@@ -104,8 +104,8 @@ func (c *Change) doubt(slots int) {
 // apart compares windows that differ in time.
 func (c *Change) apart(a, b *figure, sp *spectrum, o Options) {
 	ta, tb := sp.cosines(a.influence), sp.of(len(b.influence)).cosines(b.influence)
-	// Both sides are thought to depend alike, so that the longer one says how
-	// much the shorter one does.
+	// Both sides are assumed to depend alike, so that the longer one tells how much the
+	// shorter one does.
 	logs := make([]float64, models)
 	other := sp.of(len(tb))
 	sp.likelihood(logs, ta)
@@ -130,8 +130,7 @@ func (c *Change) apart(a, b *figure, sp *spectrum, o Options) {
 	c.combine(a, b, sa, sb, crit, len(ta), len(tb), o)
 }
 
-// combine puts the intervals of two sides that do not depend on each other into
-// one (Zou & Donner 2008).
+// combine combines the intervals of two independent sides into one (Zou & Donner 2008).
 func (c *Change) combine(a, b *figure, sa, sb, crit float64, slotsA, slotsB int, o Options) {
 	al, ah := a.limits(sa, crit)
 	bl, bh := b.limits(sb, crit)
@@ -146,10 +145,10 @@ func welch(va, dfa, vb, dfb float64) float64 {
 	return sq(va+vb) / (va*va/dfa + vb*vb/dfb)
 }
 
-// paired compares sides measured in the same slots: by the difference of their
-// influences, where what moves both cancels. What is left is each side's own,
-// and so is its interval: of shares and quantiles it is shared out as if
-// requests were drawn, which matters where one side has few.
+// paired compares sides measured in the same slots by the difference of their
+// influences, where common movements cancel. The rest is each side's own, and so is its
+// interval: for shares and quantiles it is divided as if requests were drawn, which
+// matters where one side has few.
 func (c *Change) paired(a, b *figure, sp *spectrum, o Options) {
 	ta, tb := sp.cosines(a.influence), sp.cosines(b.influence)
 	f := sp.fit(ta, tb)
@@ -179,8 +178,8 @@ func (c *Change) paired(a, b *figure, sp *spectrum, o Options) {
 	c.combine(a, b, own(ka, drawnA), own(kb, drawnB), crit, len(ta), len(tb), o)
 }
 
-// drawn is the variance that a share would have on the effect's scale if
-// requests were independent.
+// drawn returns the variance that a share would have on the effect's scale if requests
+// were independent.
 func (f *figure) drawn(slope float64) float64 {
 	if !(f.count > 0) {
 		return 0
@@ -213,7 +212,7 @@ func (c *Change) between(below, above, crit float64, slotsA, slotsB int, o Optio
 	}
 }
 
-// critical is how many standard errors the interval reaches to each side.
+// critical returns how many standard errors the interval reaches to each side.
 func (o Options) critical(df float64, slotsA, slotsB int) float64 {
 	if o.Live != nil {
 		return o.Live.critical(1-o.level(), df, slotsA, slotsB)
@@ -224,7 +223,7 @@ func (o Options) critical(df float64, slotsA, slotsB int) float64 {
 	return critical((1-o.level())/2, df)
 }
 
-// probability is that of a statistic as far out, to either side.
+// probability returns that of a statistic as far out, to either side.
 func (o Options) probability(t, df float64, slotsA, slotsB int) float64 {
 	if o.Live != nil {
 		return o.Live.probability(t, df, slotsA, slotsB)

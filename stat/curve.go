@@ -2,8 +2,8 @@ package stat
 
 import "math"
 
-// Bounds are the finite bounds of the buckets that hold observations of any of
-// the sides, ascending: between them a distribution is interpolated.
+// Bounds returns the finite bounds of the buckets that hold observations of any of the
+// sides, ascending: between them a distribution is interpolated.
 func Bounds(sides ...Side) []float64 {
 	var all []mixture
 	for _, s := range sides {
@@ -12,9 +12,9 @@ func Bounds(sides ...Side) []float64 {
 	return axisOf(all...).edges
 }
 
-// AtMost is the share of a side's observations at or below each of the values:
-// its distribution function, at a mix or of all requests (see Quantiles). It is
-// NaN where the side has nothing, or nothing of a stratum of the mix.
+// AtMost returns the share of a side's observations at or below each of the values: its
+// distribution function, at a mix or of all requests (see Quantiles). It is NaN where
+// the side has no observations, or none of a stratum of the mix.
 func (s Side) AtMost(values, mix []float64) []float64 {
 	d := s.mixture(mix)
 	out := make([]float64, len(values))

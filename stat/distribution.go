@@ -6,8 +6,7 @@ import (
 	"slices"
 )
 
-// Weighting says where on the value axis a difference of two distributions
-// counts.
+// Weighting is how differences of two distributions are weighted along the value axis.
 type Weighting int
 
 const (
@@ -24,12 +23,12 @@ const (
 )
 
 const (
-	// Between so many blocks a side permutations are done. Fewer than the least
-	// leave no small probability; more than the most cost time and add nothing.
+	// leastBlocks and mostBlocks bound the blocks a side of a permutation test. Fewer
+	// leave no small probability; more cost time and add nothing.
 	leastBlocks, mostBlocks = 8, 32
-	// How much the variance of independent blocks may fall short of that of the
-	// sequence they are cut from, before blocks are made longer. What remains is
-	// divided out of the statistic.
+	// blockShortfall bounds the ratio of the variance of the sequence to that of
+	// independent blocks cut from it, before blocks are made longer. The remaining ratio
+	// is divided out of the statistic.
 	blockShortfall = 1.1
 )
 
@@ -41,18 +40,17 @@ type Whole struct {
 	Gap, At float64
 	// P is the probability of such a Distance without a difference.
 	P         float64
-	Blocks    int // a side
+	Blocks    int // per side
 	Resamples int
-	Short     string // what was too little, empty if nothing was
+	Short     string // what was too little; empty if nothing was
 }
 
-// Distribution tests whether the distributions of the two sides, at a mix or of
-// all requests (see Quantiles), are the same, by permuting blocks of slots:
-// between the sides, or, if they are paired, within each pair of blocks. Blocks
-// are long enough that neighbours hardly depend on each other, as the spectrum
-// fitted to the exceedances of the median and of the 90th percentile has it. The
-// same seed gives the same answer; P counts the data themselves (Phipson &
-// Smyth 2010, Statist. Appl. Genet. Molec. Biol. 9).
+// Distribution tests whether the distributions of the two sides, at a mix or of all
+// requests (see Quantiles), are the same, by permuting blocks of slots: between the
+// sides, or, if they are paired, within each pair of blocks. Blocks are so long that
+// neighbours hardly depend on each other, by the spectrum fitted to the exceedances of
+// the median and of the 90th percentile. The same seed gives the same answer; P counts
+// the data themselves (Phipson & Smyth 2010, Statist. Appl. Genet. Molec. Biol. 9).
 func Distribution(a, b Side, mix []float64, by Weighting, resamples int, seed uint64, o Options) (Whole, error) {
 	if err := checkSides(a, b, mix, o); err != nil {
 		return Whole{}, err
@@ -72,7 +70,7 @@ func Distribution(a, b Side, mix []float64, by Weighting, resamples int, seed ui
 	blocksA, blocksB := blocks(a.slots(), perSlot), blocks(b.slots(), perSlot)
 	w.Blocks = min(blocksA, blocksB)
 
-	// What each block adds to F_A−F_B if it belongs to A, and to F_B if it
+	// The contribution of each block to F_A−F_B if it belongs to A, and to F_B if it
 	// belongs to B, beyond the distribution of both sides together.
 	ua, va := axis.parts(&da, &db, blocksA)
 	vb, ub := axis.parts(&db, &da, blocksB)
@@ -175,7 +173,7 @@ func (f *form) at(members []int) float64 {
 	return sum + 2*pairs
 }
 
-// axis is the values at which distributions are compared.
+// axis holds the values at which distributions are compared.
 type axis struct{ edges []float64 }
 
 func axisOf(sides ...mixture) axis {
@@ -194,7 +192,7 @@ func axisOf(sides ...mixture) axis {
 	return axis{slices.DeleteFunc(edges, func(v float64) bool { return math.IsInf(v, 0) })}
 }
 
-// weights are those of the differences at the edges.
+// weights returns the weights of the differences at the edges.
 func (x axis) weights(by Weighting, da, db *mixture) []float64 {
 	n := len(x.edges)
 	w := make([]float64, n)
@@ -226,9 +224,9 @@ func (x axis) weights(by Weighting, da, db *mixture) []float64 {
 	return w
 }
 
-// parts cuts a side into blocks and says what each adds to the side's own
-// distribution, and what it would add to the other side's, beyond what both
-// sides' distribution together would give for as many observations.
+// parts cuts a side into blocks and returns the contribution of each to the side's own
+// distribution, and to the other side's if it belonged there, beyond what the joint
+// distribution would give for as many observations.
 func (x axis) parts(own, other *mixture, n int) (mine, theirs [][]float64) {
 	mine, theirs = make([][]float64, n), make([][]float64, n)
 	for b := range n {
@@ -290,8 +288,8 @@ func (x axis) parts(own, other *mixture, n int) (mine, theirs [][]float64) {
 
 func blocks(slots, each int) int { return max(1, min(mostBlocks, slots/each)) }
 
-// blockLength is the number of slots in a block, and how much more variance
-// the sequence has than independent blocks of that length.
+// blockLength returns the number of slots in a block, and the ratio of the sequence's
+// variance to that of independent blocks of that length.
 func blockLength(da, db *mixture, slots int, paired bool) (each int, inflation float64) {
 	sp := newSpectrum(da.strata[0].Slots())
 	var weights [][]float64
@@ -325,7 +323,7 @@ func blockLength(da, db *mixture, slots int, paired bool) (each int, inflation f
 	return each, short(each)
 }
 
-// shortfall is the long-run variance of a sequence over that of independent
+// shortfall returns the ratio of a sequence's long-run variance to that of independent
 // blocks of it, if the models have these probabilities.
 func shortfall(weight []float64, each int) float64 {
 	sum, i := weight[0], 1

@@ -11,9 +11,9 @@ import (
 // negative ones, the zero bucket, positive ones.
 type layout struct {
 	edges    []float64
-	positive int // place of positive bucket positiveFrom
-	negative int // place of negative bucket negativeFrom, which has the highest values
-	zero     int // place of the zero bucket, -1 if there is none
+	positive int // index of positive bucket positiveFrom
+	negative int // index of negative bucket negativeFrom, which has the highest values
+	zero     int // index of the zero bucket, -1 if there is none
 
 	positiveFrom, negativeFrom int32
 }
@@ -59,8 +59,8 @@ func layoutOf(h *hist.Histogram) layout {
 	return l
 }
 
-// fill sets the counts of h, whose form is the layout's, and says which places
-// it touched.
+// fill sets the counts of h, which has the layout's form, and returns the range of
+// indices that it set.
 func (l *layout) fill(row []float64, h *hist.Histogram) (lo, hi int) {
 	lo, hi = len(row), 0
 	set := func(place int, n uint64) {
@@ -93,7 +93,8 @@ func sameBounds(a, b *hist.Histogram) bool {
 	return a.Schema != hist.Explicit || slices.Equal(a.Bounds, b.Bounds)
 }
 
-// formed returns h's counts and sum in the form of what it was merged into.
+// formed returns h's counts and sum in the form of the histogram that it was merged
+// into.
 func formed(h, like *hist.Histogram) (*hist.Histogram, error) {
 	if like.Schema != hist.Explicit {
 		c := h.Clone()

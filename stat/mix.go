@@ -37,7 +37,7 @@ func CommonMix(a, b []float64) (mix []float64, covered float64) {
 	return mix, min(ca, cb)
 }
 
-// Counts are the observations of each stratum, for CommonMix.
+// Counts returns the number of observations of each stratum, for CommonMix.
 func (s Side) Counts() []float64 {
 	out := make([]float64, len(s))
 	for i, x := range s {

@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// BenjaminiHochberg returns adjusted probabilities in the order of p: calling
-// changed what is at most q there keeps the expected share of false ones among
-// them at q or less (Benjamini & Hochberg 1995, J. R. Statist. Soc. B 57). NaN
-// is no test: it stays NaN and does not count.
+// BenjaminiHochberg returns adjusted probabilities in the order of p. Rejecting every
+// adjusted p ≤ q controls the false discovery rate at q (Benjamini & Hochberg 1995, J.
+// R. Statist. Soc. B 57). NaN is not a test: it stays NaN and does not count.
 func BenjaminiHochberg(p []float64) []float64 {
 	out := slices.Repeat([]float64{math.NaN()}, len(p))
 	order := make([]int, 0, len(p))

@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// Side is what is compared: one Series per stratum (operation × cohort), all of
-// the same slots, in the same order on both sides. A side without strata is one
-// Series.
+// Side is one side of a comparison: one Series per stratum (operation × cohort), all of
+// the same slots, in the same order on both sides. A side without strata is one Series.
 type Side []*Series
 
 func (s Side) slots() int {
@@ -59,18 +58,18 @@ func checkShape(slotsA, slotsB, strata int, mix []float64, o Options) error {
 	return nil
 }
 
-// Quantiles compares the p-quantiles, p in (0, 1), by their log ratio. With a
-// nil mix they are those of all requests of a side; else of a mixture in which
-// stratum i has the share mix[i] on both sides, see CommonMix.
+// Quantiles compares the p-quantiles, p in (0, 1), by their log ratio. With a nil mix
+// they are those of all requests of a side; else of a mixture in which stratum i has the
+// share mix[i] on both sides, see CommonMix.
 //
-// Slot t's influence is what it adds to the share of requests above the
-// quantile beyond its part (Bahadur 1966); the interval of that share, Wilson's
-// with the long-run variance, is taken back to values through the distribution
-// itself (Woodruff 1952), so no density is estimated; the two sides' intervals
-// combine by Zou & Donner (2008). Paired sides: the influences' differences give
-// the variance, which both sides' intervals share. An interval's end with less
-// than one observation beyond it is open; if both are, data were too few.
-// Quantiles of 0 or less have no ratio: Effect is NaN.
+// Slot t's influence is what it adds to the share of requests above the quantile beyond
+// its part (Bahadur 1966); the interval of that share, Wilson's with the long-run
+// variance, is mapped back to values through the distribution itself (Woodruff 1952), so
+// no density is estimated; the two sides' intervals combine by Zou & Donner (2008).
+// Paired sides: the influences' differences give the variance, which both sides'
+// intervals share. An interval's end with less than one observation beyond it is open;
+// if both are, there are too few data. Quantiles of 0 or less have no ratio: Effect is
+// NaN.
 func Quantiles(a, b Side, ps []float64, mix []float64, o Options) ([]Change, error) {
 	if err := checkSides(a, b, mix, o); err != nil {
 		return nil, err
@@ -105,7 +104,7 @@ func Quantile(a, b Side, p float64, mix []float64, o Options) (Change, error) {
 	return c[0], nil
 }
 
-// quantiles are figures of a side, one of each p.
+// quantiles returns figures of a side, one for each p.
 func (s Side) quantiles(ps []float64, mix []float64) []figure {
 	d := s.mixture(mix)
 	out := make([]figure, len(ps))
@@ -125,7 +124,7 @@ func (s Side) quantiles(ps []float64, mix []float64) []figure {
 	return out
 }
 
-// figure is a quantile but for its influence.
+// figure returns a quantile without its influence.
 func (d *mixture) figure(p float64) figure {
 	f := figure{value: math.NaN(), at: 1 - p, share: true, count: d.count, slots: d.slots}
 	if !(d.count > 0) {
@@ -133,7 +132,7 @@ func (d *mixture) figure(p float64) figure {
 		f.outer = func(float64) float64 { return math.NaN() }
 		return f
 	}
-	// A limit that leaves less than one observation beyond it is not known.
+	// A limit that leaves less than one observation beyond it is unknown.
 	f.outer = func(share float64) float64 {
 		switch {
 		case share*d.count < 1 && share < 1-p:
@@ -189,7 +188,7 @@ func (s Side) mixture(mix []float64) mixture {
 			d.count += x.total
 			d.err = max(d.err, x.err)
 		} else if !d.raw && mix[i] > 0 {
-			return mixture{raw: d.raw} // a stratum of the mix has nothing here
+			return mixture{raw: d.raw} // a stratum of the mix has no observations here
 		}
 	}
 	if len(d.strata) == 1 {
@@ -215,7 +214,7 @@ func (d *mixture) atMost(v float64) float64 {
 	return sum
 }
 
-// quantile is the value that a share p of the mixture is at or below.
+// quantile returns the value that a share p of the mixture is at or below.
 func (d *mixture) quantile(p float64) float64 {
 	if len(d.strata) == 1 {
 		return d.strata[0].quantile(p)
@@ -263,9 +262,9 @@ func (d *mixture) quantile(p float64) float64 {
 	return high
 }
 
-// above is, for each v, each slot's influence on the share of the mixture above
-// it. Where v is the greatest value, many observations may be equal to it: ps,
-// unless nil, says which share of the mixture is to count as at most v.
+// above returns, for each v, each slot's influence on the share of the mixture above it.
+// Where v is the greatest value, many observations may be equal to it: ps, if not nil,
+// holds the share of the mixture that counts as at most v.
 func (d *mixture) above(vs, ps []float64) [][]float64 {
 	z := make([][]float64, len(vs))
 	if len(vs) == 0 {
@@ -307,7 +306,7 @@ func (d *mixture) above(vs, ps []float64) [][]float64 {
 	return z
 }
 
-// below is the share of the mixture at or below a place of each stratum.
+// below returns the share of the mixture at or below a place of each stratum.
 func (d *mixture) below(places []place) float64 {
 	sum := 0.0
 	for i, x := range d.strata {
@@ -316,9 +315,9 @@ func (d *mixture) below(places []place) float64 {
 	return sum
 }
 
-// within moves the places of strata whose greatest value is v, such as a time
-// limit, into what is equal to it, until a share p of the mixture is below: else
-// a slot with more of it than others would look like any other.
+// within moves the places of strata whose greatest value is v, such as a time limit,
+// into the observations equal to it, until a share p of the mixture is below: otherwise
+// a slot with more of them than others would look like any other.
 func (d *mixture) within(places []place, v, p float64) {
 	const near = 1e-12
 	inner := slices.Clone(places)

@@ -5,15 +5,15 @@ import (
 	"math"
 )
 
-// minEvents is how many events (errors) each side needs for a ratio of shares:
-// with fewer, its interval alarms too often. Their difference needs none.
+// minEvents is the least number of events (errors) of each side for a ratio of shares:
+// with fewer, its interval excludes the truth too often. Their difference needs none.
 const minEvents = 10
 
 // Tally is a ratio of two sums over the same slots: errors and requests, time
 // and calls, seconds and slots.
 type Tally struct{ Num, Den []float64 }
 
-// Apdex is the tally whose ratio is the Apdex of a series: observations up to
+// Apdex returns the tally whose ratio is the Apdex of a series: observations up to
 // target count 1, up to four times that ½ (Apdex Technical Specification 1.1).
 func Apdex(s *Series, target float64) Tally {
 	t := Tally{make([]float64, s.Slots()), make([]float64, s.Slots())}
@@ -25,7 +25,7 @@ func Apdex(s *Series, target float64) Tally {
 	return t
 }
 
-// Scale is how two sides' figures are set against each other.
+// Scale is how two sides' figures are compared.
 type Scale int
 
 const (
@@ -49,9 +49,9 @@ func Ratios(a, b []Tally, mix []float64, scale Scale, o Options) (Change, error)
 	return ratios(a, b, mix, scale, false, o)
 }
 
-// Mean compares means by their log ratio; strata and mix are those of
-// Quantiles. Slot t's influence is its sum less the mean for each observation.
-// Means of 0 or less have no ratio; sums that are unknown have no mean.
+// Mean compares means by their log ratio; strata and mix are those of Quantiles. Slot
+// t's influence is its sum less the mean for each observation. Means of 0 or less have
+// no ratio; unknown sums have no mean.
 func Mean(a, b Side, mix []float64, o Options) (Change, error) {
 	if err := checkSides(a, b, mix, o); err != nil {
 		return Change{}, err

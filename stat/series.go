@@ -8,14 +8,13 @@ import (
 	"tailscope/hist"
 )
 
-// Series is one distribution per slot of time, all in the same buckets. It is
-// not changed once made.
+// Series is one distribution per slot of time, all in the same buckets. It is immutable.
 type Series struct {
 	// edges[i], edges[i+1] bound bucket i: open below, closed above. The first
 	// may be -Inf and the last +Inf.
 	edges  []float64
 	linear bool // interpolate evenly within buckets that could be logarithmic
-	zero   int  // the bucket of what counts as 0, -1 if there is none
+	zero   int  // the bucket that counts as 0, or -1
 	// Slot t's buckets first[t], first[t]+1, … have cumulative counts
 	// cum[start[t]:start[t+1]]; below are none, above are none.
 	first []int32
@@ -31,9 +30,9 @@ type Series struct {
 	min, max float64 // NaN if unknown
 }
 
-// NewSeries makes a series of slots' histograms; nil and empty ones are slots
-// without observations. The histograms are read, not kept. Histograms of
-// unequal schemas are taken at the coarsest.
+// NewSeries returns a series of slots' histograms; nil and empty ones are slots without
+// observations. It reads the histograms and does not retain them. Histograms of unequal
+// schemas are reduced to the coarsest.
 func NewSeries(slots []*hist.Histogram) (*Series, error) {
 	whole := &hist.Histogram{}
 	none := true
@@ -91,10 +90,11 @@ func NewSeries(slots []*hist.Histogram) (*Series, error) {
 	return s.finish(), nil
 }
 
-// NewSeriesOfCounts makes a series of counts per bucket: counts[t][i] of slot
-// t lie in (edges[i], edges[i+1]]. Edges ascend; sums are of slots, nil if
-// unknown. Values within a bucket are taken as spread evenly in their logarithm
-// if the bucket is positive, and evenly otherwise. Nothing is kept.
+// NewSeriesOfCounts returns a series of counts per bucket: counts[t][i] of slot t lie in
+// (edges[i], edges[i+1]]. Edges ascend; sums holds the sum of each slot, or is nil if
+// they are unknown. Values within a bucket are assumed to spread evenly in their
+// logarithm if the bucket is positive, and evenly otherwise. It does not retain its
+// arguments.
 func NewSeriesOfCounts(edges []float64, counts [][]float64, sums []float64) (*Series, error) {
 	switch {
 	case len(edges) < 2:
@@ -175,14 +175,14 @@ func (s *Series) add(first int32, counts []float64, sum float64) {
 	s.sum = append(s.sum, sum)
 }
 
-// Slots is the number of slots, empty ones included.
+// Slots returns the number of slots, empty ones included.
 func (s *Series) Slots() int { return len(s.first) }
 
-// Count is the number of observations.
+// Count returns the number of observations.
 func (s *Series) Count() float64 { return s.total }
 
-// Slice is the part of a series from slot from up to, not including, slot to. It
-// shares memory with s. The bounds must be within it.
+// Slice returns the slots [from, to) of a series. It shares memory with s. The bounds
+// must be within it.
 func (s *Series) Slice(from, to int) *Series {
 	p := *s
 	p.first, p.start, p.sum = s.first[from:to], s.start[from:to+1], s.sum[from:to]
@@ -202,8 +202,8 @@ func (s *Series) Slice(from, to int) *Series {
 	return p.finish()
 }
 
-// withoutEmpty is s less its empty slots, and which slots are left. It shares
-// memory with s.
+// withoutEmpty returns s without its empty slots, and the indices of the others. It
+// shares memory with s.
 func (s *Series) withoutEmpty() (*Series, []int) {
 	p := *s
 	p.first, p.start, p.sum = nil, nil, nil
@@ -218,7 +218,7 @@ func (s *Series) withoutEmpty() (*Series, []int) {
 	return &p, kept
 }
 
-// count is the number of observations of slot t.
+// count returns the number of observations of slot t.
 func (s *Series) count(t int) float64 {
 	if lo, hi := s.start[t], s.start[t+1]; hi > lo {
 		return s.cum[hi-1]
@@ -232,7 +232,7 @@ type place struct {
 	share  float64 // of the bucket's observations at or below
 }
 
-// atMost is how many of slot t's observations lie at or below a place.
+// atMost returns how many of slot t's observations lie at or below a place.
 func (s *Series) atMost(t int, p place) float64 {
 	lo, hi := s.start[t], s.start[t+1]
 	i := int32(p.bucket) - s.first[t]
@@ -250,7 +250,7 @@ func (s *Series) atMost(t int, p place) float64 {
 	return below + p.share*(s.cum[lo+i]-below)
 }
 
-// placeOf finds a value: observations in its bucket are spread as valueAt has it.
+// placeOf returns the place of a value, the inverse of valueAt.
 func (s *Series) placeOf(v float64) place {
 	switch {
 	case v >= s.max:
@@ -283,7 +283,7 @@ func (s *Series) spreadOf(v float64) place {
 	return place{i, (v - lo) / (hi - lo)}
 }
 
-// valueAt is the value at a place, cut to the extremes where they are known.
+// valueAt returns the value at a place, cut to the extremes where they are known.
 func (s *Series) valueAt(p place) float64 {
 	lo, hi, log := s.span(p.bucket)
 	v := lo + (hi-lo)*p.share
@@ -299,8 +299,8 @@ func (s *Series) valueAt(p place) float64 {
 	return v
 }
 
-// span is where bucket i begins and ends, with infinite ends replaced, and
-// whether observations are spread by their logarithm.
+// span returns the ends of bucket i, with infinite ends replaced, and whether
+// observations are spread by their logarithm.
 func (s *Series) span(i int) (lo, hi float64, log bool) {
 	if i == s.zero {
 		return 0, 0, false

@@ -10,7 +10,7 @@ import (
 type Share struct {
 	Value float64  // NaN without observations
 	CI    Interval // NaN where too little is known
-	Short string   // what was too little for an interval, empty if it was enough
+	Short string   // what was too little for an interval; empty if it was enough
 }
 
 // EachShare estimates Σ Num / Σ Den, a share in [0, 1], of each tally by itself;
@@ -38,7 +38,7 @@ func EachShare(tallies []Tally, o Options) ([]Share, error) {
 	return out, nil
 }
 
-// alone is a share by itself.
+// alone returns a share by itself.
 func (f *figure) alone(sp *spectrum, o Options) Share {
 	s := Share{Value: f.value, CI: Interval{math.NaN(), math.NaN()}, Short: f.short}
 	if s.Short == "" && f.slots < minSlots {

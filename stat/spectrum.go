@@ -6,32 +6,31 @@ import (
 	"gonum.org/v1/gonum/dsp/fourier"
 )
 
-// Autocorrelations and shares of persistent variance among which the spectrum
-// is averaged. Beyond 0.97 an hour of slots cannot tell persistence from a
-// trend.
+// persistence and signal are the autocorrelations, and shares of persistent variance,
+// among which the spectrum is averaged. Beyond 0.97 an hour of slots cannot distinguish
+// persistence from a trend.
 var (
 	persistence = [...]float64{0.15, 0.3, 0.45, 0.6, 0.7, 0.8, 0.86, 0.9, 0.93, 0.95, 0.97}
 	signal      = [...]float64{0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1}
 )
 
 const (
-	// How much of the power at frequency 0 the cosines may miss on average, as
-	// the fitted spectrum falls: it is put back. More cosines mean more degrees
-	// of freedom and more reliance on the fit; measured, see the calibration in
+	// spectralDrop bounds how much of the power at frequency 0 the cosines may miss on
+	// average, as the fitted spectrum falls: it is restored. More cosines mean more
+	// degrees of freedom and more reliance on the fit; measured, see the calibration in
 	// benchmarks/results.
 	spectralDrop = 0.3
 	minCosines   = 8
-	// leastShare bounds what is put back.
+	// leastShare bounds the power that is restored.
 	leastShare = 0.1
 	maxCosines = 80
 	// independent is the prior probability of no dependence at all.
 	independent = 0.5
 )
 
-// spectrum knows, for sequences of one length, how the power of a first-order
-// autoregression under noise lies over the frequencies πj/T, j = 1…T−1. Models
-// are of unit variance; number 0 is independence, then come all signals for
-// each persistence.
+// spectrum holds, for sequences of one length, the power of a first-order autoregression
+// under noise by frequency πj/T, j = 1…T−1. Models are of unit variance; number 0 is
+// independence, then come all signals for each persistence.
 type spectrum struct {
 	slots int
 	fft   *fourier.FFT
@@ -40,7 +39,7 @@ type spectrum struct {
 	power [][]float64  // model, bin: mean
 	logs  []float64    // model: Σ over frequencies of ln(power of the bin)
 	low   [][]float64  // persistence, K−1: mean of the autoregression's first K
-	other *spectrum    // for the other side's length, once asked for
+	other *spectrum    // for the other side's length, once it was used
 }
 
 func newSpectrum(slots int) *spectrum {
@@ -97,7 +96,7 @@ func newSpectrum(slots int) *spectrum {
 	return s
 }
 
-// zero is the power at frequency 0 of a model.
+// zero returns the power at frequency 0 of a model.
 func zero(phi, share float64) float64 { return 1 - share + share*(1+phi)/(1-phi) }
 
 // cosines returns the orthonormal cosine transform of z (type II; Makhoul,
@@ -128,11 +127,11 @@ func (s *spectrum) cosines(z []float64) []float64 {
 	return v
 }
 
-// fit is what the periodograms of one figure say of its dependence.
+// fit is the dependence of one figure, estimated from its periodograms.
 type fit struct {
 	cosines int
-	// missing is the factor by which the mean power of the first cosines is
-	// below that at frequency 0.
+	// missing is the factor by which the mean power of the first cosines is below that
+	// at frequency 0.
 	missing float64
 	// dependence is the power at frequency 0 in units of the variance.
 	dependence float64
@@ -198,7 +197,7 @@ func posterior(logs []float64) []float64 {
 // models is the number of models.
 const models = 1 + len(persistence)*len(signal)
 
-// fit averages the models; transforms are of sequences of one length thought to
+// fit averages the models; transforms are of sequences of one length that are assumed to
 // depend alike.
 func (s *spectrum) fit(transforms ...[]float64) fit {
 	logs := make([]float64, models)
@@ -206,7 +205,7 @@ func (s *spectrum) fit(transforms ...[]float64) fit {
 	return s.under(posterior(logs))
 }
 
-// under says how to estimate a variance if the models have these probabilities.
+// under returns how to estimate a variance if the models have these probabilities.
 func (s *spectrum) under(weight []float64) fit {
 	f := fit{cosines: min(minCosines, s.slots-1), dependence: weight[0]}
 	// The mean of the first K over what is at 0, (1−share+share·low)/zero, is
@@ -238,8 +237,8 @@ func (s *spectrum) under(weight []float64) fit {
 	return f
 }
 
-// covariance is the long-run covariance of Σx and Σy from their transforms: the
-// mean product of the first cosines, what they miss restored.
+// covariance returns the long-run covariance of Σx and Σy from their transforms: the
+// mean product of the first cosines, with the missing power restored.
 func (f fit) covariance(x, y []float64) float64 {
 	sum := 0.0
 	for j := 1; j <= f.cosines; j++ {

@@ -40,26 +40,25 @@ import (
 	"math"
 )
 
-// ErrInvalid is returned for input that has no meaning; wrapped with what is
-// wrong.
+// ErrInvalid is returned for input without a meaning; wrapped with the cause.
 var ErrInvalid = errors.New("invalid input")
 
-// Interval is closed; an end may be infinite, or NaN if nothing can be said.
+// Interval is closed; an end may be infinite, or NaN if it is unknown.
 type Interval struct{ Low, High float64 }
 
-// Contains says whether v lies in the interval.
+// Contains reports whether v lies in the interval.
 func (i Interval) Contains(v float64) bool { return i.Low <= v && v <= i.High }
 
-// Options say how sides are compared. The zero value compares two windows that
+// Options configures how sides are compared. The zero value compares two windows that
 // differ in time, at a confidence of 95 %.
 type Options struct {
-	// Level is the confidence of intervals; 0 stands for 0.95.
+	// Level is the confidence of intervals; default 0.95.
 	Level float64
-	// Paired says that slot t of one side is the same time as slot t of the
-	// other (mirror, blue/green). Both need the same number of slots.
+	// Paired declares that slot t of one side is the same time as slot t of the other
+	// (mirror, blue/green). Both need the same number of slots.
 	Paired bool
-	// Live, if not nil, makes intervals that hold however often they are
-	// looked at while data comes in.
+	// Live, if not nil, makes intervals that hold however often they are looked at while
+	// data arrive.
 	Live *Live
 
 	bound float64 // of a band, in standard errors of a normal variable; 0 if none
@@ -79,7 +78,7 @@ func (o Options) check() error {
 	return nil
 }
 
-// Change is how a figure differs between side A and side B.
+// Change is the difference of a figure between side A and side B.
 type Change struct {
 	A, B float64 // the figure on each side; NaN where there is none
 	// Effect is ln(B/A) if Log is set, else B−A. NaN if it does not exist.
@@ -90,27 +89,26 @@ type Change struct {
 	Level float64
 	// SE is the standard error of Effect, DF its degrees of freedom.
 	SE, DF float64
-	// P is the probability of an effect as large when there is none, to either
-	// side; 1 if nothing can be said. It is below 1−Level exactly when CI leaves
-	// out 0.
+	// P is the probability of an effect as large without a difference, to either side; 1
+	// if it is unknown. It is below 1−Level exactly when CI excludes 0.
 	P float64
-	// Cosines is how many were used to estimate the variance on each side, and
-	// Dependence the share of variance a mean has more than it would have of
-	// independent slots: 1 for independent ones, above for what persists.
+	// Cosines is the number used to estimate the variance on each side, and Dependence
+	// the ratio of the variance of a mean to that of independent slots: 1 for
+	// independent ones, above 1 for persistent ones.
 	Cosines    int
 	Dependence float64
 	// Slots with observations, and observations, of either side.
 	SlotsA, SlotsB int
 	CountA, CountB float64
-	// ErrorA and ErrorB bound the relative error of A and B that comes from
-	// buckets; it is not part of CI. 0 if there is none.
+	// ErrorA and ErrorB bound the relative error of A and B from buckets, which is not
+	// part of CI. They are 0 if there is none.
 	ErrorA, ErrorB float64
-	// Short says what data was too few for an interval, empty if it was enough.
+	// Short states which data were too few for an interval; empty if they were enough.
 	Short string
 
 	ofB  float64 // the share of the variance that is B's
 	live bool
-	// What P was made of, for Beyond: standard errors toward 0, and of what.
+	// The components of P, for Beyond: standard errors toward 0, and of what.
 	toward  float64
 	slotsOf [2]int
 	options Options

@@ -7,8 +7,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// manyDF is where Student's t is taken as the normal distribution: they differ
-// by less than 10^-6 there, relative to the quantile.
+// manyDF is the number of degrees of freedom from which Student's t is replaced by the
+// normal distribution: they differ by less than 10^-6 there, relative to the quantile.
 const manyDF = 1e6
 
 // tail returns P(T > t) of Student's t with df degrees of freedom.

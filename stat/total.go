@@ -5,7 +5,7 @@ import (
 	"sort"
 )
 
-// finish adds up what NewSeries collected.
+// finish sums up what NewSeries collected.
 func (s *Series) finish() *Series {
 	s.all = make([]float64, len(s.counts))
 	n := 0.0
@@ -16,7 +16,7 @@ func (s *Series) finish() *Series {
 	return s
 }
 
-// atMostAll is how many of all observations lie at or below a place.
+// atMostAll returns how many of all observations lie at or below a place.
 func (s *Series) atMostAll(p place) float64 {
 	below := 0.0
 	if p.bucket > 0 {
@@ -25,8 +25,8 @@ func (s *Series) atMostAll(p place) float64 {
 	return below + p.share*s.counts[p.bucket]
 }
 
-// quantile is the value that a share p of all observations is at or below,
-// interpolated within its bucket as hist does; NaN if there are none.
+// quantile returns the value that a share p of all observations is at or below,
+// interpolated within its bucket as hist does, or NaN if there are none.
 func (s *Series) quantile(p float64) float64 {
 	if s.total == 0 {
 		return math.NaN()

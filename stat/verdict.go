@@ -2,12 +2,12 @@ package stat
 
 import "math"
 
-// Verdict says what an interval amounts to.
+// Verdict is the conclusion from an interval.
 type Verdict int
 
 const (
-	TooLittle  Verdict = iota // no interval could be made
-	NoEvidence                // of a change, nor of sameness
+	TooLittle  Verdict = iota // there is no interval
+	NoEvidence                // neither of a change nor of sameness
 	Same                      // within the margin
 	Less                      // B is below A
 	More                      // B is above A
@@ -17,9 +17,8 @@ func (v Verdict) String() string {
 	return [...]string{"too little data", "no evidence", "same", "less", "more"}[v]
 }
 
-// Verdict reads the change: Same if Within the margin at the confidence of the
-// interval, else Less or More if the interval leaves out 0, else NoEvidence. A
-// margin of 0 asks for no sameness.
+// Verdict returns Same if Within the margin at the confidence of the interval, else Less
+// or More if the interval excludes 0, else NoEvidence. A margin of 0 never gives Same.
 func (c *Change) Verdict(margin float64) Verdict {
 	switch {
 	case c.Short != "":
@@ -34,12 +33,12 @@ func (c *Change) Verdict(margin float64) Verdict {
 	return NoEvidence
 }
 
-// Within is the probability of data that look as much the same if the two sides
-// differed by the margin or more: two one-sided tests (Schuirmann 1987, J.
-// Pharmacokin. Biopharm. 15). A margin of 0.05 is a ratio from 1/1.05 to 1.05 if
-// Log is set, and a difference of 0.05 otherwise. Below 0.05 exactly when the
-// 90 % interval lies within. While watched live it is 0 if the interval lies
-// within, else 1: no smaller probability holds at every look.
+// Within returns the probability of data that look as much the same if the two sides
+// differed by the margin or more: two one-sided tests (Schuirmann 1987, J. Pharmacokin.
+// Biopharm. 15). A margin of 0.05 is a ratio from 1/1.05 to 1.05 if Log is set, and a
+// difference of 0.05 otherwise. It is below 0.05 exactly when the 90 % interval lies
+// within. For a Live change it is 0 if the interval lies within, else 1: no smaller
+// probability holds at every look.
 func (c *Change) Within(margin float64) float64 {
 	if c.Log {
 		margin = math.Log1p(margin)
@@ -61,10 +60,10 @@ func (c *Change) Within(margin float64) float64 {
 	return tail((margin-math.Abs(c.Effect))/c.SE, c.DF)
 }
 
-// Beyond is the probability of an effect as large, to either side, if the true
-// one were no larger than margin, which is on the scale of Effect: ln 1.05 for a
-// ratio of 1.05. A margin of 0 gives P. Below 1−Level when the interval lies
-// beyond the margin, wholly on one side.
+// Beyond returns the probability of an effect as large, to either side, if the true one
+// were no larger than margin, which is on the scale of Effect: ln 1.05 for a ratio of
+// 1.05. A margin of 0 gives P. It is below 1−Level when the interval lies beyond the
+// margin, wholly on one side.
 func (c *Change) Beyond(margin float64) float64 {
 	size := math.Abs(c.Effect)
 	switch {
@@ -76,7 +75,7 @@ func (c *Change) Beyond(margin float64) float64 {
 	return c.options.probability((size-margin)/c.toward, c.DF, c.slotsOf[0], c.slotsOf[1])
 }
 
-// Detectable is the least effect, on the scale of Effect, that data like these
+// Detectable returns the least effect, on the scale of Effect, that data like these
 // would have shown with the given probability (power).
 func (c *Change) Detectable(power float64) float64 {
 	if c.Short != "" || !(power > 0 && power < 1) {
@@ -85,8 +84,8 @@ func (c *Change) Detectable(power float64) float64 {
 	return c.SE * (critical(c.beyond(), c.DF) + reach(power, c.DF))
 }
 
-// beyond is the probability beyond either end of the interval; watched live,
-// that where it is tightest.
+// beyond returns the probability beyond either end of the interval; of a Live change,
+// that where the interval is tightest.
 func (c *Change) beyond() float64 {
 	if !c.live {
 		return (1 - c.Level) / 2
@@ -94,8 +93,8 @@ func (c *Change) beyond() float64 {
 	return beyondLive(1-c.Level, 1/tightest)
 }
 
-// reach is how many standard errors beyond the bound an effect must lie to be
-// found with a probability.
+// reach returns how many standard errors beyond the bound an effect must lie to be found
+// with a probability.
 func reach(power, df float64) float64 {
 	if power < 0.5 {
 		return -critical(power, df)
@@ -103,26 +102,25 @@ func reach(power, df float64) float64 {
 	return critical(1-power, df)
 }
 
-// Needed is how much data there should be, in multiples of what there is, to
-// find an effect with a probability. 1 or less: there is enough. +Inf: no amount
-// will do.
+// Needed is the amount of data, in multiples of the present amount, that finds an effect
+// with a probability. At 1 or less there is enough; at +Inf no amount suffices.
 type Needed struct {
 	Both float64 // if both sides grow
 	B    float64 // if B grows alone, as after a mark
 }
 
-// Needed works out Needed for an effect on the scale of Effect; for a ratio of
-// 1.05 that is ln 1.05. Variances fall as the inverse of the time, degrees of
-// freedom grow with it; the power is that of a shifted t, as Welch's test has it.
+// Needed returns the data needed for an effect on the scale of Effect; for a ratio of
+// 1.05 that is ln 1.05. Variances fall as the inverse of the time, degrees of freedom
+// grow with it; the power is that of a shifted t, as in Welch's test.
 func (c *Change) Needed(effect, power float64) Needed {
 	effect = math.Abs(effect)
 	beyond := c.beyond()
 	if c.Short != "" || !(effect > 0) || !(power > 0 && power < 1) || math.IsNaN(c.SE) || math.IsInf(c.SE, 0) {
 		return Needed{math.Inf(1), math.Inf(1)}
 	}
-	// An amount gives degrees of freedom, and those the amount that will do: less,
-	// the more there are. So the amount sought lies between any and what will do
-	// with it.
+	// An amount gives degrees of freedom, and those the sufficient amount: less, the
+	// more there are. So the amount sought lies between any amount and the one
+	// sufficient for it.
 	enough := func(times func(variance float64) float64) float64 {
 		const least, most = 1e-3, 1e6
 		does := func(n float64) float64 {
