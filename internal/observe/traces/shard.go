@@ -213,7 +213,7 @@ func (sh *shard) add(a *Assembler, s *Span, i uint32, now int64) bool {
 }
 
 // detach moves at most max traces from the list to out, while due returns true. The
-// caller owns their records and blocks until free.
+// caller owns their records and blocks until release.
 func (sh *shard) detach(out []uint32, s traceState, max int, early bool, due func(t *openTrace) bool) []uint32 {
 	for i := sh.list(s).first; i != 0 && max > 0; max-- {
 		t := sh.traces.at(i)
