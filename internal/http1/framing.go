@@ -18,12 +18,12 @@ func (h *Head) connection() {
 		}
 		for rest := h.Fields[i].Value; rest != nil; {
 			var option []byte
-			switch option, rest = next(rest); {
-			case is(option, "close"):
+			switch option, rest = cutElement(rest); {
+			case equalFold(option, "close"):
 				closes = true
-			case is(option, "keep-alive"):
+			case equalFold(option, "keep-alive"):
 				keeps = true
-			case is(option, "upgrade"):
+			case equalFold(option, "upgrade"):
 				upgrade = true
 			default:
 				h.name(option)
@@ -41,7 +41,7 @@ func (h *Head) connection() {
 // name marks the fields that a Connection option names. Fields that change the message's
 // meaning stay (RFC 9110 section 7.6.1: a sender must not name them).
 func (h *Head) name(option []byte) {
-	switch k := known(option); k {
+	switch k := lookUpField(option); k {
 	case Host, ContentLength, TransferEncoding, XForwardedFor, XForwardedHost, XForwardedProto:
 		return
 	}
@@ -60,9 +60,9 @@ func (h *Head) lengths() (n int64, found bool, err error) {
 		if f.Known != ContentLength {
 			continue
 		}
-		v, ok := number(f.Value)
+		v, ok := parseNumber(f.Value)
 		if !ok && h.lax {
-			v, ok = sameNumber(f.Value)
+			v, ok = parseRepeatedNumber(f.Value)
 		}
 		if !ok {
 			return 0, true, errLength
@@ -86,7 +86,7 @@ func (h *Head) chunked() error {
 		if f.Known != TransferEncoding {
 			continue
 		}
-		if one || !is(f.Value, "chunked") {
+		if one || !equalFold(f.Value, "chunked") {
 			return errCoding
 		}
 		one = true
@@ -103,8 +103,8 @@ func (h *Head) chunkedLast() (last bool) {
 		}
 		for rest := f.Value; rest != nil; {
 			var coding []byte
-			coding, rest = next(rest)
-			last = is(coding, "chunked")
+			coding, rest = cutElement(rest)
+			last = equalFold(coding, "chunked")
 		}
 	}
 	return last
@@ -112,7 +112,7 @@ func (h *Head) chunkedLast() (last bool) {
 
 func (h *Head) requestFraming() error {
 	h.connection()
-	if is(h.Upgrade, "h2c") {
+	if equalFold(h.Upgrade, "h2c") {
 		// An offer of h2c may be ignored (RFC 9113 section 3.1), and is void without
 		// HTTP2-Settings, which is not forwarded.
 		h.Upgrade = nil
@@ -121,13 +121,13 @@ func (h *Head) requestFraming() error {
 		return err
 	}
 	if f := h.Find(Expect); f != nil {
-		h.Expect = is(f.Value, "100-continue") && h.Minor > 0
+		h.Expect = equalFold(f.Value, "100-continue") && h.Minor > 0
 	}
 	if f := h.Find(TE); f != nil {
 		for rest := f.Value; rest != nil && !h.Trailers; {
 			var coding []byte
-			coding, rest = next(rest)
-			h.Trailers = is(coding, "trailers")
+			coding, rest = cutElement(rest)
+			h.Trailers = equalFold(coding, "trailers")
 		}
 	}
 	if h.Has&framing == 0 {

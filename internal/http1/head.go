@@ -83,7 +83,7 @@ func (h *Head) Skim(buf []byte, method []byte, all bool) (int, error) {
 		if i < 1 {
 			return 0, errFieldName
 		}
-		if k := known(line[:i]); all || (framing | 1<<Connection).Has(k) {
+		if k := lookUpField(line[:i]); all || (framing | 1<<Connection).Has(k) {
 			h.Has |= 1 << k &^ 1
 			h.Fields = append(h.Fields, Field{Name: line[:i], Value: trim(line[i+1:]), Known: k})
 		}
@@ -165,7 +165,7 @@ func (h *Head) requestLine(line []byte) error {
 	if len(h.Target) == 0 || !Visible(h.Target) {
 		return errTarget
 	}
-	minor, err := version(line[j+1:])
+	minor, err := parseVersion(line[j+1:])
 	h.Minor = minor
 	return err
 }
@@ -174,17 +174,17 @@ func (h *Head) statusLine(line []byte) error {
 	if len(line) < 12 || line[8] != ' ' || len(line) > 12 && line[12] != ' ' {
 		return errStatusLine
 	}
-	minor, err := version(line[:8])
+	minor, err := parseVersion(line[:8])
 	if err != nil {
 		return errStatusLine
 	}
-	status, ok := number(line[9:12])
+	status, ok := parseNumber(line[9:12])
 	if !ok || status < 100 {
 		return errStatusLine
 	}
 	if len(line) > 13 {
 		h.Reason = line[13:]
-		if control(h.Reason) {
+		if hasControl(h.Reason) {
 			return errStatusLine
 		}
 	}
@@ -192,8 +192,8 @@ func (h *Head) statusLine(line []byte) error {
 	return nil
 }
 
-// version parses HTTP/1.x. Minor versions above 1 count as 1 (RFC 9110 section 6.2).
-func version(p []byte) (minor int, err error) {
+// parseVersion parses HTTP/1.x. Minor versions above 1 count as 1 (RFC 9110 section 6.2).
+func parseVersion(p []byte) (minor int, err error) {
 	if len(p) != 8 || string(p[:5]) != "HTTP/" || p[6] != '.' ||
 		p[5] < '0' || p[5] > '9' || p[7] < '0' || p[7] > '9' {
 		return 0, errRequestLine
@@ -222,7 +222,7 @@ func (h *Head) fields(p int, strict bool) (int, error) {
 			if strict || len(h.Fields) == 0 {
 				return 0, errFold
 			}
-			if control(line) {
+			if hasControl(line) {
 				return 0, errFieldValue
 			}
 			h.unfold(p, line)
@@ -245,7 +245,7 @@ func (h *Head) fields(p int, strict bool) (int, error) {
 			return 0, errFieldName
 		}
 		f.Value = trim(line[i+1:])
-		if control(f.Value) {
+		if hasControl(f.Value) {
 			if bytes.IndexByte(f.Value, '\r') >= 0 {
 				return 0, errBareCR
 			}
@@ -253,7 +253,7 @@ func (h *Head) fields(p int, strict bool) (int, error) {
 				return 0, errFieldValue
 			}
 		}
-		f.Known = known(f.Name)
+		f.Known = lookUpField(f.Name)
 		h.Has |= 1 << f.Known &^ 1
 		h.Fields = append(h.Fields, f)
 		p = after
@@ -290,7 +290,7 @@ func TrailerFields(dst []Field, lines []byte) ([]Field, error) {
 		if i < 1 {
 			return dst, errTrailer
 		}
-		h.Fields = append(h.Fields, Field{Name: line[:i], Value: trim(line[i+1:]), Known: known(line[:i]),
+		h.Fields = append(h.Fields, Field{Name: line[:i], Value: trim(line[i+1:]), Known: lookUpField(line[:i]),
 			start: uint32(p), end: uint32(after)})
 		p = after
 	}

@@ -16,8 +16,8 @@ var token = func() (t [256]bool) {
 	return t
 }()
 
-// control reports whether p holds a control character other than a tab.
-func control(p []byte) bool {
+// hasControl reports whether p holds a control character other than a tab.
+func hasControl(p []byte) bool {
 	const low, high, del = 0x2020202020202020, 0x8080808080808080, 0x7f7f7f7f7f7f7f7f
 	for len(p) >= 8 {
 		x := binary.LittleEndian.Uint64(p)
@@ -69,8 +69,8 @@ func trim(p []byte) []byte {
 	return p
 }
 
-// is reports whether p is word, in any case. The word is in lower case.
-func is(p []byte, word string) bool {
+// equalFold reports whether p is word, in any case. The word is in lower case.
+func equalFold(p []byte, word string) bool {
 	if len(p) != len(word) {
 		return false
 	}
@@ -99,8 +99,8 @@ func Is[N []byte | string](p []byte, name N) bool {
 	return true
 }
 
-// known returns the Known of a field name, by its length first.
-func known(name []byte) Known {
+// lookUpField returns the Known of a field name, by its length first.
+func lookUpField(name []byte) Known {
 	k := Other
 	switch len(name) {
 	case 2:
@@ -137,14 +137,14 @@ func known(name []byte) Known {
 			k = XForwardedProto
 		}
 	}
-	if k != Other && !is(name, names[k]) {
+	if k != Other && !equalFold(name, names[k]) {
 		return Other
 	}
 	return k
 }
 
-// next returns the first element of a comma-separated list, and the rest.
-func next(list []byte) (element, rest []byte) {
+// cutElement returns the first element of a comma-separated list, and the rest.
+func cutElement(list []byte) (element, rest []byte) {
 	for i, c := range list {
 		if c == ',' {
 			return trim(list[:i]), list[i+1:]
@@ -153,12 +153,12 @@ func next(list []byte) (element, rest []byte) {
 	return trim(list), nil
 }
 
-// sameNumber parses a list that repeats one number (RFC 9112 section 6.3).
-func sameNumber(list []byte) (n int64, ok bool) {
+// parseRepeatedNumber parses a list that repeats one number (RFC 9112 section 6.3).
+func parseRepeatedNumber(list []byte) (n int64, ok bool) {
 	for first := true; first || len(list) > 0; first = false {
 		var one []byte
-		one, list = next(list)
-		v, ok := number(one)
+		one, list = cutElement(list)
+		v, ok := parseNumber(one)
 		if !ok || !first && v != n {
 			return 0, false
 		}
@@ -167,9 +167,9 @@ func sameNumber(list []byte) (n int64, ok bool) {
 	return n, true
 }
 
-// number parses decimal digits. It returns false for an empty p, any other character,
+// parseNumber parses decimal digits. It returns false for an empty p, any other character,
 // and a number that overflows.
-func number(p []byte) (n int64, ok bool) {
+func parseNumber(p []byte) (n int64, ok bool) {
 	if len(p) == 0 || len(p) > 18 {
 		return 0, false
 	}
