@@ -10,7 +10,7 @@ import (
 func Template(dst []byte, s string) []byte {
 	for i := 0; i < len(s); {
 		c := s[i]
-		if boundary(c) {
+		if isBoundary(c) {
 			if c == '?' && i > 0 && strings.IndexByte(s[:i], '/') >= 0 {
 				// the query of a path: up to the next space
 				j := strings.IndexByte(s[i:], ' ')
@@ -25,7 +25,7 @@ func Template(dst []byte, s string) []byte {
 			continue
 		}
 		j := i + 1
-		for j < len(s) && !boundary(s[j]) {
+		for j < len(s) && !isBoundary(s[j]) {
 			j++
 		}
 		dst = appendWord(dst, s[i:j], i > 0 && s[i-1] == '/')
@@ -34,7 +34,7 @@ func Template(dst []byte, s string) []byte {
 	return dst
 }
 
-func boundary(c byte) bool {
+func isBoundary(c byte) bool {
 	switch c {
 	case '/', ' ', ',', ';', '=', '(', ')', '[', ']', '?', '&', '|', '"', '\'', '#':
 		return true
@@ -47,7 +47,7 @@ func appendWords(dst, segment []byte) []byte {
 	s := unsafe.String(unsafe.SliceData(segment), len(segment)) // s is only read, and only here
 	for i := 0; i < len(s); {
 		j := i
-		for j < len(s) && !boundary(s[j]) {
+		for j < len(s) && !isBoundary(s[j]) {
 			j++
 		}
 		if j == i {
@@ -85,14 +85,14 @@ func appendWord(dst []byte, w string, segment bool) []byte {
 		return append(dst, w...)
 	case segment && letters == 0,
 		digits+hex == len(w) && len(w) >= 8,
-		uuid(w),
+		isUUID(w),
 		digits+letters == len(w) && len(w) >= 16 && digits >= 3:
 		return append(dst, "{id}"...)
 	}
 	// Numbers of two digits or more among the word's parts.
 	for i := 0; i < len(w); {
 		j := i
-		for j < len(w) && part(w[j]) {
+		for j < len(w) && isWordPart(w[j]) {
 			j++
 		}
 		if j == i {
@@ -100,7 +100,7 @@ func appendWord(dst []byte, w string, segment bool) []byte {
 			i++
 			continue
 		}
-		if p := w[i:j]; number(p) && len(p) >= 2 || len(p) >= 8 && hexadecimal(p) {
+		if p := w[i:j]; isNumber(p) && len(p) >= 2 || len(p) >= 8 && isHexadecimal(p) {
 			dst = append(dst, "{id}"...)
 		} else {
 			dst = append(dst, p...)
@@ -110,9 +110,11 @@ func appendWord(dst []byte, w string, segment bool) []byte {
 	return dst
 }
 
-func part(c byte) bool { return c != '-' && c != '_' && c != '.' && c != ':' && c != '~' && c != '+' }
+func isWordPart(c byte) bool {
+	return c != '-' && c != '_' && c != '.' && c != ':' && c != '~' && c != '+'
+}
 
-func number(s string) bool {
+func isNumber(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] < '0' || s[i] > '9' {
 			return false
@@ -121,9 +123,9 @@ func number(s string) bool {
 	return true
 }
 
-// hexadecimal reports whether s has only hexadecimal digits, at least one of them
+// isHexadecimal reports whether s has only hexadecimal digits, at least one of them
 // decimal.
-func hexadecimal(s string) bool {
+func isHexadecimal(s string) bool {
 	decimal := false
 	for i := 0; i < len(s); i++ {
 		c := s[i]
@@ -138,7 +140,7 @@ func hexadecimal(s string) bool {
 	return decimal
 }
 
-func uuid(s string) bool {
+func isUUID(s string) bool {
 	if len(s) != 36 {
 		return false
 	}
