@@ -138,8 +138,8 @@ type Records interface {
 	State(ctx context.Context, writer string, prefix []byte, yield func(key, value []byte) error) error
 }
 
-// known reads what the store has.
-func (l *accounting) known(ctx context.Context, st Records, writer string) (err error) {
+// readStore reads what the store has.
+func (l *accounting) readStore(ctx context.Context, st Records, writer string) (err error) {
 	if l.flushed, err = st.Flushed(ctx, writer); err != nil {
 		return fmt.Errorf("last stored generation: %w", err)
 	}
@@ -217,7 +217,7 @@ func (l *accounting) run() (journals int, err error) {
 			}
 		}
 	}
-	return len(list), l.finish()
+	return len(list), l.judgeLast()
 }
 
 // replay stores the content of a journal that the store lacks.
@@ -227,9 +227,9 @@ func (l *accounting) replay(f found, j *journal) error {
 		return err
 	}
 	if acc.placed {
-		err = l.reach(acc.header.before, acc.header.previous)
+		err = l.reportUpTo(acc.header.before, acc.header.previous)
 	} else {
-		err = l.end(nil)
+		err = l.judgeEnd(nil)
 		acc.end = l.at + acc.applied // older formats have no positions
 	}
 	l.at, l.placed, l.seen = max(l.at, acc.end), true, f.generation
@@ -244,9 +244,9 @@ func (l *accounting) replay(f found, j *journal) error {
 	return l.acts.put(f, j, acc, l.at)
 }
 
-// reach reports what is missing up to a position. previous is the last generation before
+// reportUpTo reports what is missing up to a position. previous is the last generation before
 // the position with a journal, or 0 if that is not known.
-func (l *accounting) reach(to, previous uint64) error {
+func (l *accounting) reportUpTo(to, previous uint64) error {
 	if !l.placed {
 		l.placed = true
 		if l.at = to; l.flushed == 0 && to > 0 && !l.blind {
@@ -261,7 +261,7 @@ func (l *accounting) reach(to, previous uint64) error {
 	if l.before != nil && (previous == 0 || previous == l.before.generation) {
 		until = &to
 	}
-	if err := l.end(until); err != nil || to <= l.at {
+	if err := l.judgeEnd(until); err != nil || to <= l.at {
 		return err
 	}
 	n := to - l.at
@@ -278,23 +278,23 @@ func (l *accounting) reach(to, previous uint64) error {
 			d.Reason = fmt.Sprintf("journals are missing, from generation %d at the earliest to %d", l.seen+1, previous)
 		}
 	}
-	l.lost(n, d)
+	l.reportLost(n, d)
 	return nil
 }
 
-// finish judges the last journal by the file of acknowledgements.
-func (l *accounting) finish() error {
+// judgeLast judges the last journal by the file of acknowledgements.
+func (l *accounting) judgeLast() error {
 	if l.ack.position > 0 {
-		if err := l.reach(l.ack.position, l.ack.generation); err != nil {
+		if err := l.reportUpTo(l.ack.position, l.ack.generation); err != nil {
 			return err
 		}
 	}
-	return l.end(nil)
+	return l.judgeEnd(nil)
 }
 
-// end judges the end of the previous journal: the next one begins at until, or nil if
+// judgeEnd judges the end of the previous journal: the next one begins at until, or nil if
 // that is not known. It deletes the journal if nothing in it was whole.
-func (l *accounting) end(until *uint64) error {
+func (l *accounting) judgeEnd(until *uint64) error {
 	if l.before == nil {
 		return nil
 	}
@@ -348,11 +348,11 @@ func (l *accounting) judge(b *pending, until *uint64) {
 		l.acts.damaged(d)
 		return
 	}
-	l.lost(lost, d)
+	l.reportLost(lost, d)
 }
 
-// lost reports that n acknowledged observations are lost.
-func (l *accounting) lost(n uint64, d store.Damage) {
+// reportLost reports that n acknowledged observations are lost.
+func (l *accounting) reportLost(n uint64, d store.Damage) {
 	d.Found, d.Observations = l.now, int64(n)
 	l.moved = l.moved || n > 0
 	l.acts.damaged(d)

@@ -48,12 +48,12 @@ func (e *unreadableError) Unwrap() error { return e.err }
 // reports whether there is one.
 func openAcknowledged(fsys vfs.FS, dir string) (_ *acknowledged, last mark, marked bool, err error) {
 	path := fsys.PathJoin(dir, ackFile)
-	if err := regular(fsys, path); err != nil {
+	if err := checkRegular(fsys, path); err != nil {
 		return nil, mark{}, false, err
 	}
 	f, err := fsys.OpenReadWrite(path, category)
 	if err != nil {
-		return nil, mark{}, false, noSpace(err)
+		return nil, mark{}, false, wrapNoSpace(err)
 	}
 	defer func() {
 		if err != nil {
@@ -69,7 +69,7 @@ func openAcknowledged(fsys vfs.FS, dir string) (_ *acknowledged, last mark, mark
 	}
 	if n < len(page) { // the whole page, so that later marks need no space
 		if _, err := f.WriteAt(page[n:], int64(n)); err != nil {
-			return nil, mark{}, false, noSpace(err)
+			return nil, mark{}, false, wrapNoSpace(err)
 		}
 	}
 	a := &acknowledged{f: f}
@@ -77,9 +77,9 @@ func openAcknowledged(fsys vfs.FS, dir string) (_ *acknowledged, last mark, mark
 	return a, last, marked, nil
 }
 
-// regular returns an error if the path exists and is not a regular file: opening it
+// checkRegular returns an error if the path exists and is not a regular file: opening it
 // might block for ever.
-func regular(fsys vfs.FS, path string) error {
+func checkRegular(fsys vfs.FS, path string) error {
 	if info, err := fsys.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return &unreadableError{errors.New("not a file")}
 	}
@@ -89,7 +89,7 @@ func regular(fsys vfs.FS, path string) error {
 // readAcknowledged returns the last mark in the file, which it does not change.
 func readAcknowledged(fsys vfs.FS, dir string) (last mark, marked bool, err error) {
 	path := fsys.PathJoin(dir, ackFile)
-	if err := regular(fsys, path); err != nil {
+	if err := checkRegular(fsys, path); err != nil {
 		return mark{}, false, err
 	}
 	f, err := fsys.Open(path)

@@ -168,7 +168,7 @@ func TestBucketTableAgreesWithHist(t *testing.T) {
 		if ns < 1 {
 			return
 		}
-		if got, want := tab.of(ns), int(hist.BucketIndex(hist.Seconds(ns), cellSchema)); got != want {
+		if got, want := tab.find(ns), int(hist.BucketIndex(hist.Seconds(ns), cellSchema)); got != want {
 			t.Fatalf("%d ns: bucket %d, want %d", ns, got, want)
 		}
 	}

@@ -100,8 +100,8 @@ func (b *Batch) Epoch() uint32 { return b.epoch }
 // is refused as too old or too new.
 func (b *Batch) Accepts() (from, to int64) { return b.from, b.to }
 
-// due reports whether a moment is in the accepted range, and counts a refusal if not.
-func (b *Batch) due(nanos int64) bool {
+// inRange reports whether a moment is in the accepted range, and counts a refusal if not.
+func (b *Batch) inRange(nanos int64) bool {
 	if nanos < b.from {
 		b.rejects.TooOld++
 		return false
@@ -123,7 +123,7 @@ func (b *Batch) Observe(t Target, endNanos, durationNanos int64, weight uint32) 
 		b.rejects.Invalid++
 		return
 	}
-	if !b.due(endNanos) {
+	if !b.inRange(endNanos) {
 		return
 	}
 	slot := endNanos / slotNanos
@@ -151,7 +151,7 @@ func (b *Batch) Distribution(t Target, timeNanos int64, h *hist.Histogram) {
 		b.rejects.Invalid++
 		return
 	}
-	if !b.due(timeNanos) {
+	if !b.inRange(timeNanos) {
 		return
 	}
 	if h.Count == 0 {
@@ -184,7 +184,7 @@ func (b *Batch) Number(t Target, timeNanos int64, v float64) {
 		b.rejects.Invalid++
 		return
 	}
-	if !b.due(timeNanos) {
+	if !b.inRange(timeNanos) {
 		return
 	}
 	millis := timeNanos / 1e6
@@ -202,7 +202,7 @@ func (b *Batch) DeltaNumber(t Target, id StreamID, timeNanos int64, v float64) {
 		b.rejects.Invalid++
 		return
 	}
-	if !b.due(timeNanos) {
+	if !b.inRange(timeNanos) {
 		return
 	}
 	millis := timeNanos / 1e6
@@ -223,7 +223,7 @@ func (b *Batch) Cumulative(t Target, id StreamID, resource uint64, startNanos, t
 		b.rejects.Invalid++
 		return
 	}
-	if !b.due(timeNanos) {
+	if !b.inRange(timeNanos) {
 		return
 	}
 	b.buf = binary.AppendUvarint(b.buf, uint64(t.index())<<3|opCumulative)
@@ -233,15 +233,15 @@ func (b *Batch) Cumulative(t Target, id StreamID, resource uint64, startNanos, t
 	b.buf = binary.AppendVarint(b.buf, startNanos)
 	b.buf = binary.AppendVarint(b.buf, timeNanos)
 	at, end := b.appendHist()
-	b.ops = append(b.ops, operation{op: opCumulative, target: t, stream: id, resource: resource, start: startNanos, time: timeNanos, at: at, end: end, handed: b.hand(h)})
+	b.ops = append(b.ops, operation{op: opCumulative, target: t, stream: id, resource: resource, start: startNanos, time: timeNanos, at: at, end: end, handed: b.keepDecoded(h)})
 }
 
 // maxHanded bounds the counts that a batch keeps decoded for its commit.
 const maxHanded = 1 << 17
 
-// hand keeps a copy of h for the commit and returns its index plus one, or 0 at the
+// keepDecoded keeps a copy of h for the commit and returns its index plus one, or 0 at the
 // bound.
-func (b *Batch) hand(h *hist.Histogram) int {
+func (b *Batch) keepDecoded(h *hist.Histogram) int {
 	need := len(h.Positive.Counts) + len(h.Negative.Counts)
 	if len(b.counts)+need > cap(b.counts) {
 		if cap(b.counts) == maxHanded || need > maxHanded {
@@ -255,7 +255,7 @@ func (b *Batch) hand(h *hist.Histogram) int {
 	b.counts = b.counts[:n+need]
 	to := hist.Histogram{}
 	to.Positive.Counts, to.Negative.Counts = b.counts[n:n:p], b.counts[p:p:n+need]
-	assign(&to, h)
+	assignFields(&to, h)
 	b.handed = append(b.handed, to)
 	return len(b.handed)
 }
@@ -390,7 +390,7 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 	for rest := b.seen; len(rest) > 0; {
 		some := rest[:min(len(rest), fetchAhead)]
 		rest = rest[len(some):]
-		b.fetch(some, targets, g.cells)
+		b.prefetch(some, targets, g.cells)
 		for i := range some {
 			s := &some[i]
 			t := targets.at(s.target.index())
@@ -430,11 +430,11 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 // still be in the nearer caches when they are applied.
 const fetchAhead = 512
 
-// fetch loads what applying the observations will need. Memory is slow: most of a
+// prefetch loads what applying the observations will need. Memory is slow: most of a
 // commit's time would be one load waiting for the one before it, the target's for the
 // cell's for the page's. Here each loop's loads are independent, so the processor has
 // many under way at once.
-func (b *Batch) fetch(seen []observation, targets *list[target], g *cells) {
+func (b *Batch) prefetch(seen []observation, targets *list[target], g *cells) {
 	b.heads = b.heads[:0]
 	for i := range seen {
 		s, h := targets.at(seen[i].target.index()).full, uint32(0)

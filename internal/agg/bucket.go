@@ -60,8 +60,8 @@ func slowBucket(ns int64) int {
 	return int(hist.BucketIndex(hist.Seconds(ns), cellSchema))
 }
 
-// of returns the bucket of ns > 0.
-func (t *bucketTable) of(ns int64) int {
+// find returns the bucket of ns > 0.
+func (t *bucketTable) find(ns int64) int {
 	lz := bits.LeadingZeros64(uint64(ns))
 	e := 63 - lz
 	k := int(t.first[(e<<6|int(uint64(ns)<<lz>>57&63))&4095])

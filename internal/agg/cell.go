@@ -272,7 +272,7 @@ func (t *bucketTable) bucket(ns int64) int {
 	if ns == 0 {
 		return noBucket
 	}
-	return t.of(ns)
+	return t.find(ns)
 }
 
 // observe adds a duration ns >= 0, in its bucket, that stands for w >= 1 observations.
@@ -347,7 +347,7 @@ func (g *cells) toPage(c *cell) {
 	for i := 0; i < n; i++ {
 		ns := int64(old[i] &^ weightedBit)
 		if ns > 0 {
-			k := g.tab.of(ns)
+			k := g.tab.find(ns)
 			lo, hi = min(lo, k), max(hi, k)
 		}
 		if old[i]&weightedBit != 0 {
@@ -359,7 +359,7 @@ func (g *cells) toPage(c *cell) {
 	if lo > hi {
 		lo, hi = 0, 0
 	}
-	class, base := window(lo, hi)
+	class, base := pageFor(lo, hi)
 	c.setPage(g.newPage(class), base, class)
 	for i := 0; i < n; i++ {
 		ns, w := int64(old[i]&^weightedBit), uint32(1)
@@ -371,8 +371,8 @@ func (g *cells) toPage(c *cell) {
 	}
 }
 
-// window returns a page for buckets lo to hi, with space on both sides.
-func window(lo, hi int) (class uint8, base int) {
+// pageFor returns a page for buckets lo to hi, with space on both sides.
+func pageFor(lo, hi int) (class uint8, base int) {
 	need := hi - lo + 1
 	want := min(need+need/4+4, pageUnit<<(classes-1))
 	for pageUnit<<class < want {
@@ -397,7 +397,7 @@ func (g *cells) widen(c *cell, lo, hi int) {
 		}
 	}
 	ref, was := uint32(c.w[5]), c.class
-	class, to := window(lo, hi)
+	class, to := pageFor(lo, hi)
 	c.setPage(g.newPage(class), to, class)
 	counts := g.counts(c)
 	for i, n := range old {
@@ -592,7 +592,7 @@ func (g *cells) histogram(h *hist.Histogram, c *cell) {
 		ns, w := int64(c.w[i]&^weightedBit), uint64(1)
 		at[i] = math.MinInt
 		if ns > 0 {
-			at[i] = g.tab.of(ns)
+			at[i] = g.tab.find(ns)
 			lo, hi = min(lo, at[i]), max(hi, at[i])
 		}
 		least, most = min(least, ns), max(most, ns)

@@ -21,7 +21,7 @@ func CheckJournals(ctx context.Context, fsys vfs.FS, dir string, st Records, wri
 	c := &check{ctx: ctx, fs: fsys, dir: dir}
 	l := &accounting{fs: fsys, dir: dir, now: time.Now(), acts: c, blind: st == nil}
 	if st != nil {
-		if err := l.known(ctx, st, writer); err != nil {
+		if err := l.readStore(ctx, st, writer); err != nil {
 			return 0, nil, err
 		}
 	}

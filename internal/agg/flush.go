@@ -14,7 +14,7 @@ func (a *Aggregator) Flush(ctx context.Context) error {
 	err := a.putFrozen(ctx)
 	a.flushError.Store(&err)
 	a.prune(ctx)
-	a.tidy(a.o.Now())
+	a.retireIdle(a.o.Now())
 	return err
 }
 

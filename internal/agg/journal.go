@@ -105,7 +105,7 @@ func createJournal(fsys vfs.FS, dir string, h header) (*journal, error) {
 	path := journalPath(dir, h.generation)
 	f, err := createFile(fsys, path)
 	if err != nil {
-		return nil, noSpace(err)
+		return nil, wrapNoSpace(err)
 	}
 	j := &journal{fs: fsys, path: path, f: f, seed: frameSeed(h.generation)}
 	if err := j.write(h.append(nil)); err != nil {
@@ -132,7 +132,7 @@ func (j *journal) write(b []byte) error {
 	n, err := j.f.WriteAt(b, j.size)
 	if err != nil {
 		j.torn = n == len(b)
-		return fmt.Errorf("journal %s: %w", j.path, noSpace(err))
+		return fmt.Errorf("journal %s: %w", j.path, wrapNoSpace(err))
 	}
 	j.size += int64(n)
 	j.dirty = true

@@ -8,8 +8,8 @@ import (
 	"tailscope/internal/store"
 )
 
-// noSpace wraps err with store.ErrFull if it reports a full disk.
-func noSpace(err error) error {
+// wrapNoSpace wraps err with store.ErrFull if it reports a full disk.
+func wrapNoSpace(err error) error {
 	if isNoSpace(err) {
 		return fmt.Errorf("%w (%w)", store.ErrFull, err)
 	}

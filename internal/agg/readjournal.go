@@ -34,8 +34,8 @@ type account struct {
 	from, to int64 // times of the first and last commit that is whole, Unix milliseconds
 }
 
-// found records damage at an offset.
-func (a *account) found(at int64, why string) {
+// addDamage records damage at an offset.
+func (a *account) addDamage(at int64, why string) {
 	if a.damage == "" {
 		a.damage, a.damageAt = why, at
 	}
@@ -78,11 +78,11 @@ func decodeJournal(f io.ReaderAt, size int64, path string, generation uint64, h 
 		head = slices.Clone(head)
 		if next, _ := r.search(1); next < size {
 			a.format = journalFormat
-			a.found(0, why)
+			a.addDamage(0, why)
 			r.frames(next)
 		} else if _, state := r.oldFrameAt(oldHeader); state == whole {
 			a.format = 2
-			a.found(0, why)
+			a.addDamage(0, why)
 			r.oldFrames(oldHeader)
 		} else if r.err == nil && len(head) > 7 && string(head[:7]) == journalMagic[:7] && head[7] > journalFormat {
 			return nil, fmt.Errorf("journal %s has format %d, this program knows 1 to %d: start the version that wrote it and stop it cleanly: %w", path, head[7], journalFormat, store.ErrVersion)
@@ -94,7 +94,7 @@ func decodeJournal(f io.ReaderAt, size int64, path string, generation uint64, h 
 		}
 	}
 	if r.err != nil {
-		a.found(a.tailAt, r.err.Error())
+		a.addDamage(a.tailAt, r.err.Error())
 		a.tailDamage = r.err.Error()
 	}
 	return a, nil
@@ -238,7 +238,7 @@ func (r *journalReader) frames(at int64) {
 		f, state := r.frameAt(at)
 		if state == badHeader {
 			if g, ok := r.restoreFrame(at); ok {
-				a.found(at, "a frame's header does not match its checksum: it could be restored")
+				a.addDamage(at, "a frame's header does not match its checksum: it could be restored")
 				f, state = g, whole
 			}
 		}
@@ -266,7 +266,7 @@ func (r *journalReader) frames(at int64) {
 			}
 			return
 		}
-		a.found(at, why)
+		a.addDamage(at, why)
 		at = next
 	}
 }
@@ -281,7 +281,7 @@ func (r *journalReader) play(f frame, payload []byte, at int64) {
 	}
 	applied, err := decodePayload(payload, r.h, &r.entry)
 	if err != nil {
-		a.found(at, err.Error())
+		a.addDamage(at, err.Error())
 	}
 	a.applied += applied
 	a.lost += uint64(f.entries) - min(applied, uint64(f.entries))
@@ -377,7 +377,7 @@ func (r *journalReader) oldFrames(at int64) {
 			payload := r.bytes(at+oldFrame, n)
 			applied, err := decodePayload(payload, r.h, &r.entry)
 			if err != nil {
-				a.found(at, err.Error())
+				a.addDamage(at, err.Error())
 				a.unknown = true
 			}
 			a.applied += applied
@@ -390,7 +390,7 @@ func (r *journalReader) oldFrames(at int64) {
 			a.tail, a.tailAt, a.tailEntries = r.size-at, at, -1
 			return
 		}
-		a.found(at, "a frame does not match its checksum")
+		a.addDamage(at, "a frame does not match its checksum")
 		a.unknown = true
 		at = next
 	}

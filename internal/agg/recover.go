@@ -25,7 +25,7 @@ type kept struct {
 func (a *Aggregator) recover(ctx context.Context, now time.Time) error {
 	start := &start{a: a, ctx: ctx, now: now}
 	acc := &accounting{fs: a.o.FS, dir: a.o.Dir, now: now, acts: start}
-	if err := acc.known(ctx, a.st, a.o.Writer); err != nil {
+	if err := acc.readStore(ctx, a.st, a.o.Writer); err != nil {
 		return err
 	}
 	err := a.st.State(ctx, a.o.Writer, nil, func(key, value []byte) error {
@@ -67,7 +67,7 @@ func (a *Aggregator) recover(ctx context.Context, now time.Time) error {
 	a.prune(ctx)
 	if !acc.acked { // from now on it holds a mark
 		if err := a.ack.begin(mark{acc.last, a.position}); err != nil {
-			return fmt.Errorf("file of acknowledgements in %s: %w", a.o.Dir, noSpace(err))
+			return fmt.Errorf("file of acknowledgements in %s: %w", a.o.Dir, wrapNoSpace(err))
 		}
 		a.newFiles = true
 	}
@@ -92,7 +92,7 @@ func (a *Aggregator) openAcknowledged(acc *accounting) (err error) {
 	if aside == path {
 		return err
 	}
-	a.damaged(store.Damage{File: aside, Reason: err.Error(), Found: acc.now})
+	a.addDamage(store.Damage{File: aside, Reason: err.Error(), Found: acc.now})
 	a.ack, acc.ack, acc.acked, err = openAcknowledged(a.o.FS, a.o.Dir)
 	return err
 }
@@ -150,7 +150,7 @@ func (s *start) setAside(path, name string, move bool) string { return s.a.setAs
 
 func (s *start) damaged(d store.Damage) {
 	s.a.stats.Lost += uint64(max(0, d.Observations))
-	s.a.damaged(d)
+	s.a.addDamage(d)
 }
 
 func (s *start) torn(j *journal, bytes int64) {
@@ -158,8 +158,8 @@ func (s *start) torn(j *journal, bytes int64) {
 	s.a.o.Logger.Warn("journal ends in a request that was not acknowledged", "journal", j.path, "bytes", bytes)
 }
 
-// damaged records and logs damage.
-func (a *Aggregator) damaged(d store.Damage) {
+// addDamage records and logs damage.
+func (a *Aggregator) addDamage(d store.Damage) {
 	d.Part = "journal"
 	a.damageMu.Lock()
 	a.damage = append(a.damage, d)

@@ -62,9 +62,9 @@ func idleHours(seen, nowMillis int64) uint8 {
 	return uint8(min(max((nowMillis-seen)/time.Hour.Milliseconds(), 0), expireAfter))
 }
 
-// beyond reports whether a moment recorded by the server's clock is more than an hour
+// isAhead reports whether a moment recorded by the server's clock is more than an hour
 // ahead of it: the clock had leapt ahead, and is back.
-func beyond(millis, nowMillis int64) bool { return millis-nowMillis > time.Hour.Milliseconds() }
+func isAhead(millis, nowMillis int64) bool { return millis-nowMillis > time.Hour.Milliseconds() }
 
 const streamBytes = 136 // of a stream without its histogram, with its map entry
 
@@ -74,7 +74,7 @@ func newStreams(space int64) *streams {
 }
 
 func (s *streams) touch(id StreamID, v *stream, nowMillis int64) {
-	if v.idle = 0; beyond(v.seen, nowMillis) {
+	if v.idle = 0; isAhead(v.seen, nowMillis) {
 		v.seen = nowMillis
 	}
 	v.seen = max(v.seen, nowMillis)
@@ -92,10 +92,10 @@ func (s *streams) firstSight(id uint64, nowMillis int64) int64 {
 		s.resources[id] = r
 		s.size += 72
 	}
-	if r.idle = 0; beyond(r.first, nowMillis) {
+	if r.idle = 0; isAhead(r.first, nowMillis) {
 		r.first = nowMillis
 	}
-	if nowMillis-r.seen > time.Hour.Milliseconds() || beyond(r.seen, nowMillis) || !ok {
+	if nowMillis-r.seen > time.Hour.Milliseconds() || isAhead(r.seen, nowMillis) || !ok {
 		r.seen = nowMillis
 		if !r.changed {
 			r.changed = true
@@ -120,7 +120,7 @@ const (
 func (s *streams) cumulative(id StreamID, res uint64, start, at int64, encoded []byte, current *hist.Histogram, nowMillis int64) ([]byte, verdict) {
 	first := s.firstSight(res, nowMillis)
 	v, known := s.byID[id]
-	back := known && beyond(v.time/1e6, nowMillis)
+	back := known && isAhead(v.time/1e6, nowMillis)
 	if !known {
 		v = &stream{}
 		s.byID[id] = v
@@ -187,18 +187,18 @@ func (s *streams) cumulative(id StreamID, res uint64, start, at int64, encoded [
 func (s *streams) difference(v *stream, encoded []byte, current *hist.Histogram) (out []byte, reset bool, err error) {
 	c, l := &s.current, v.decoded
 	if current != nil {
-		assign(c, current)
+		assignFields(c, current)
 	} else if err := c.UnmarshalBinary(encoded); err != nil {
 		return nil, false, err
 	} else {
-		assign(c, c)
+		assignFields(c, c)
 	}
 	if l == nil {
 		l = &s.last
 		if err := l.UnmarshalBinary(v.last); err != nil {
 			return nil, false, err
 		}
-		assign(l, l)
+		assignFields(l, l)
 	}
 	if (c.Schema == hist.Explicit) != (l.Schema == hist.Explicit) || !slices.Equal(c.Bounds, l.Bounds) || c.Count < l.Count {
 		return nil, true, nil
@@ -210,10 +210,10 @@ func (s *streams) difference(v *stream, encoded []byte, current *hist.Histogram)
 	return s.out, false, err
 }
 
-// assign copies the fields of from into to, reusing to's memory. It leaves out the
+// assignFields copies the fields of from into to, reusing to's memory. It leaves out the
 // precision of the sum beyond Sum, so that a difference is the same whether its parts
 // were decoded or handed over.
-func assign(to, from *hist.Histogram) {
+func assignFields(to, from *hist.Histogram) {
 	positive := append(to.Positive.Counts[:0], from.Positive.Counts...)
 	negative := append(to.Negative.Counts[:0], from.Negative.Counts...)
 	*to = hist.Histogram{
@@ -234,7 +234,7 @@ func (s *streams) keep(v *stream, current *hist.Histogram) {
 		if v.decoded == nil {
 			v.decoded = &hist.Histogram{}
 		}
-		assign(v.decoded, current)
+		assignFields(v.decoded, current)
 	}
 	grown := decodedBytes(v.decoded) - had
 	s.size += grown
@@ -259,7 +259,7 @@ func (s *streams) delta(id StreamID, millis int64, inc float64, nowMillis int64)
 		s.size += streamBytes
 	}
 	v.total += inc
-	if beyond(v.time/1e6, nowMillis) {
+	if isAhead(v.time/1e6, nowMillis) {
 		v.time = 0
 	}
 	v.time = max(v.time, millis*1e6)

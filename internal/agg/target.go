@@ -211,8 +211,8 @@ func (r *registry) service(name string) (*service, uint32) {
 	return r.services[n], n
 }
 
-// bounded returns v, or Other if the set is full and lacks it.
-func bounded(set *map[string]struct{}, v string, limit int, folded *uint64) string {
+// boundValue returns v, or Other if the set is full and lacks it.
+func boundValue(set *map[string]struct{}, v string, limit int, folded *uint64) string {
 	if v == "" || v == series.Other {
 		return v
 	}
@@ -328,7 +328,7 @@ func (r *registry) newGroup(family string, id *SpanIdentity) *group {
 		if d == dimOperation {
 			count = &g.ops
 		}
-		values[d] = strings.Clone(bounded(&svc.values[d], values[d], limits[d], count))
+		values[d] = strings.Clone(boundValue(&svc.values[d], values[d], limits[d], count))
 	}
 	var extra []labels.Label
 	for _, l := range id.Extra {
@@ -340,7 +340,7 @@ func (r *registry) newGroup(family string, id *SpanIdentity) *group {
 		}
 		name := strings.Clone(l.Name)
 		set := svc.extra[name]
-		value := strings.Clone(bounded(&set, l.Value, r.o.MaxValues, &g.vals))
+		value := strings.Clone(boundValue(&set, l.Value, r.o.MaxValues, &g.vals))
 		svc.extra[name] = set
 		extra = append(extra, labels.Label{Name: name, Value: value})
 	}
@@ -629,7 +629,7 @@ func (r *registry) shrink() {
 		if end <= n/2 {
 			r.targets.trim(end)
 			r.keys = slices.Clone(r.keys[:end])
-			r.unused = below(r.unused, end)
+			r.unused = keepBelow(r.unused, end)
 		}
 	}
 	if n := r.series.n; n > least && len(r.idle) > n/2 {
@@ -641,15 +641,15 @@ func (r *registry) shrink() {
 			r.series.trim(end)
 			r.meta.trim(end)
 			r.ids = slices.Clone(r.ids[:end])
-			r.idle = below(r.idle, end)
+			r.idle = keepBelow(r.idle, end)
 		}
 	}
 	r.lookup.Shrink()
 	r.byID.Shrink()
 }
 
-// below returns a copy of the numbers less than end.
-func below(list []uint32, end int) []uint32 {
+// keepBelow returns a copy of the numbers less than end.
+func keepBelow(list []uint32, end int) []uint32 {
 	var out []uint32
 	for _, n := range list {
 		if int(n) < end {
@@ -727,10 +727,10 @@ func (r *registry) turn() (changed bool) {
 		}
 		s := r.services[n]
 		for d, name := range dimLabels {
-			bounded(&s.values[d], m.Labels.Get(name), math.MaxInt, &none)
+			boundValue(&s.values[d], m.Labels.Get(name), math.MaxInt, &none)
 		}
 		for name, set := range s.extra {
-			bounded(&set, m.Labels.Get(name), math.MaxInt, &none)
+			boundValue(&set, m.Labels.Get(name), math.MaxInt, &none)
 			s.extra[name] = set
 		}
 	}

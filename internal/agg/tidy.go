@@ -9,8 +9,8 @@ import (
 // crowdedIdle replaces IdleAfter once the tables of series are an eighth of the memory.
 const crowdedIdle = 10 * time.Second
 
-// tidy retires idle series. The caller holds putMu.
-func (a *Aggregator) tidy(now time.Time) {
+// retireIdle retires idle series. The caller holds putMu.
+func (a *Aggregator) retireIdle(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	used := a.memory()
