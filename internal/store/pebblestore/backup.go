@@ -263,7 +263,7 @@ func NeverOpened(fsys vfs.FS, dir string) error {
 }
 
 // OwnerOnly returns a file system whose new files are readable only by their owner.
-func OwnerOnly(fsys vfs.FS) vfs.FS { return private(fsys) }
+func OwnerOnly(fsys vfs.FS) vfs.FS { return withOwnerOnly(fsys) }
 
 // CopyFile copies a file, which appears whole or not at all. It does not sync the
 // directory.

@@ -377,7 +377,7 @@ func BenchmarkSettle(b *testing.B) {
 	start := cpu()
 	n := 0
 	for b.Loop() {
-		w := &settler{s: s, id: id, wb: s.db.NewBatch(), merger: s.newMerger(), dir: &directory{starts: []uint32{0}}}
+		w := &compactor{s: s, id: id, wb: s.db.NewBatch(), merger: s.newMerger(), dir: &directory{starts: []uint32{0}}}
 		var err error
 		w.u, err = s.units.get(t0, id.scope)
 		check(b, err)

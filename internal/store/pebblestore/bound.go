@@ -70,7 +70,7 @@ func (s *Store) boundSamples(ctx context.Context) error {
 				break
 			}
 			budget -= h.samples
-			done, err := s.thin(ctx, scopeID{partID{tierSamples, part}, sc}, b.dropped)
+			done, err := s.rewriteWithout(ctx, scopeID{partID{tierSamples, part}, sc}, b.dropped)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("samples of scope %d from %d: %w", sc, part, err))
 			}
@@ -153,7 +153,7 @@ func (b *bounder) hour(part int64) (h counted, err error) {
 		return nil
 	}
 	if t == nil {
-		err = b.scanner.run(area{tier: tierSamples, part: part, hi: 1, shards: 1}, b.scope, everything(len(u.kinds)), func(number uint32, _ int, data []byte) error {
+		err = b.scanner.run(area{tier: tierSamples, part: part, hi: 1, shards: 1}, b.scope, selectAll(len(u.kinds)), func(number uint32, _ int, data []byte) error {
 			n, _ := binary.Uvarint(data)
 			return add(number, int(n))
 		})
@@ -202,7 +202,7 @@ type droppedSamples struct {
 	by  map[uint32]store.SamplesDropped // by number of the family
 }
 
-func (d *droppedSamples) of(family uint32) store.SamplesDropped {
+func (d *droppedSamples) ofFamily(family uint32) store.SamplesDropped {
 	o := d.by[family]
 	return store.SamplesDropped{Times: d.all.Times + o.Times, Until: max(d.all.Until, o.Until)}
 }
@@ -226,10 +226,10 @@ func (s *Store) noteDropped(sc scope, until int64) {
 	s.dropped.by[uint32(sc)>>2] = store.SamplesDropped{Times: d.Times + 1, Until: max(d.Until, until)}
 }
 
-// thin rewrites an hour of samples without those of the series in drop, by number, and
+// rewriteWithout rewrites an hour of samples without those of the series in drop, by number, and
 // records that they are gone. It leaves the hour for another time if Puts touch it
 // meanwhile.
-func (s *Store) thin(ctx context.Context, id scopeID, drop []uint64) (done bool, err error) {
+func (s *Store) rewriteWithout(ctx context.Context, id scopeID, drop []uint64) (done bool, err error) {
 	s.write.Lock()
 	snap := s.db.NewSnapshot()
 	before := s.freshOf(id)

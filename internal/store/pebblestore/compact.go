@@ -17,8 +17,8 @@ import (
 	"tailscope/internal/store"
 )
 
-// settle compacts what is due into runs. It reports whether samples were among it.
-func (s *Store) settle(ctx context.Context, now time.Time) (samples bool, err error) {
+// compactDue compacts what is due into runs. It reports whether samples were among it.
+func (s *Store) compactDue(ctx context.Context, now time.Time) (samples bool, err error) {
 	s.write.Lock()
 	err = s.readFresh(ctx)
 	var due []scopeID
@@ -50,7 +50,7 @@ func (s *Store) settle(ctx context.Context, now time.Time) (samples bool, err er
 		if err := ctx.Err(); err != nil {
 			return samples, err
 		}
-		done, err := s.settleScope(ctx, id)
+		done, err := s.compactScope(ctx, id)
 		if err != nil {
 			err = fmt.Errorf("scope %d of %d s slots from %d: %w", id.scope, tierSlot[id.tier], id.part, err)
 			if !errors.Is(err, store.ErrCorrupt) {
@@ -92,13 +92,13 @@ func (s *Store) reclaim(ctx context.Context, due []scopeID, rewritten [numTiers]
 	return nil
 }
 
-// worthwhile reports whether so many chunks beside a run are worth a new run.
-func worthwhile(chunks, blocks int) bool { return chunks > 16+2*blocks }
+// worthCompacting reports whether so many chunks beside a run are worth a new run.
+func worthCompacting(chunks, blocks int) bool { return chunks > 16+2*blocks }
 
-// settleScope writes a run from the chunks of a partition and scope, and from the run
+// compactScope writes a run from the chunks of a partition and scope, and from the run
 // that may exist. Puts go on meanwhile; if one touches the same scope the work is
 // dropped and repeated later.
-func (s *Store) settleScope(ctx context.Context, id scopeID) (done bool, err error) {
+func (s *Store) compactScope(ctx context.Context, id scopeID) (done bool, err error) {
 	s.write.Lock()
 	snap := s.db.NewSnapshot()
 	defer snap.Close()
@@ -114,7 +114,7 @@ func (s *Store) settleScope(ctx context.Context, id scopeID) (done bool, err err
 	if err != nil {
 		return false, err
 	}
-	if old != nil && !worthwhile(before.chunks, old.blocks()) {
+	if old != nil && !worthCompacting(before.chunks, old.blocks()) {
 		return false, nil
 	}
 	return s.rewrite(ctx, id, snap, before, nil)
@@ -137,7 +137,7 @@ func (s *Store) rewrite(ctx context.Context, id scopeID, snap *pebble.Snapshot, 
 	if err != nil {
 		return false, err
 	}
-	w := &settler{s: s, id: id, u: u, wb: s.db.NewBatch(), merger: s.newMerger(), dir: &directory{version: rand.Uint64(), starts: []uint32{0}}}
+	w := &compactor{s: s, id: id, u: u, wb: s.db.NewBatch(), merger: s.newMerger(), dir: &directory{version: rand.Uint64(), starts: []uint32{0}}}
 	defer w.wb.Close()
 	if w.scanner, err = s.newScanner(ctx, snap); err != nil {
 		return false, err
@@ -174,10 +174,10 @@ func (s *Store) rewrite(ctx context.Context, id scopeID, snap *pebble.Snapshot, 
 	return true, nil
 }
 
-// defaultSettleBatch is how many points are sorted at once, which bounds memory.
-const defaultSettleBatch = 400_000
+// defaultCompactBatch is how many points are sorted at once, which bounds memory.
+const defaultCompactBatch = 400_000
 
-type settler struct {
+type compactor struct {
 	s       *Store
 	id      scopeID
 	u       *unit
@@ -198,7 +198,7 @@ type settler struct {
 	value []byte
 }
 
-func (w *settler) run(ctx context.Context) error {
+func (w *compactor) run(ctx context.Context) error {
 	order := w.u.order()
 	w.u.mu.RLock()
 	w.kinds = w.u.kinds[:len(order):len(order)]
@@ -211,7 +211,7 @@ func (w *settler) run(ctx context.Context) error {
 	all.hi = all.slots()
 	// The number of points of each series, to cut the order into batches.
 	counts := make([]uint32, len(order))
-	err := w.scanner.scan(all, w.id.scope, everything(len(order)), func(number uint32, _ int, _ []byte) error {
+	err := w.scanner.scan(all, w.id.scope, selectAll(len(order)), func(number uint32, _ int, _ []byte) error {
 		if len(w.tally.gone) == 0 || !w.tally.gone.has(uint64(number)) {
 			counts[number]++
 		}
@@ -265,7 +265,7 @@ func (w *settler) run(ctx context.Context) error {
 }
 
 // fold records the generations that the run contains.
-func (w *settler) fold() error {
+func (w *compactor) fold() error {
 	f, err := w.s.readFolded(w.scanner.snap, w.id.tier, w.id.part, w.id.scope)
 	if err != nil {
 		return err
@@ -299,7 +299,7 @@ func (w *settler) fold() error {
 }
 
 // write appends the series of a batch to the run. sorted is by rank.
-func (w *settler) write(batch, groups []uint32) error {
+func (w *compactor) write(batch, groups []uint32) error {
 	var pts []slotPoint
 	var parts [][]byte
 	var merged []byte
@@ -319,7 +319,7 @@ func (w *settler) write(batch, groups []uint32) error {
 			slot := own[0].slot
 			parts = parts[:0]
 			for len(own) > 0 && own[0].slot == slot {
-				parts = append(parts, own[0].of(w.arena))
+				parts = append(parts, own[0].bytesIn(w.arena))
 				own = own[1:]
 			}
 			data := parts[0]
@@ -357,7 +357,7 @@ func (w *settler) write(batch, groups []uint32) error {
 }
 
 // flush writes the open block.
-func (w *settler) flush() error {
+func (w *compactor) flush() error {
 	if len(w.block.numbers) == 0 {
 		return nil
 	}
@@ -373,7 +373,7 @@ func (w *settler) flush() error {
 	return nil
 }
 
-func (w *settler) finish() error {
+func (w *compactor) finish() error {
 	if err := w.flush(); err != nil {
 		return err
 	}

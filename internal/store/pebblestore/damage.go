@@ -35,14 +35,14 @@ func (s *Store) Damage() []store.Damage {
 func (d *damage) found(info pebble.DataCorruptionInfo) {
 	r := keyRange{info.Bounds.Start, info.Bounds.End.Key}
 	from, to := r.times()
-	d.once(info.Path, store.Damage{
-		File: info.Path, Reason: message("%v", []any{info.Details}), Observations: -1,
+	d.addOnce(info.Path, store.Damage{
+		File: info.Path, Reason: oneLine("%v", []any{info.Details}), Observations: -1,
 		Lost: "questions fail that read the damaged part; the file holds " + r.String(), From: from, To: to,
 	})
 }
 
-// once adds damage of a file that has none yet.
-func (d *damage) once(path string, is store.Damage) {
+// addOnce adds damage of a file that has none yet.
+func (d *damage) addOnce(path string, is store.Damage) {
 	d.mu.Lock()
 	known := d.files[path]
 	d.mu.Unlock()
@@ -75,9 +75,9 @@ func (d *damage) add(is store.Damage) {
 	}
 }
 
-// take returns the damage found in files that are still in place, and removes it from
+// takeInPlace returns the damage found in files that are still in place, and removes it from
 // the list.
-func (d *damage) take() []store.Damage {
+func (d *damage) takeInPlace() []store.Damage {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var out []store.Damage
@@ -101,18 +101,18 @@ func (p pebbleLogger) Infof(format string, args ...any) {
 	p.l.Debug("pebble: " + fmt.Sprintf(format, args...))
 }
 func (p pebbleLogger) Errorf(format string, args ...any) {
-	p.l.Error("pebble: " + message(format, args))
+	p.l.Error("pebble: " + oneLine(format, args))
 }
 func (p pebbleLogger) Fatalf(format string, args ...any) {
-	m := "pebble: " + message(format, args) +
+	m := "pebble: " + oneLine(format, args) +
 		" (the store cannot go on; see to the disk and start again: what was acknowledged is kept)"
 	p.l.Error(m)
 	panic(m)
 }
 
-// message returns the text in one line, without what Pebble's errors append: their
+// oneLine returns the text in one line, without what Pebble's errors append: their
 // causes with stacks, and carriers of details.
-func message(format string, args []any) string {
+func oneLine(format string, args []any) string {
 	m, _, _ := strings.Cut(fmt.Sprintf(format, args...), "\n(1)")
 	lines := strings.Split(m, "\n")
 	lines = slices.DeleteFunc(lines, func(l string) bool { return l == "" || l == "<corruption detail carrier>" })

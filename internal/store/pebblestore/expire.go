@@ -11,7 +11,7 @@ import (
 // expire drops what is older than its tier's retention at aged, and the oldest slots of
 // the finest tiers while the store exceeds its bound.
 func (s *Store) expire(ctx context.Context, now, aged time.Time) error {
-	raised, err := s.raise(now, aged)
+	raised, err := s.raiseDue(now, aged)
 	if err != nil || !raised || s.opts.MaxBytes == 0 {
 		return err
 	}
@@ -34,9 +34,9 @@ func (s *Store) floorOf(tier int) int64 {
 	return s.floor[tier]
 }
 
-// raise moves the floors to their places at now, with ages at aged, and reports whether
+// raiseDue moves the floors to their places at now, with ages at aged, and reports whether
 // any has moved.
-func (s *Store) raise(now, aged time.Time) (bool, error) {
+func (s *Store) raiseDue(now, aged time.Time) (bool, error) {
 	s.write.Lock()
 	defer s.write.Unlock()
 	s.mu.RLock()
@@ -57,7 +57,7 @@ func (s *Store) raise(now, aged time.Time) (bool, error) {
 		floor[tier] = max(floor[tier], limit(tier, aged.Add(-age).Unix()))
 	}
 	if s.opts.MaxBytes > 0 {
-		if err := s.shrink(now, &floor, limit); err != nil {
+		if err := s.raiseToFit(now, &floor, limit); err != nil {
 			return false, err
 		}
 	}
@@ -67,8 +67,8 @@ func (s *Store) raise(now, aged time.Time) (bool, error) {
 	return true, s.raiseFloors(floor)
 }
 
-// shrink raises floors until the rest fits the bound.
-func (s *Store) shrink(now time.Time, floor *[numTiers]int64, limit func(int, int64) int64) error {
+// raiseToFit raises floors until the rest fits the bound.
+func (s *Store) raiseToFit(now time.Time, floor *[numTiers]int64, limit func(int, int64) int64) error {
 	used, err := s.db.EstimateDiskUsage([]byte{0}, []byte{tablePoints})
 	if err != nil {
 		return classify(err)

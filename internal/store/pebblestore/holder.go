@@ -34,13 +34,13 @@ func inUse(o *Options, err error) *InUseError {
 	case strings.Contains(err.Error(), "current process"):
 		e.PID = os.Getpid() // asking the system for the holder of our own lock would release it
 	case vfs.Root(o.FS) == vfs.Default:
-		e.PID = holder(o.FS.PathJoin(o.Dir, "LOCK"))
+		e.PID = lockHolder(o.FS.PathJoin(o.Dir, "LOCK"))
 	}
 	return e
 }
 
-// holder returns the process that has locked a file, or 0 if that is not known.
-func holder(path string) int {
+// lockHolder returns the process that has locked a file, or 0 if that is not known.
+func lockHolder(path string) int {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return 0

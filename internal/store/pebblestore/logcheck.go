@@ -59,8 +59,8 @@ func readLogs(fsys vfs.FS, dir string, names []string, least uint64) ([]*walLog,
 	return out, nil
 }
 
-// seqs returns the sequence numbers of the first write of the logs and behind the last.
-func seqs(logs []*walLog) (first, end uint64) {
+// seqRange returns the sequence numbers of the first write of the logs and behind the last.
+func seqRange(logs []*walLog) (first, end uint64) {
 	for _, l := range logs {
 		for _, r := range l.records.list {
 			if h, ok := batchrepr.ReadHeader(r.payload); ok {
@@ -114,8 +114,8 @@ func damagedLogs(logs []*walLog, gone logsGone) (out []logDamage) {
 			d.bytes += l.size - l.records.tail
 			parts = append(parts, fmt.Sprintf("the log ends at byte %d in something that does not check, and there is a later log", l.records.tail))
 		} else if i < len(logs)-1 && !gone.between(l.num, logs[i+1].num) {
-			if _, end := seqs(logs[i : i+1]); end > 0 {
-				if first, _ := seqs(logs[i+1 : i+2]); first > end {
+			if _, end := seqRange(logs[i : i+1]); end > 0 {
+				if first, _ := seqRange(logs[i+1 : i+2]); first > end {
 					parts = append(parts, fmt.Sprintf("the log ends %d keys before the next one begins", first-end))
 				}
 			}
@@ -346,7 +346,7 @@ func (s *salvage) words(lost uint64, allSeen bool) string {
 	return out
 }
 
-// strays returns the tables in the directory that the manifest neither lists nor has
+// strayTables returns the tables in the directory that the manifest neither lists nor has
 // removed, and that hold writes which neither the listed tables nor the logs can hold,
 // or which others may have been made into while listed tables, or logs, are missing.
 // They show that the manifest has lost edits: Pebble would delete them.
@@ -355,8 +355,8 @@ func (s *salvage) words(lost uint64, allSeen bool) string {
 // unfinished flush or compaction: its content is in the logs or in listed tables. An
 // older one may have been merged into another before, and its number of writes is not
 // known any more.
-func strays(fsys vfs.FS, dir string, names []string, m *manifest, logs []*walLog, missing bool) []string {
-	first, end := seqs(logs)
+func strayTables(fsys vfs.FS, dir string, names []string, m *manifest, logs []*walLog, missing bool) []string {
+	first, end := seqRange(logs)
 	var out []string
 	for _, n := range names {
 		num, ok := fileNumber(n)

@@ -167,7 +167,7 @@ func findGone(fsys vfs.FS, dir string, m *manifest, logs []*walLog) (g logsGone,
 	}
 	slices.Sort(g.listed)
 	if len(logs) > 0 && len(logs[0].records.damage) == 0 {
-		first, _ := seqs(logs)
+		first, _ := seqRange(logs)
 		if next := max(m.lastSeq+1, m.maxSeq+1, firstSeq); first > next {
 			g.keys = first - next
 		}

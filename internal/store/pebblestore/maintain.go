@@ -43,7 +43,7 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) error {
 	for tier := 1; tier < tierSamples; tier++ {
 		failed(fmt.Sprintf("roll up to %d s", tierSlot[tier]), s.rollUp(ctx, tier, over))
 	}
-	samples, err := s.settle(ctx, over)
+	samples, err := s.compactDue(ctx, over)
 	failed("settle", err)
 	if samples || s.boundMore {
 		failed("bound samples", s.boundSamples(ctx))

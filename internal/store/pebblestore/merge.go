@@ -32,7 +32,7 @@ func (m *merger) merge(kind series.Kind, points [][]byte) ([]byte, error) {
 	if kind == series.Distribution {
 		sum, err := m.distributions(points)
 		if errors.Is(err, hist.ErrInvalid) {
-			return m.within(points)
+			return m.mergeFitting(points)
 		}
 		return sum, err
 	}
@@ -67,10 +67,10 @@ func (m *merger) encode() (_ []byte, err error) {
 	return m.buf, nil
 }
 
-// within adds up points whose sum exceeds what a point can count. It drops and counts
+// mergeFitting adds up points whose sum exceeds what a point can count. It drops and counts
 // those that do not fit: impossible numbers must not prevent all other series from being
 // stored, rolled up and compacted.
-func (m *merger) within(points [][]byte) ([]byte, error) {
+func (m *merger) mergeFitting(points [][]byte) ([]byte, error) {
 	m.h.Reset(hist.MaxSchema)
 	for _, p := range points {
 		o, err := hist.Moments(p)

@@ -72,7 +72,7 @@ func (s *Store) Families(ctx context.Context) ([]store.FamilyInfo, error) {
 	defer s.mu.RUnlock()
 	var out []store.FamilyInfo
 	for _, f := range s.families {
-		out = append(out, store.FamilyInfo{Name: f.name, Kind: f.kind, IntervalSeconds: f.interval, Dropped: s.dropped.of(f.number)})
+		out = append(out, store.FamilyInfo{Name: f.name, Kind: f.kind, IntervalSeconds: f.interval, Dropped: s.dropped.ofFamily(f.number)})
 	}
 	slices.SortFunc(out, func(a, b store.FamilyInfo) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil

@@ -95,7 +95,7 @@ func (o *Options) ensureDefaults() error {
 	if o.FS == nil {
 		o.FS = vfs.Default
 	}
-	o.FS = private(o.FS)
+	o.FS = withOwnerOnly(o.FS)
 	if o.DamagedDir == "" {
 		o.DamagedDir = o.FS.PathJoin(o.Dir, "damaged")
 	}
@@ -271,7 +271,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	s := &Store{
 		opts: o, lock: lock,
 		fresh:      map[scopeID]*freshState{},
-		rollSeries: defaultRollSeries, settleBatch: defaultSettleBatch, boundBudget: defaultBoundSamples,
+		rollSeries: defaultRollSeries, settleBatch: defaultCompactBatch, boundBudget: defaultBoundSamples,
 		thinned: math.MaxInt64,
 	}
 	defer func() {
@@ -431,9 +431,9 @@ func classify(err error) error {
 		return fmt.Errorf("%w: %w", store.ErrFull, err)
 	case pebble.IsCorruptionError(err):
 		if info := pebble.ExtractDataCorruptionInfo(err); info != nil {
-			return &store.DamagedError{File: info.Path, Reason: message("%v", []any{info.Details}), Holds: keyRange{info.Bounds.Start, info.Bounds.End.Key}.String()}
+			return &store.DamagedError{File: info.Path, Reason: oneLine("%v", []any{info.Details}), Holds: keyRange{info.Bounds.Start, info.Bounds.End.Key}.String()}
 		}
-		return fmt.Errorf("%w: %s", store.ErrCorrupt, message("%v", []any{err}))
+		return fmt.Errorf("%w: %s", store.ErrCorrupt, oneLine("%v", []any{err}))
 	case strings.Contains(err.Error(), "format major version"):
 		return fmt.Errorf("%w: %w", store.ErrVersion, err)
 	}

@@ -12,8 +12,8 @@ import (
 // Pebble makes its files readable by everybody.
 type ownerOnly struct{ vfs.FS }
 
-// private wraps the machine's file system; others have no modes.
-func private(fsys vfs.FS) vfs.FS {
+// withOwnerOnly wraps the machine's file system; others have no modes.
+func withOwnerOnly(fsys vfs.FS) vfs.FS {
 	if fsys == vfs.Default {
 		return ownerOnly{fsys}
 	}

@@ -4,9 +4,9 @@ import (
 	"bytes"
 )
 
-// again determines what a repeated generation changes. It returns the entries to write
+// diffRepeated determines what a repeated generation changes. It returns the entries to write
 // in place of what it put before, and which of them count as new.
-func (p *putter) again(tier int, slot int64, sc scope, entries []entry) ([]entry, func(uint32) bool, error) {
+func (p *putter) diffRepeated(tier int, slot int64, sc scope, entries []entry) ([]entry, func(uint32) bool, error) {
 	none := func(uint32) bool { return false }
 	t, at, origin := p.finest(tier, slot)
 	part := partOf(t, at)
@@ -17,7 +17,7 @@ func (p *putter) again(tier int, slot int64, sc scope, entries []entry) ([]entry
 	if folded.has(p.w.number, p.b.Generation) {
 		return nil, none, nil
 	}
-	old, err := p.before(t, at, sc, origin)
+	old, err := p.readPrevious(t, at, sc, origin)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -39,7 +39,7 @@ func (p *putter) again(tier int, slot int64, sc scope, entries []entry) ([]entry
 	if err != nil {
 		return nil, nil, err
 	}
-	return write, isNew, p.forget(tier, slot, sc, originPut)
+	return write, isNew, p.deletePrevious(tier, slot, sc, originPut)
 }
 
 // finest returns the finest tier that still keeps a slot, which holds what was put there
@@ -53,8 +53,8 @@ func (p *putter) finest(tier int, slot int64) (t int, at int64, origin byte) {
 	return t, at, origin
 }
 
-// before reads the entries that this generation has put at an address.
-func (p *putter) before(tier int, slot int64, sc scope, origin byte) ([]entry, error) {
+// readPrevious reads the entries that this generation has put at an address.
+func (p *putter) readPrevious(tier int, slot int64, sc scope, origin byte) ([]entry, error) {
 	part := partOf(tier, slot)
 	prefix := generationPrefix(nil, tier, part, sc, int((slot-part)/tierSlot[tier]), origin, p.w.number, p.b.Generation)
 	var old []entry
@@ -75,8 +75,8 @@ func (p *putter) before(tier int, slot int64, sc scope, origin byte) ([]entry, e
 	return old, err
 }
 
-// forget deletes what this generation has put at an address.
-func (p *putter) forget(tier int, slot int64, sc scope, origin byte) error {
+// deletePrevious deletes what this generation has put at an address.
+func (p *putter) deletePrevious(tier int, slot int64, sc scope, origin byte) error {
 	part := partOf(tier, slot)
 	prefix := generationPrefix(nil, tier, part, sc, int((slot-part)/tierSlot[tier]), origin, p.w.number, p.b.Generation)
 	id := scopeID{partID{tier, part}, sc}

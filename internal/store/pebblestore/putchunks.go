@@ -6,8 +6,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// chunks writes entries of one slot and scope.
-func (p *putter) chunks(tier int, slot int64, sc scope, origin byte, entries []entry) error {
+// writeChunks writes entries of one slot and scope.
+func (p *putter) writeChunks(tier int, slot int64, sc scope, origin byte, entries []entry) error {
 	part := partOf(tier, slot)
 	added, err := writeChunks(p.wb, tier, slot, sc, origin, p.w.number, p.b.Generation, entries, &p.keyBuf, &p.valBuf)
 	if err != nil {

@@ -78,7 +78,7 @@ func (p *putter) addLate(k lateKey, l []placed) error {
 			if err != nil {
 				return err
 			}
-			data = p.keep(sum)
+			data = p.copyMerged(sum)
 		}
 		entries = append(entries, entry{number, data})
 		if p.retry {
@@ -88,7 +88,7 @@ func (p *putter) addLate(k lateKey, l []placed) error {
 	}
 	p.entries = entries
 	if p.retry {
-		old, err := p.before(k.tier, k.slot, k.scope, originLate)
+		old, err := p.readPrevious(k.tier, k.slot, k.scope, originLate)
 		if err != nil {
 			return err
 		}
@@ -99,19 +99,19 @@ func (p *putter) addLate(k lateKey, l []placed) error {
 		if err != nil {
 			return err
 		}
-		if err := p.forget(k.tier, k.slot, k.scope, originLate); err != nil {
+		if err := p.deletePrevious(k.tier, k.slot, k.scope, originLate); err != nil {
 			return err
 		}
 	}
-	if err := p.chunks(k.tier, k.slot, k.scope, originLate, entries); err != nil {
+	if err := p.writeChunks(k.tier, k.slot, k.scope, originLate, entries); err != nil {
 		return err
 	}
 	p.s.stats.late.Add(uint64(len(entries)))
 	return nil
 }
 
-// keep copies b into merged, or into its next block.
-func (p *putter) keep(b []byte) []byte {
+// copyMerged copies b into merged, or into its next block.
+func (p *putter) copyMerged(b []byte) []byte {
 	if cap(p.merged)-len(p.merged) < len(b) {
 		p.merged = make([]byte, 0, max(256<<10, len(b)))
 	}

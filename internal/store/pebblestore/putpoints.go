@@ -52,7 +52,7 @@ func (p *putter) points(ctx context.Context) error {
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				if err := p.slot(p.tier, slot, up.u.scope, pts, up.recs); err != nil {
+				if err := p.writeSlot(p.tier, slot, up.u.scope, pts, up.recs); err != nil {
 					return err
 				}
 				up.recs = up.recs[:0]
@@ -120,7 +120,7 @@ func (p *putter) samples(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := p.slot(tierSamples, at.slot, at.sc, pts, recs); err != nil {
+		if err := p.writeSlot(tierSamples, at.slot, at.sc, pts, recs); err != nil {
 			return err
 		}
 	}
@@ -140,8 +140,8 @@ func (p *putter) expired(tier int, slot int64) bool {
 	return true
 }
 
-// slot writes what the batch holds in one slot and scope: recs, of pts.
-func (p *putter) slot(tier int, slot int64, sc scope, pts []store.Point, recs []placed) error {
+// writeSlot writes what the batch holds in one slot and scope: recs, of pts.
+func (p *putter) writeSlot(tier int, slot int64, sc scope, pts []store.Point, recs []placed) error {
 	p.inOrder(recs)
 	entries := slices.Grow(p.entries[:0], len(recs))
 	for i, r := range recs {
@@ -157,12 +157,12 @@ func (p *putter) slot(tier int, slot int64, sc scope, pts []store.Point, recs []
 	write, isNew := entries, func(uint32) bool { return true }
 	if p.retry {
 		var err error
-		if write, isNew, err = p.again(tier, slot, sc, entries); err != nil {
+		if write, isNew, err = p.diffRepeated(tier, slot, sc, entries); err != nil {
 			return err
 		}
 	}
 	if slot >= p.floor[tier] && len(write) > 0 {
-		if err := p.chunks(tier, slot, sc, originPut, write); err != nil {
+		if err := p.writeChunks(tier, slot, sc, originPut, write); err != nil {
 			return err
 		}
 		if id := (partID{tier, partOf(tier, slot)}); tier > 0 && tier < tierSamples {

@@ -25,9 +25,9 @@ type view struct {
 	horizon
 }
 
-// look opens a view. Retention raises the floors before it deletes, under the same lock,
+// openView opens a view. Retention raises the floors before it deletes, under the same lock,
 // so a snapshot holds everything within its horizon.
-func (s *Store) look() *view {
+func (s *Store) openView() *view {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	v := &view{s: s, snap: s.db.NewSnapshot()}
@@ -94,7 +94,7 @@ func (s *Store) Query(ctx context.Context, q store.Query) (*store.Result, error)
 	if f == nil || q.End <= q.Start {
 		return res, nil
 	}
-	v := s.look()
+	v := s.openView()
 	defer v.close()
 	x := &execution{view: v, ctx: ctx, q: &q, scope: makeScope(f.number, q.View), selections: map[int64]*daySelection{}}
 	defer func() { store.BudgetOf(ctx).Release(x.passing.Load()) }()
@@ -141,7 +141,7 @@ func (x *execution) run(res *store.Result) error {
 		}
 	}
 	for _, a := range areas {
-		if err := x.choose(dayOf(a.part)); err != nil {
+		if err := x.selectDay(dayOf(a.part)); err != nil {
 			return err
 		}
 		res.Series = max(res.Series, len(x.selections[dayOf(a.part)].numbers))
@@ -201,8 +201,8 @@ func (x *execution) areas(spans []span) []area {
 	return out
 }
 
-// choose evaluates the matchers on a day's index.
-func (x *execution) choose(day int64) error {
+// selectDay evaluates the matchers on a day's index.
+func (x *execution) selectDay(day int64) error {
 	if x.selections[day] != nil {
 		return nil
 	}

@@ -271,7 +271,7 @@ func (r *Report) examineTables(ctx context.Context, o *Options, names []string) 
 		f := &r.Findings[len(r.Findings)-1]
 		f.From, f.To = from, to
 	}
-	if stray := strays(fsys, dir, names, m, logs, missing || gone.any()); len(stray) > 0 {
+	if stray := strayTables(fsys, dir, names, m, logs, missing || gone.any()); len(stray) > 0 {
 		r.Starts, r.rebuild = false, true
 		r.add(m.path, lostEnd(stray, gone), "", rebuildRepair)
 	} else if gone.any() {

@@ -53,7 +53,7 @@ func (p *putter) putBack(tier int, slot int64, sc scope, entries []entry) error 
 	if run != nil && f.has(p.w.number, p.b.Generation) {
 		return nil
 	}
-	old, err := p.before(t, at, sc, origin)
+	old, err := p.readPrevious(t, at, sc, origin)
 	if err != nil {
 		return err
 	}
@@ -73,10 +73,10 @@ func (p *putter) putBack(tier int, slot int64, sc scope, entries []entry) error 
 	if err != nil {
 		return err
 	}
-	if err := p.forget(tier, slot, sc, originPut); err != nil {
+	if err := p.deletePrevious(tier, slot, sc, originPut); err != nil {
 		return err
 	}
-	if err := p.chunks(tier, slot, sc, originPut, all); err != nil {
+	if err := p.writeChunks(tier, slot, sc, originPut, all); err != nil {
 		return err
 	}
 	for t := tier + 1; t < tierSamples; t++ {

@@ -159,8 +159,8 @@ type located struct {
 	slot      uint16
 }
 
-// of returns the point's bytes.
-func (l *located) of(arena []byte) []byte { return arena[l.off : l.off+l.size : l.off+l.size] }
+// bytesIn returns the point's bytes.
+func (l *located) bytesIn(arena []byte) []byte { return arena[l.off : l.off+l.size : l.off+l.size] }
 
 // sortByNumber sorts stably, by counting: numbers are dense.
 func sortByNumber(dst, src []located, numbers int) []located {
@@ -210,7 +210,7 @@ func (r *roller) rollRange(tier int, slot int64, u *unit, first, until int) (fre
 	a := area{tier: fine, part: part, lo: int((slot - part) / tierSlot[fine]), shards: 1}
 	a.hi = a.lo + int(tierSlot[tier]/tierSlot[fine])
 	r.arena, r.points = r.arena[:0], r.points[:0]
-	err := r.scanner.chunks(a, u.scope, someSeries(first, until), func(number uint32, slot int, data []byte) error {
+	err := r.scanner.chunks(a, u.scope, selectRange(first, until), func(number uint32, slot int, data []byte) error {
 		r.points = append(r.points, located{number: number - uint32(first), slot: uint16(slot), size: uint32(len(data)), off: uint32(len(r.arena))})
 		r.arena = append(r.arena, data...)
 		return nil
@@ -224,7 +224,7 @@ func (r *roller) rollRange(tier int, slot int64, u *unit, first, until int) (fre
 		number := l[0].number
 		r.parts = r.parts[:0]
 		for len(l) > 0 && l[0].number == number {
-			r.parts = append(r.parts, l[0].of(r.arena))
+			r.parts = append(r.parts, l[0].bytesIn(r.arena))
 			l = l[1:]
 		}
 		number += uint32(first)
@@ -243,11 +243,11 @@ func (r *roller) rollRange(tier int, slot int64, u *unit, first, until int) (fre
 	return added, len(r.entries), err
 }
 
-// everything selects all n series of a unit.
-func everything(n int) *selection { return someSeries(0, n) }
+// selectAll selects all n series of a unit.
+func selectAll(n int) *selection { return selectRange(0, n) }
 
-// someSeries selects the series with the numbers [first, until).
-func someSeries(first, until int) *selection {
+// selectRange selects the series with the numbers [first, until).
+func selectRange(first, until int) *selection {
 	sel := &selection{group: make([]int32, until), numbers: make([]uint32, until-first)}
 	for i := range sel.group[:first] {
 		sel.group[i] = -1

@@ -163,7 +163,7 @@ func (s *Store) salvageTable(m *manifest, t *table, reason string) error {
 	kept := &table{level: t.level, num: num, minSeq: t.minSeq, maxSeq: t.maxSeq}
 	w, err := s.copyReadable(t, kept)
 	if pebble.IsCorruptionError(err) || err == nil && w.keys == 0 {
-		return s.drop(m, []*badTable{{t, reason, false}})
+		return s.dropTables(m, []*badTable{{t, reason, false}})
 	}
 	if err != nil {
 		return fmt.Errorf("copy what can be read of table %s: %w", t.name(), classify(err))

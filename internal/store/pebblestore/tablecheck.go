@@ -42,7 +42,7 @@ func checkTable(ctx context.Context, fsys vfs.FS, dir string, t *table, blocks b
 			return nil, fmt.Errorf("read table %s: %w (%s)", path, err, doctorHint)
 		}
 		// Pebble knows the number of the table only if it opened it itself.
-		why := strings.ReplaceAll(message("%v", []any{err}), " 000000", " "+t.name())
+		why := strings.ReplaceAll(oneLine("%v", []any{err}), " 000000", " "+t.name())
 		return &badTable{t, why, false}, nil
 	}
 	return nil, nil
@@ -151,7 +151,7 @@ func (s *Store) checkFiles(ctx context.Context, found *start) error {
 	if err != nil {
 		return err
 	}
-	stray := strays(fsys, dir, found.names, m, logs, missing > 0 || gone.any())
+	stray := strayTables(fsys, dir, found.names, m, logs, missing > 0 || gone.any())
 	switch {
 	case m.torn >= 0 && missing > 0:
 		return refuse(found.manifest, m.tornWithout())
@@ -164,14 +164,14 @@ func (s *Store) checkFiles(ctx context.Context, found *start) error {
 	if err := syncLogs(fsys, dir, logs); err != nil {
 		return err
 	}
-	_, written := seqs(logs)
+	_, written := seqRange(logs)
 	if err := s.checkOptions(found.names, len(m.tables) > 0 || written > 0); err != nil {
 		return err
 	}
 	if m.lostLastSeq() {
 		return s.replaceCut(found, m, bad)
 	}
-	return s.drop(m, bad)
+	return s.dropTables(m, bad)
 }
 
 // replaceCut replaces a manifest that lost edits without effect on tables and logs by a
@@ -183,7 +183,7 @@ func (s *Store) replaceCut(found *start, m *manifest, bad []*badTable) error {
 	}
 	s.damage.add(store.Damage{File: kept, Reason: m.withoutLastSeq() + "; it is made whole"})
 	if len(bad) > 0 {
-		return s.drop(m, bad)
+		return s.dropTables(m, bad)
 	}
 	return m.replace(s.opts.FS, s.opts.Dir, nil, nil)
 }
@@ -233,7 +233,7 @@ func (s *Store) checkOptions(names []string, used bool) error {
 	if err != nil {
 		return err
 	}
-	s.damage.add(store.Damage{File: to, Reason: "the file of options does not read: " + message("%v", []any{why})})
+	s.damage.add(store.Damage{File: to, Reason: "the file of options does not read: " + oneLine("%v", []any{why})})
 	return nil
 }
 
@@ -304,9 +304,9 @@ func eachOfTable(fsys vfs.FS, path string, yield func(entryOf) error) (err error
 	return it.Error()
 }
 
-// drop moves tables aside and removes them from the manifest. It moves a table first:
+// dropTables moves tables aside and removes them from the manifest. It moves a table first:
 // Pebble deletes one that no manifest lists.
-func (s *Store) drop(m *manifest, bad []*badTable) error {
+func (s *Store) dropTables(m *manifest, bad []*badTable) error {
 	if len(bad) == 0 {
 		return nil
 	}
@@ -342,7 +342,7 @@ func (s *Store) dropUnreadable() (bool, error) {
 		return false, err
 	}
 	found := false
-	for _, d := range s.damage.take() {
+	for _, d := range s.damage.takeInPlace() {
 		name := s.opts.FS.PathBase(d.File)
 		num, ok := fileNumber(name)
 		if t := m.tables[num]; ok && t != nil && t.name() == name {
