@@ -30,7 +30,7 @@ func (s *Server) openAccessLogs(ctx context.Context) (*accessLogs, error) {
 	l.imports = accesslog.NewImportHandler(l.in)
 	var errs []error
 	for i, c := range s.cfg.AccessLogs {
-		w, err := watch(c)
+		w, err := parseWatch(c)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("access_logs[%d]: %w", i, err))
 		}
@@ -43,7 +43,7 @@ func (s *Server) openAccessLogs(ctx context.Context) (*accessLogs, error) {
 	return l, nil
 }
 
-func watch(c config.AccessLog) (accesslog.Watch, error) {
+func parseWatch(c config.AccessLog) (accesslog.Watch, error) {
 	src, err := accesslog.Config{
 		Format: c.Format, Service: c.Service, Tenant: c.Tenant, Version: c.Version, Variant: c.Variant, Routes: c.Routes,
 	}.Compile()

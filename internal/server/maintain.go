@@ -85,7 +85,7 @@ func (s *Server) startMaintenance() {
 				s.log.Debug("maintained the store", "took", time.Since(begin))
 			}
 			s.metrics.maintainSeconds.Observe(time.Since(begin).Seconds())
-			giveBack()
+			releaseMemory()
 			select {
 			case <-tick.C:
 			case <-ctx.Done():

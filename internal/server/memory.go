@@ -125,10 +125,10 @@ func (s *Server) weighProgram() {
 // leastIdle is the least idle heap, in bytes, that is worth a collection.
 const leastIdle = 32 << 20
 
-// giveBack returns free memory to the system: the idle Go heap when it is more than an
+// releaseMemory returns free memory to the system: the idle Go heap when it is more than an
 // eighth of the live one, since a rollup leaves much and the runtime keeps it for
 // minutes; and what the store's cache freed.
-func giveBack() {
+func releaseMemory() {
 	trimOutside()
 	m := []runtimemetrics.Sample{{Name: "/memory/classes/heap/free:bytes"}}
 	runtimemetrics.Read(m)

@@ -47,7 +47,7 @@ func StartMirror(ctx context.Context, m config.Mirror, sink pair.Sink, report Re
 // MirrorOptions returns the options of the section mirror, not validated.
 func MirrorOptions(m config.Mirror) mirror.Options {
 	o := mirror.Options{
-		Name: m.Name, Service: m.Service, Listen: m.Listen, Primary: m.Primary, Control: servers(m.Control),
+		Name: m.Name, Service: m.Service, Listen: m.Listen, Primary: m.Primary, Control: parseServers(m.Control),
 		Share: m.Share, By: m.By, Methods: m.Methods, Path: m.Path, Headers: m.Headers, Unsafe: m.Unsafe,
 		Operations: m.Operations, Tenant: m.Tenant,
 		Host: m.Host, Rewrites: m.Rewrite, SetHeaders: m.SetHeader, DropHeaders: m.DropHeader,
@@ -63,14 +63,14 @@ func MirrorOptions(m config.Mirror) mirror.Options {
 		if name, rest, ok := strings.Cut(c, "="); ok && !strings.ContainsAny(name, ":/,") {
 			p.Name, c = strings.TrimSpace(name), rest
 		}
-		p.Servers = servers(c)
+		p.Servers = parseServers(c)
 		o.Candidates = append(o.Candidates, p)
 	}
 	return o
 }
 
-// servers returns the URLs of a pool.
-func servers(text string) []string {
+// parseServers returns the URLs of a pool.
+func parseServers(text string) []string {
 	var out []string
 	for u := range strings.SplitSeq(text, ",") {
 		if u = strings.TrimSpace(u); u != "" {

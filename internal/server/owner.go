@@ -15,7 +15,7 @@ func ownerOnly(data string) error {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return fmt.Errorf("create the data directory: %w", err)
 	}
-	if err := restrict(data); err != nil {
+	if err := removeOthersRights(data); err != nil {
 		return err
 	}
 	for _, part := range []string{"store", "journal", "receivers", "damaged"} {
@@ -26,7 +26,7 @@ func ownerOnly(data string) error {
 			if err != nil || !e.IsDir() && !e.Type().IsRegular() {
 				return err
 			}
-			return restrict(path)
+			return removeOthersRights(path)
 		})
 		if err != nil {
 			return fmt.Errorf("make the data directory readable by its owner only: %w", err)
@@ -35,8 +35,8 @@ func ownerOnly(data string) error {
 	return nil
 }
 
-// restrict removes all rights of others than the owner.
-func restrict(path string) error {
+// removeOthersRights removes all rights of others than the owner.
+func removeOthersRights(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
