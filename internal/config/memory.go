@@ -32,9 +32,9 @@ type Bound struct {
 // with proc and sys.
 func (c *Config) MemoryBound(root fs.FS) Bound {
 	machine := machineMemory(root)
-	there, from, group := machine, "the machine's "+roughSize(machine), false
+	there, from, group := machine, "the machine's "+sizeText(machine), false
 	if limit, file := groupLimit(root); limit > 0 && (machine == 0 || limit < machine) {
-		there, from, group = limit, "the control group's limit of "+roughSize(limit)+" in /"+file, true
+		there, from, group = limit, "the control group's limit of "+sizeText(limit)+" in /"+file, true
 	}
 	most := max(there/10*9, LeastMemory)
 	switch {
@@ -118,8 +118,8 @@ func readLimit(root fs.FS, file string) int64 {
 	return n
 }
 
-// roughSize writes a size with three digits and a unit: 23.4 GiB.
-func roughSize(n int64) string {
+// sizeText writes a size with three digits and a unit: 23.4 GiB.
+func sizeText(n int64) string {
 	if n >= 1<<30 {
 		return strconv.FormatFloat(float64(n)/(1<<30), 'f', 1, 64) + " GiB"
 	}
