@@ -123,7 +123,7 @@ func (g *Guard) check(r *http.Request) (int, string) {
 			return http.StatusForbidden, fmt.Sprintf("a page of another site (%q) asked for this: use the server's own page, the tailscope command or another program, or add the site's host to allowed_hosts", o)
 		}
 	}
-	if len(r.Header["Origin"]) == 0 && foreign(r) {
+	if len(r.Header["Origin"]) == 0 && isForeign(r) {
 		return http.StatusForbidden, "a page of another site asked for this: use the server's own page, the tailscope command or another program"
 	}
 	return 0, ""
@@ -139,9 +139,9 @@ func FromBrowser(r *http.Request) bool {
 // leads there.
 var answered = []string{"/api/", "/prometheus/", "/debug/"}
 
-// foreign reports whether the headers show that a page of another site made the request.
+// isForeign reports whether the headers show that a page of another site made the request.
 // A link that a user followed to one of this server's pages is allowed.
-func foreign(r *http.Request) bool {
+func isForeign(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "none", "same-origin":
 		return false
