@@ -58,7 +58,7 @@ type Mask uint64
 
 func (m Mask) Has(s Slot) bool { return m>>s&1 != 0 }
 
-func of(slots ...Slot) (m Mask) {
+func maskOf(slots ...Slot) (m Mask) {
 	for _, s := range slots {
 		m |= 1 << s
 	}
@@ -107,7 +107,7 @@ var names = [Extra][]string{
 }
 
 // lookedAt holds the slots of attributes that affect no label and no count.
-var lookedAt = of(RPCStatus, URLPath, ServerPort, Queued)
+var lookedAt = maskOf(RPCStatus, URLPath, ServerPort, Queued)
 
 // DefaultTenantKeys are the default attributes that name the tenant.
 var DefaultTenantKeys = []string{"tenant.id", "tenant", "customer.id", "org.id"}
@@ -178,7 +178,7 @@ func (k *Keys) add(key string, s Slot, rank int) error {
 	if key == "" {
 		return fmt.Errorf("the attribute's name is empty")
 	}
-	i := place(key)
+	i := hashEnds(key)
 	for ; k.table[i].key != ""; i = (i + 1) % tableSize {
 		if old := k.table[i].slot; k.table[i].key == key {
 			if old == s || !lookedAt.Has(old) {
@@ -191,8 +191,8 @@ func (k *Keys) add(key string, s Slot, rank int) error {
 	return nil
 }
 
-// place hashes the key's ends, where attributes differ.
-func place(key string) uint32 {
+// hashEnds hashes the key's ends, where attributes differ.
+func hashEnds(key string) uint32 {
 	n := len(key)
 	x := uint64(n)
 	if n >= 8 {
@@ -215,7 +215,7 @@ func (k *Keys) Find(key string) (Slot, uint8) {
 	if key == "" {
 		return 0, 0
 	}
-	for i := place(key); ; i = (i + 1) % tableSize {
+	for i := hashEnds(key); ; i = (i + 1) % tableSize {
 		e := &k.table[i]
 		if e.key == key {
 			return e.slot, e.rank

@@ -7,9 +7,9 @@ import (
 	"tailscope/internal/route"
 )
 
-// spanName appends a span's name in a form that names an operation rather than one call:
+// appendSpanName appends a span's name in a form that names an operation rather than one call:
 // SQL without its literals, paths and words without numbers.
-func spanName(dst []byte, name string) []byte {
+func appendSpanName(dst []byte, name string) []byte {
 	if len(name) > 4*MaxValue {
 		name = name[:4*MaxValue]
 	}
@@ -24,8 +24,8 @@ func spanName(dst []byte, name string) []byte {
 	return route.Template(dst, name)
 }
 
-// path appends the path of a URL without its query, its segments as templates.
-func path(dst []byte, s string) []byte {
+// appendPath appends the path of a URL without its query, its segments as templates.
+func appendPath(dst []byte, s string) []byte {
 	if _, rest, found := strings.Cut(s, "://"); found {
 		if i := strings.IndexByte(rest, '/'); i >= 0 {
 			s = rest[i:]

@@ -70,20 +70,20 @@ func (a *Attrs) Get(s Slot) string {
 const MaxValue = 256
 
 // Always holds the slots that are labels themselves.
-var Always = of(Tenant, Variant) | (1<<NumSlots-1)&^(1<<Extra-1)
+var Always = maskOf(Tenant, Variant) | (1<<NumSlots-1)&^(1<<Extra-1)
 
 var (
-	maskHTTP      = of(HTTPMethod, HTTPRoute, Name)
-	maskHTTPFull  = of(HTTPMethod, HTTPRoute)
-	maskRPC       = of(RPCSystem, RPCService, RPCMethod)
-	maskDBFull    = of(DBSystem, DBOperation, DBCollection)
-	maskDBSummary = of(DBSystem, DBSummary)
-	maskDB        = of(DBSystem, DBOperation, DBCollection, DBText, Name)
-	maskDBNoName  = of(DBSystem, DBOperation, DBCollection, DBText)
-	maskCache     = of(DBSystem, DBOperation)
-	maskMessaging = of(MessagingSystem, MessagingOperation, MessagingDestination, MessagingAnonymous)
-	maskTask      = of(MessagingSystem, Task, TaskAction, MessagingOperation)
-	maskGraphQL   = of(GraphQLType, GraphQLName)
+	maskHTTP      = maskOf(HTTPMethod, HTTPRoute, Name)
+	maskHTTPFull  = maskOf(HTTPMethod, HTTPRoute)
+	maskRPC       = maskOf(RPCSystem, RPCService, RPCMethod)
+	maskDBFull    = maskOf(DBSystem, DBOperation, DBCollection)
+	maskDBSummary = maskOf(DBSystem, DBSummary)
+	maskDB        = maskOf(DBSystem, DBOperation, DBCollection, DBText, Name)
+	maskDBNoName  = maskOf(DBSystem, DBOperation, DBCollection, DBText)
+	maskCache     = maskOf(DBSystem, DBOperation)
+	maskMessaging = maskOf(MessagingSystem, MessagingOperation, MessagingDestination, MessagingAnonymous)
+	maskTask      = maskOf(MessagingSystem, Task, TaskAction, MessagingOperation)
+	maskGraphQL   = maskOf(GraphQLType, GraphQLName)
 )
 
 // Select returns the slots among present on which the labels of a span of this kind
@@ -128,25 +128,25 @@ func Select(k Kind, present Mask) Mask {
 			m |= maskHTTP
 		}
 	case present.Has(HTTPMethod) && (k == Client || k <= Internal && (present.Has(URL) || present.Has(ServerAddress) || present.Has(PeerService))):
-		m |= of(HTTPMethod, URLTemplate)
+		m |= maskOf(HTTPMethod, URLTemplate)
 		switch {
 		case present.Has(PeerService):
-			m |= of(PeerService)
+			m |= maskOf(PeerService)
 		case present.Has(ServerAddress):
-			m |= of(ServerAddress)
+			m |= maskOf(ServerAddress)
 		case present.Has(URL):
-			m |= of(URL)
+			m |= maskOf(URL)
 		default:
-			m |= of(Name)
+			m |= maskOf(Name)
 		}
 	case k == Client && present.Has(FaasName):
-		m |= of(FaasName, FaasTrigger)
+		m |= maskOf(FaasName, FaasTrigger)
 	case k == Server && present.Has(FaasTrigger) && present.Has(FaasName):
-		m |= of(FaasName, FaasTrigger)
+		m |= maskOf(FaasName, FaasTrigger)
 	case k == Client:
-		m |= of(Name, PeerService)
+		m |= maskOf(Name, PeerService)
 	default:
-		m |= of(Name)
+		m |= maskOf(Name)
 	}
 	return m & present
 }
@@ -178,23 +178,23 @@ func Operation(dst []byte, k Kind, a *Attrs) ([]byte, string) {
 	component := App
 	switch {
 	case k != Server && a.Mask.Has(DBSystem):
-		dst, component = database(dst, a)
+		dst, component = appendDatabase(dst, a)
 	case a.Mask.Has(Task):
-		dst, component = task(dst, k, a)
+		dst, component = appendTask(dst, k, a)
 	case k == Server && a.Mask.Has(GraphQLName):
 		dst = join(dst, a.Get(GraphQLType), ' ', a.V[GraphQLName])
 	case a.Mask.Has(RPCSystem) || a.Mask.Has(RPCMethod):
 		if k == Client || k == Producer {
 			component = External
 		}
-		dst = remote(dst, a)
+		dst = appendRemote(dst, a)
 	case a.Mask.Has(MessagingSystem) || a.Mask.Has(MessagingDestination):
-		dst, component = messaging(dst, k, a)
+		dst, component = appendMessaging(dst, k, a)
 	case k == Server && a.Mask.Has(HTTPMethod):
-		dst = served(dst, a)
+		dst = appendServed(dst, a)
 	case a.Mask.Has(HTTPMethod):
 		component = External
-		dst = called(dst, a)
+		dst = appendCalled(dst, a)
 	case k == Client && a.Mask.Has(FaasName):
 		component = External
 		dst = append(dst, a.V[FaasName]...)
@@ -202,7 +202,7 @@ func Operation(dst []byte, k Kind, a *Attrs) ([]byte, string) {
 		dst = append(dst, a.V[FaasName]...)
 	case k == Client:
 		component = External
-		dst = spanName(dst, a.Get(Name))
+		dst = appendSpanName(dst, a.Get(Name))
 		if peer := a.Get(PeerService); peer != "" {
 			dst = join(dst, "", ' ', peer)
 		}
@@ -210,7 +210,7 @@ func Operation(dst []byte, k Kind, a *Attrs) ([]byte, string) {
 		if k == Producer {
 			component = Messaging
 		}
-		dst = spanName(dst, a.Get(Name))
+		dst = appendSpanName(dst, a.Get(Name))
 	}
 	if len(dst) == start {
 		dst = append(dst, "unnamed"...)
@@ -255,25 +255,25 @@ func IsCache(system string) bool {
 	return false
 }
 
-func database(dst []byte, a *Attrs) ([]byte, string) {
+func appendDatabase(dst []byte, a *Attrs) ([]byte, string) {
 	component := DB
 	system := a.V[DBSystem]
 	verb, table := a.Get(DBOperation), a.Get(DBCollection)
 	if IsCache(system) {
 		component = Cache
 		if verb == "" {
-			verb = command(a.Get(DBText))
+			verb = cacheCommand(a.Get(DBText))
 		}
 		if verb == "" {
-			verb = command(a.Get(DBSummary))
+			verb = cacheCommand(a.Get(DBSummary))
 		}
 		if verb == "" {
-			verb = command(a.Get(Name))
+			verb = cacheCommand(a.Get(Name))
 		}
 		if verb == "" {
 			verb = "call"
 		}
-		return upper(dst, verb), component
+		return appendUpper(dst, verb), component
 	}
 	if strings.IndexByte(verb, ' ') > 0 { // some put the statement, or verb and table, here
 		v, t := sqltext.Summary(verb)
@@ -299,7 +299,7 @@ func database(dst []byte, a *Attrs) ([]byte, string) {
 		}
 	}
 	if verb == "" && table == "" {
-		return spanName(dst, a.Get(Name)), component
+		return appendSpanName(dst, a.Get(Name)), component
 	}
 	if v := sqltext.Verb(verb); v != "" {
 		verb = v
@@ -310,9 +310,9 @@ func database(dst []byte, a *Attrs) ([]byte, string) {
 	return join(append(dst, verb...), "", ' ', table), component
 }
 
-// command returns the first word of a cache's command if it has the form of one: the
+// cacheCommand returns the first word of a cache's command if it has the form of one: the
 // rest, or a word of another form, is a key.
-func command(s string) string {
+func cacheCommand(s string) string {
 	s = strings.TrimLeft(s, " \t\r\n")
 	for i := 0; i < len(s); i++ {
 		c := s[i]
@@ -333,7 +333,7 @@ func command(s string) string {
 	return s
 }
 
-func upper(dst []byte, s string) []byte {
+func appendUpper(dst []byte, s string) []byte {
 	s = s[:min(len(s), MaxValue)]
 	for i := 0; i < len(s); i++ {
 		c := s[i]
@@ -345,14 +345,14 @@ func upper(dst []byte, s string) []byte {
 	return dst
 }
 
-// remote appends the name of a remote procedure: service/method. The newer conventions
+// appendRemote appends the name of a remote procedure: service/method. The newer conventions
 // put both into rpc.method.
-func remote(dst []byte, a *Attrs) []byte {
+func appendRemote(dst []byte, a *Attrs) []byte {
 	service, m := a.Get(RPCService), a.Get(RPCMethod)
 	m = strings.TrimPrefix(m, "/")
 	switch {
 	case m == "" && service == "":
-		return spanName(dst, a.Get(Name))
+		return appendSpanName(dst, a.Get(Name))
 	case m == "":
 		return append(dst, service...)
 	case strings.IndexByte(m, '/') > 0:
@@ -376,7 +376,7 @@ func messagingComponent(k Kind, system, operation string) string {
 	return Messaging
 }
 
-func messaging(dst []byte, k Kind, a *Attrs) ([]byte, string) {
+func appendMessaging(dst []byte, k Kind, a *Attrs) ([]byte, string) {
 	operation := a.Get(MessagingOperation)
 	component := messagingComponent(k, a.Get(MessagingSystem), operation)
 	if operation == "" {
@@ -398,14 +398,14 @@ func messaging(dst []byte, k Kind, a *Attrs) ([]byte, string) {
 		}
 		dst = route.Template(dst, destination)
 	case a.Mask.Has(Name):
-		dst = spanName(dst, a.V[Name])
+		dst = appendSpanName(dst, a.V[Name])
 	default:
 		dst = append(dst, operation...)
 	}
 	return dst, component
 }
 
-func task(dst []byte, k Kind, a *Attrs) ([]byte, string) {
+func appendTask(dst []byte, k Kind, a *Attrs) ([]byte, string) {
 	action := a.Get(TaskAction)
 	if action == "" {
 		action = a.Get(MessagingOperation)
@@ -426,8 +426,8 @@ func task(dst []byte, k Kind, a *Attrs) ([]byte, string) {
 
 var methods = [...]string{"GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT", "QUERY"}
 
-// method returns the HTTP method in upper case, or _OTHER if it is unknown.
-func method(s string) string {
+// normalizeMethod returns the HTTP method in upper case, or _OTHER if it is unknown.
+func normalizeMethod(s string) string {
 	for _, m := range methods {
 		if len(m) == len(s) && strings.EqualFold(m, s) {
 			return m
@@ -436,10 +436,10 @@ func method(s string) string {
 	return "_OTHER"
 }
 
-// served appends the name of an incoming request: method and route. Without a route it
+// appendServed appends the name of an incoming request: method and route. Without a route it
 // uses the span's name.
-func served(dst []byte, a *Attrs) []byte {
-	m := method(a.V[HTTPMethod])
+func appendServed(dst []byte, a *Attrs) []byte {
+	m := normalizeMethod(a.V[HTTPMethod])
 	if route := a.Get(HTTPRoute); route != "" {
 		if rest, ok := strings.CutPrefix(route, m+" "); ok { // Go's ServeMux patterns
 			route = rest
@@ -455,18 +455,18 @@ func served(dst []byte, a *Attrs) []byte {
 	if name[0] == '/' || strings.Contains(name, "://") {
 		dst = append(dst, m...)
 		dst = append(dst, ' ')
-		return path(dst, name)
+		return appendPath(dst, name)
 	}
 	if rest, ok := strings.CutPrefix(name, "HTTP "); ok {
 		name = rest
 	}
-	return spanName(dst, name)
+	return appendSpanName(dst, name)
 }
 
-// called appends the name of an outgoing request: method and peer, and the template of
+// appendCalled appends the name of an outgoing request: method and peer, and the template of
 // the path if there is one.
-func called(dst []byte, a *Attrs) []byte {
-	dst = append(dst, method(a.V[HTTPMethod])...)
+func appendCalled(dst []byte, a *Attrs) []byte {
+	dst = append(dst, normalizeMethod(a.V[HTTPMethod])...)
 	peer := a.Get(PeerService)
 	if peer == "" {
 		peer = a.Get(ServerAddress)
@@ -478,12 +478,12 @@ func called(dst []byte, a *Attrs) []byte {
 		dst = append(dst, ' ')
 		dst = append(dst, peer...)
 	} else if name := a.Get(Name); name != "" && !a.Mask.Has(URLTemplate) {
-		if word, rest, _ := strings.Cut(strings.TrimPrefix(name, "HTTP "), " "); method(word) == "_OTHER" || rest != "" {
-			if method(word) == "_OTHER" {
+		if word, rest, _ := strings.Cut(strings.TrimPrefix(name, "HTTP "), " "); normalizeMethod(word) == "_OTHER" || rest != "" {
+			if normalizeMethod(word) == "_OTHER" {
 				rest = name
 			}
 			dst = append(dst, ' ')
-			dst = spanName(dst, rest)
+			dst = appendSpanName(dst, rest)
 		}
 	}
 	if t := a.Get(URLTemplate); t != "" {
