@@ -97,8 +97,8 @@ func (l *lexer) token(space bool) token {
 	start := l.at
 	c := l.src[l.at]
 	switch {
-	case letter(c):
-		for l.at < len(l.src) && (letter(l.src[l.at]) || digit(l.src[l.at]) || l.src[l.at] == '$') {
+	case isLetter(c):
+		for l.at < len(l.src) && (isLetter(l.src[l.at]) || isDigit(l.src[l.at]) || l.src[l.at] == '$') {
 			l.at++
 		}
 		w := l.src[start:l.at]
@@ -120,7 +120,7 @@ func (l *lexer) token(space bool) token {
 			l.torn = true // a word cannot touch a string
 		}
 		return token{kind: word, text: w}
-	case digit(c), c == '.' && digit(l.byteAt(1)) && l.prev.kind != word && l.prev.kind != name && l.prev.kind != quoted:
+	case isDigit(c), c == '.' && isDigit(l.byteAt(1)) && l.prev.kind != word && l.prev.kind != name && l.prev.kind != quoted:
 		l.number()
 		return token{kind: literal}
 	case c == '\'':
@@ -137,13 +137,13 @@ func (l *lexer) token(space bool) token {
 	case c == '[' && (space || l.prev.char == '.' || l.prev.char == '(' || l.prev.char == ',') && l.bracketed():
 		return l.enclosed(']')
 	case c == '$':
-		if digit(l.byteAt(1)) {
+		if isDigit(l.byteAt(1)) {
 			l.at++
 			l.number()
 			return token{kind: literal}
 		}
 		i := l.at + 1
-		for i < len(l.src) && (letter(l.src[i]) || digit(l.src[i])) {
+		for i < len(l.src) && (isLetter(l.src[i]) || isDigit(l.src[i])) {
 			i++
 		}
 		if i < len(l.src) && l.src[i] == '$' {
@@ -157,18 +157,18 @@ func (l *lexer) token(space bool) token {
 		}
 		l.at = i
 		return token{kind: literal} // $name
-	case c == ':' && letter(l.byteAt(1)) && !l.prevChar(':'), c == '@' && letter(l.byteAt(1)):
+	case c == ':' && isLetter(l.byteAt(1)) && !l.prevChar(':'), c == '@' && isLetter(l.byteAt(1)):
 		l.at++
-		for l.at < len(l.src) && (letter(l.src[l.at]) || digit(l.src[l.at])) {
+		for l.at < len(l.src) && (isLetter(l.src[l.at]) || isDigit(l.src[l.at])) {
 			l.at++
 		}
 		return token{kind: literal}
-	case c == '%' && (l.byteAt(1) == 's' || l.byteAt(1) == 'd') && !letter(l.byteAt(2)):
+	case c == '%' && (l.byteAt(1) == 's' || l.byteAt(1) == 'd') && !isLetter(l.byteAt(2)):
 		l.at += 2
 		return token{kind: literal}
 	case c == '%' && l.byteAt(1) == '(':
 		i := 2
-		for letter(l.byteAt(i)) || digit(l.byteAt(i)) {
+		for isLetter(l.byteAt(i)) || isDigit(l.byteAt(i)) {
 			i++
 		}
 		if l.byteAt(i) == ')' && (l.byteAt(i+1) == 's' || l.byteAt(i+1) == 'd') {
@@ -178,7 +178,7 @@ func (l *lexer) token(space bool) token {
 		l.at++
 	case c == '?':
 		l.at++
-		for digit(l.byteAt(0)) {
+		for isDigit(l.byteAt(0)) {
 			l.at++
 		}
 		return token{kind: literal}
@@ -194,14 +194,14 @@ func (l *lexer) token(space bool) token {
 // bracketed reports whether a name in brackets begins at l.at, rather than an array or
 // an index.
 func (l *lexer) bracketed() bool {
-	if c := l.byteAt(1); !letter(c) && c != '#' {
+	if c := l.byteAt(1); !isLetter(c) && c != '#' {
 		return false
 	}
 	for i := 1; ; i++ {
 		switch c := l.byteAt(i); {
 		case c == ']':
 			return true
-		case !letter(c) && !digit(c) && c != ' ' && c != '#' && c != '$' && c != '.' && c != '-' || i > 128:
+		case !isLetter(c) && !isDigit(c) && c != ' ' && c != '#' && c != '$' && c != '.' && c != '-' || i > 128:
 			return false
 		}
 	}
@@ -226,7 +226,7 @@ func (l *lexer) str(quote byte, backslash bool) {
 		case c == quote:
 			l.at++
 			if l.byteAt(0) != quote {
-				if n := l.byteAt(0); letter(n) || digit(n) {
+				if n := l.byteAt(0); isLetter(n) || isDigit(n) {
 					l.torn = true // a string cannot touch a word
 				}
 				return
@@ -275,8 +275,8 @@ func (l *lexer) number() {
 	for l.at < len(l.src) {
 		c := l.src[l.at]
 		switch {
-		case digit(c), c == '.', letter(c):
-		case (c == '+' || c == '-') && l.src[l.at-1]|0x20 == 'e' && digit(l.byteAt(1)):
+		case isDigit(c), c == '.', isLetter(c):
+		case (c == '+' || c == '-') && l.src[l.at-1]|0x20 == 'e' && isDigit(l.byteAt(1)):
 		default:
 			return
 		}
@@ -284,7 +284,7 @@ func (l *lexer) number() {
 	}
 }
 
-func digit(c byte) bool { return '0' <= c && c <= '9' }
-func letter(c byte) bool {
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+func isLetter(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_' || c >= 0x80
 }

@@ -61,7 +61,7 @@ func summarize(q string) (verb, table string, clause bool) {
 			if verbOf(t) != "" {
 				break
 			}
-			cte := clean(t.text)
+			cte := unquoteName(t.text)
 			t = s.next()
 			inner := ""
 			for ; t.kind != end; t = s.next() {
@@ -281,10 +281,10 @@ func (s *scanner) tableFrom(t token) string {
 	if t.kind != word && t.kind != name && t.kind != quoted {
 		return ""
 	}
-	if t.kind == word && reserved(t.text) {
+	if t.kind == word && isReserved(t.text) {
 		return ""
 	}
-	whole := clean(t.text)
+	whole := unquoteName(t.text)
 	for range 3 {
 		if p := s.peek(); p.char != '.' || p.space {
 			break
@@ -295,7 +295,7 @@ func (s *scanner) tableFrom(t token) string {
 			break
 		}
 		s.next()
-		whole += "." + clean(p.text)
+		whole += "." + unquoteName(p.text)
 	}
 	if len(whole) > 128 {
 		return ""
@@ -303,8 +303,8 @@ func (s *scanner) tableFrom(t token) string {
 	return whole
 }
 
-// clean returns a name without its quotes.
-func clean(s string) string {
+// unquoteName returns a name without its quotes.
+func unquoteName(s string) string {
 	if len(s) >= 2 {
 		switch s[0] {
 		case '"', '`', '[':
@@ -341,8 +341,8 @@ func Verb(s string) string {
 	return ""
 }
 
-// reserved reports whether s cannot be a table where a table was expected.
-func reserved(s string) bool {
+// isReserved reports whether s cannot be a table where a table was expected.
+func isReserved(s string) bool {
 	switch strings.ToUpper(s) {
 	case "SELECT", "FROM", "WHERE", "SET", "VALUES", "INTO", "ON", "JOIN", "ORDER", "GROUP", "UNION", "LIMIT", "AS", "AND", "OR":
 		return true

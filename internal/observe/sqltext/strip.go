@@ -22,16 +22,16 @@ func Append(dst []byte, q string) []byte {
 		q = q[:maxInput]
 	}
 	escapes := strings.IndexByte(q, '\\') >= 0
-	out, ok := strip(dst, q, true)
+	out, ok := appendStripped(dst, q, true)
 	if !ok && escapes && whole {
-		out, ok = strip(dst, q, false)
+		out, ok = appendStripped(dst, q, false)
 	}
 	// A string that the cut left open is no evidence against a reading, if there is only
 	// one.
 	if !ok && (whole || escapes) {
 		// Neither reading holds: keep what came before the first quote.
 		i := max(0, strings.IndexAny(q, "'\"$`\\"))
-		out, _ = strip(dst, q[:i]+" ?", true)
+		out, _ = appendStripped(dst, q[:i]+" ?", true)
 	}
 	if !whole && !strings.HasSuffix(string(out[max(len(dst), len(out)-len(ellipsis)):]), ellipsis) {
 		out = shorten(out, len(dst))
@@ -86,9 +86,9 @@ func (m *marks) drop(n int) int {
 	return int(at)
 }
 
-// strip appends the stripped text. It returns false if the reading of backslashes cannot
+// appendStripped appends the stripped text. It returns false if the reading of backslashes cannot
 // be right: a string without end, or one that touches a word.
-func strip(dst []byte, q string, backslash bool) ([]byte, bool) {
+func appendStripped(dst []byte, q string, backslash bool) ([]byte, bool) {
 	l := lexer{src: q, backslash: backslash}
 	var written marks
 	start := len(dst)
