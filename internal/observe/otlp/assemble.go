@@ -69,7 +69,7 @@ func (d *decoder) name(s *spanFields) traces.Name {
 	}
 	if s.of == semconv.Client || s.of == semconv.Producer {
 		d.address = d.appendAddress(d.address[:0])
-		d.identity.Instance = fit(view(d.address))
+		d.identity.Instance = fitLabel(view(d.address))
 	}
 	return d.r.assembler.Name(&d.identity)
 }
@@ -110,7 +110,7 @@ func (d *decoder) queueHeader(b []byte, depth int) error {
 			var text [32]byte
 			t, ok = queuetime.Parse(string(strconv.AppendFloat(text[:0], math.Float64frombits(f.num), 'f', -1, 64)))
 		case f.number == 5 && f.wire == bytesT && depth == 0:
-			err = each(f.data, 1, func(v []byte) error { return d.queueHeader(v, 1) })
+			err = eachBytes(f.data, 1, func(v []byte) error { return d.queueHeader(v, 1) })
 		}
 		if err != nil {
 			return err
@@ -122,8 +122,8 @@ func (d *decoder) queueHeader(b []byte, depth int) error {
 	return nil
 }
 
-// each calls do with the bytes of every field with that number.
-func each(b []byte, number int32, do func([]byte) error) error {
+// eachBytes calls do with the bytes of every field with that number.
+func eachBytes(b []byte, number int32, do func([]byte) error) error {
 	var f field
 	for i := 0; i < len(b); {
 		var err error
@@ -183,24 +183,24 @@ func (d *decoder) separate(at int, c byte) {
 // exception. It ignores what is malformed there.
 func (d *decoder) appendReason(at int, span []byte) {
 	var reason, kind, text []byte
-	_ = each(span, 15, func(status []byte) error {
-		return each(status, 2, func(m []byte) error { reason = m; return nil })
+	_ = eachBytes(span, 15, func(status []byte) error {
+		return eachBytes(status, 2, func(m []byte) error { reason = m; return nil })
 	})
 	if len(reason) == 0 {
-		_ = each(span, 11, func(event []byte) error {
+		_ = eachBytes(span, 11, func(event []byte) error {
 			if len(kind)+len(text) > 0 {
 				return nil
 			}
-			return each(event, 3, func(attribute []byte) error {
+			return eachBytes(event, 3, func(attribute []byte) error {
 				key, value, err := keyValue(attribute)
 				if err != nil {
 					return err
 				}
 				switch view(key) {
 				case "exception.type":
-					return each(value, 1, func(v []byte) error { kind = v; return nil })
+					return eachBytes(value, 1, func(v []byte) error { kind = v; return nil })
 				case "exception.message":
-					return each(value, 1, func(v []byte) error { text = v; return nil })
+					return eachBytes(value, 1, func(v []byte) error { text = v; return nil })
 				}
 				return nil
 			})

@@ -107,7 +107,7 @@ func TestAssembled(t *testing.T) {
 			s.StartTimeUnixNano, s.EndTimeUnixNano = 10, 25
 		}
 		for range 2 { // the second time all is known
-			if _, err := r.take(context.Background(), traceSignal, marshal(t, spansOf([]*common.KeyValue{str("service.name", "shop"), str("service.instance.id", "i1")}, s))); err != nil {
+			if _, err := r.ingest(context.Background(), traceSignal, marshal(t, spansOf([]*common.KeyValue{str("service.name", "shop"), str("service.instance.id", "i1")}, s))); err != nil {
 				t.Fatal(err)
 			}
 			if len(a.spans) == 1 && (a.spans[0].TraceID[0] != 7 || a.spans[0].ID != [8]byte(s.SpanId)) {
@@ -209,7 +209,7 @@ func TestAssembledIsWhatWasAccepted(t *testing.T) {
 		return &trace.Span{Name: "x", StartTimeUnixNano: start, EndTimeUnixNano: end}
 	}
 	send := func() error {
-		_, err := r.take(context.Background(), traceSignal, marshal(t, spansOf(nil, span(5, 999), span(5, 1000), span(2000, 1000), span(999, 3000))))
+		_, err := r.ingest(context.Background(), traceSignal, marshal(t, spansOf(nil, span(5, 999), span(5, 1000), span(2000, 1000), span(999, 3000))))
 		return err
 	}
 	l.commitErr = agg.ErrOverloaded
@@ -251,7 +251,7 @@ func TestAssembleAllocations(t *testing.T) {
 	r.assembler = &nullAssembler{}
 	p := payload.TracesAt(1, 1, time.Now())[0]
 	take := func() {
-		if _, err := r.take(context.Background(), traceSignal, p); err != nil {
+		if _, err := r.ingest(context.Background(), traceSignal, p); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -55,16 +55,16 @@ func BenchmarkTraces(b *testing.B) {
 	r := testReceiver(b, nullSink{})
 	d := &decoder{r: r, batch: nullBatch{}}
 	run("walk", r, func(p []byte) error { return d.walkOnly(p) })
-	run("map", r, func(p []byte) error { _, err := r.take(context.Background(), traceSignal, p); return err })
+	run("map", r, func(p []byte) error { _, err := r.ingest(context.Background(), traceSignal, p); return err })
 	withNames := testReceiver(b, nullSink{})
 	withNames.assembler = &nullAssembler{}
 	run("assemble", withNames, func(p []byte) error {
-		_, err := withNames.take(context.Background(), traceSignal, p)
+		_, err := withNames.ingest(context.Background(), traceSignal, p)
 		return err
 	})
 	a := openAgg(b)
 	r = testReceiver(b, Into(a))
-	run("agg", r, func(p []byte) error { _, err := r.take(context.Background(), traceSignal, p); return err })
+	run("agg", r, func(p []byte) error { _, err := r.ingest(context.Background(), traceSignal, p); return err })
 	b.Logf("%+v", a.Stats())
 }
 
@@ -81,7 +81,7 @@ func BenchmarkHistograms(b *testing.B) {
 				a := openAgg(b)
 				r := testReceiver(b, Into(a))
 				for _, p := range reqs {
-					if _, err := r.take(context.Background(), metricSignal, p); err != nil {
+					if _, err := r.ingest(context.Background(), metricSignal, p); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -98,14 +98,14 @@ func BenchmarkHistograms(b *testing.B) {
 // walkOnly reads as traces does, up to the key by which a span is recognised.
 func (d *decoder) walkOnly(b []byte) error {
 	sel := 0
-	err := each(b, 1, func(rs []byte) error {
+	err := eachBytes(b, 1, func(rs []byte) error {
 		res, err := d.resource(rs)
 		if err != nil {
 			return err
 		}
 		d.res = res
-		return each(rs, 2, func(ss []byte) error {
-			return each(ss, 2, func(s []byte) error {
+		return eachBytes(rs, 2, func(ss []byte) error {
+			return eachBytes(ss, 2, func(s []byte) error {
 				d.attrs.Mask = 0
 				var f field
 				var err error

@@ -119,11 +119,11 @@ func newFamily(s shape, monotonic bool, name, unitText string) (*family, error) 
 	return f, err
 }
 
-// saw records a point of a stream of the family. It declares the family when it is new,
+// observe records a point of a stream of the family. It declares the family when it is new,
 // and its export interval: the shorter of two gaps in a row, so that one outage does not
 // count. A delta point with a start needs no gap: a stream that was silent for a minute
 // is exported every ten seconds all the same.
-func (f *family) saw(stream [2]uint64, p *point, temporality uint64, sink Sink) {
+func (f *family) observe(stream [2]uint64, p *point, temporality uint64, sink Sink) {
 	nanos := int64(p.time)
 	f.mu.Lock()
 	defer f.mu.Unlock()

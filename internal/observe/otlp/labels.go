@@ -48,7 +48,7 @@ func (d *decoder) pointLabels(b []byte, attributes int32, quantile float64) (lab
 			return labels.EmptyLabels(), err
 		}
 		if len(text) > 0 && len(key) > 0 {
-			own = append(own, pair{string(key), label(string(text))})
+			own = append(own, pair{string(key), cloneLabel(string(text))})
 		}
 	}
 	out := map[string]string{}
@@ -96,7 +96,7 @@ const maxDepth = 8
 // base 64.
 func appendValue(dst, b []byte, depth int) ([]byte, error) {
 	if depth > maxDepth || len(dst) > 4*semconv.MaxValue {
-		return dst, walk(b)
+		return dst, checkMessage(b)
 	}
 	var f, found field
 	for i := 0; i < len(b); {

@@ -87,7 +87,7 @@ func (d *decoder) hashScope(b []byte) error {
 		}
 		if f.wire == bytesT {
 			h := xxh3.Hash128Seed(f.data, uint64(f.number))
-			d.scope = add(d.scope, h)
+			d.scope = addHashes(d.scope, h)
 		}
 	}
 	return nil
@@ -193,7 +193,7 @@ func (d *decoder) metric(b []byte) error {
 				r, err = d.summaryPoint(m, f.data)
 			}
 		} else {
-			err = walk(f.data)
+			err = checkMessage(f.data)
 		}
 		if err != nil {
 			return err
@@ -214,8 +214,8 @@ func appendHash(b []byte, h xxh3.Uint128) []byte {
 	return binary.LittleEndian.AppendUint64(b, h.Lo)
 }
 
-// walk returns an error if b is not a message.
-func walk(b []byte) error {
+// checkMessage returns an error if b is not a message.
+func checkMessage(b []byte) error {
 	var f field
 	for i := 0; i < len(b); {
 		var err error
@@ -307,7 +307,7 @@ func (d *decoder) numberPoint(m *metric, b []byte) (Reason, error) {
 		}
 		switch {
 		case f.number == 7 && f.wire == bytesT:
-			p.attributes = add(p.attributes, xxh3.Hash128(f.data))
+			p.attributes = addHashes(p.attributes, xxh3.Hash128(f.data))
 		case f.number == 2 && f.wire == fixed64:
 			p.start = f.num
 		case f.number == 3 && f.wire == fixed64:
@@ -339,7 +339,7 @@ func (d *decoder) numberPoint(m *metric, b []byte) (Reason, error) {
 	if t == 0 && d.r.sink.RefusesFamily(m.name) {
 		return TooManyFamilies, nil
 	}
-	m.saw([2]uint64{id.Hi, id.Lo}, &p, m.temporality, d.r.sink)
+	m.observe([2]uint64{id.Hi, id.Lo}, &p, m.temporality, d.r.sink)
 	if m.shape == sum && m.temporality == delta {
 		d.batch.DeltaNumber(t, agg.StreamID{id.Hi, id.Lo}, int64(p.time), v)
 	} else {
@@ -364,7 +364,7 @@ func (d *decoder) histogramPoint(m *metric, b []byte) (Reason, error) {
 		}
 		switch {
 		case f.number == 9 && f.wire == bytesT:
-			p.attributes = add(p.attributes, xxh3.Hash128(f.data))
+			p.attributes = addHashes(p.attributes, xxh3.Hash128(f.data))
 		case f.number == 6 && f.wire == bytesT:
 			if len(f.data)%8 != 0 {
 				return OK, malformed("bucket counts of %d bytes", len(f.data))
@@ -413,7 +413,7 @@ func (d *decoder) histogramPoint(m *metric, b []byte) (Reason, error) {
 		return BucketNumber, nil
 	case len(d.bounds) > maxBuckets:
 		return TooManyBuckets, nil
-	case !ascending(d.bounds):
+	case !isAscending(d.bounds):
 		return BoundsOrder, nil
 	}
 	h.Bounds = d.internBounds()
@@ -440,7 +440,7 @@ func (d *decoder) exponentialPoint(m *metric, b []byte) (Reason, error) {
 		case bytesT:
 			switch f.number {
 			case 1:
-				p.attributes = add(p.attributes, xxh3.Hash128(f.data))
+				p.attributes = addHashes(p.attributes, xxh3.Hash128(f.data))
 			case 8:
 				if h.Positive.Counts, positive, err = exponentialBuckets(h.Positive.Counts, positive, f.data); err != nil {
 					return OK, err
@@ -500,7 +500,7 @@ func (d *decoder) exponentialPoint(m *metric, b []byte) (Reason, error) {
 		b      *hist.Buckets
 		offset int64
 	}{{&h.Positive, positive}, {&h.Negative, negative}} {
-		if !place(side.b, side.offset, uint(max(0, scale-hist.MaxSchema)), move) {
+		if !placeBuckets(side.b, side.offset, uint(max(0, scale-hist.MaxSchema)), move) {
 			return BrokenHistogram, nil
 		}
 	}
@@ -514,10 +514,10 @@ func (d *decoder) exponentialPoint(m *metric, b []byte) (Reason, error) {
 	return d.distribution(m, &p, b, 1)
 }
 
-// place numbers dense OTLP buckets from offset on as hist does, merges each 2^finer of
+// placeBuckets numbers dense OTLP buckets from offset on as hist does, merges each 2^finer of
 // them, and moves them by the unit's shift. It reports whether a float64 has a bucket
 // for each index.
-func place(b *hist.Buckets, offset int64, finer uint, move int) bool {
+func placeBuckets(b *hist.Buckets, offset int64, finer uint, move int) bool {
 	counts := b.Counts
 	for len(counts) > 0 && counts[len(counts)-1] == 0 {
 		counts = counts[:len(counts)-1]
@@ -627,7 +627,7 @@ func (d *decoder) distribution(m *metric, p *point, b []byte, attributes int32) 
 	if t == 0 && d.r.sink.RefusesFamily(m.name) {
 		return TooManyFamilies, nil
 	}
-	m.saw([2]uint64{id.Hi, id.Lo}, p, m.temporality, d.r.sink)
+	m.observe([2]uint64{id.Hi, id.Lo}, p, m.temporality, d.r.sink)
 	if m.temporality == delta {
 		d.batch.Distribution(t, int64(p.time), h)
 	} else {
@@ -652,7 +652,7 @@ func (d *decoder) summaryPoint(m *metric, b []byte) (Reason, error) {
 		}
 		switch {
 		case f.number == 7 && f.wire == bytesT:
-			p.attributes = add(p.attributes, xxh3.Hash128(f.data))
+			p.attributes = addHashes(p.attributes, xxh3.Hash128(f.data))
 		case f.number == 6 && f.wire == bytesT:
 			q, err := quantileValue(f.data)
 			if err != nil {
@@ -697,7 +697,7 @@ func (d *decoder) summaryPoint(m *metric, b []byte) (Reason, error) {
 		if t == 0 && d.r.sink.RefusesFamily(m.name) {
 			return TooManyFamilies, nil
 		}
-		m.saw([2]uint64{id.Hi, id.Lo}, &p, m.temporality, d.r.sink)
+		m.observe([2]uint64{id.Hi, id.Lo}, &p, m.temporality, d.r.sink)
 		d.batch.Number(t, int64(p.time), m.unit.convert(q.value))
 	}
 	for _, c := range [...]struct {
@@ -712,7 +712,7 @@ func (d *decoder) summaryPoint(m *metric, b []byte) (Reason, error) {
 		if t == 0 && d.r.sink.RefusesFamily(c.f.name) {
 			return TooManyFamilies, nil
 		}
-		c.f.saw([2]uint64{id.Hi, id.Lo}, &p, 0, d.r.sink)
+		c.f.observe([2]uint64{id.Hi, id.Lo}, &p, 0, d.r.sink)
 		d.batch.Number(t, int64(p.time), c.v)
 	}
 	return OK, nil
@@ -748,7 +748,7 @@ const maxBuckets = 4096
 // Larger numbers are mistakes, and the sum of a few of them would overflow.
 const maxObservations = 1 << 48
 
-func ascending(bounds []float64) bool {
+func isAscending(bounds []float64) bool {
 	for i, b := range bounds {
 		if math.IsNaN(b) || math.IsInf(b, 0) || i > 0 && b <= bounds[i-1] {
 			return false

@@ -71,7 +71,7 @@ func TestMetrics(t *testing.T) {
 		t.Helper()
 		l := newLedger()
 		r := testReceiver(t, l)
-		p, err := r.take(context.Background(), metricSignal, marshal(t, metricsOf(shop, ms...)))
+		p, err := r.ingest(context.Background(), metricSignal, marshal(t, metricsOf(shop, ms...)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func TestStreamIdentity(t *testing.T) {
 		t.Helper()
 		rec := &idRecorder{ledger: l}
 		r.sink = rec
-		if _, err := r.take(context.Background(), metricSignal, marshal(t, req)); err != nil {
+		if _, err := r.ingest(context.Background(), metricSignal, marshal(t, req)); err != nil {
 			t.Fatal(err)
 		}
 		return rec.id
@@ -260,7 +260,7 @@ func TestInterval(t *testing.T) {
 	r := testReceiver(t, l)
 	send := func(seconds uint64) {
 		t.Helper()
-		if _, err := r.take(context.Background(), metricSignal, marshal(t, metricsOf(nil, gaugeOf("g", "", whole64(seconds*1e9, 1), whole64(seconds*1e9, 1, str("a", "b")))))); err != nil {
+		if _, err := r.ingest(context.Background(), metricSignal, marshal(t, metricsOf(nil, gaugeOf("g", "", whole64(seconds*1e9, 1), whole64(seconds*1e9, 1, str("a", "b")))))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -289,7 +289,7 @@ func TestIntervalOfDelta(t *testing.T) {
 		p := whole64(seconds*1e9, 1, str("a", "b"))
 		p.StartTimeUnixNano = (seconds - 10) * 1e9
 		m := sumOf("c", "", deltaT, true, p)
-		if _, err := r.take(context.Background(), metricSignal, marshal(t, metricsOf(nil, m))); err != nil {
+		if _, err := r.ingest(context.Background(), metricSignal, marshal(t, metricsOf(nil, m))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -311,7 +311,7 @@ func TestPlace(t *testing.T) {
 			}
 		}
 		b := hist.Buckets{Counts: append([]uint64(nil), counts...)}
-		if !place(&b, offset, finer, 0) {
+		if !placeBuckets(&b, offset, finer, 0) {
 			t.Fatal("refused")
 		}
 		for i, c := range b.Counts {
@@ -361,7 +361,7 @@ func FuzzMetrics(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		l := newLedger()
 		r := testReceiver(t, l)
-		p, err := r.take(context.Background(), metricSignal, b)
+		p, err := r.ingest(context.Background(), metricSignal, b)
 		if err != nil {
 			var bad *MalformedError
 			if !errors.As(err, &bad) || l.len() != 0 {

@@ -151,9 +151,9 @@ const (
 
 func (s signal) items() string { return [...]string{"spans", "data points"}[s] }
 
-// take decodes one request and commits it. If the error is a *MalformedError,
+// ingest decodes one request and commits it. If the error is a *MalformedError,
 // agg.ErrOverloaded, or the journal's, nothing was accepted.
-func (r *receiver) take(ctx context.Context, s signal, payload []byte) (Partial, error) {
+func (r *receiver) ingest(ctx context.Context, s signal, payload []byte) (Partial, error) {
 	d := r.decoders.Get().(*decoder)
 	defer r.decoders.Put(d)
 	d.items, d.noValue = 0, 0

@@ -94,7 +94,7 @@ func (d *decoder) parseResource(messages [][]byte) (*resource, error) {
 				return nil, err
 			}
 			if f.number == 1 && f.wire == bytesT {
-				r.raw = add(r.raw, xxh3.Hash128(f.data))
+				r.raw = addHashes(r.raw, xxh3.Hash128(f.data))
 				if err := d.attribute(f.data); err != nil {
 					return nil, err
 				}
@@ -106,7 +106,7 @@ func (d *decoder) parseResource(messages [][]byte) (*resource, error) {
 	key := d.key[:0]
 	for s := range semconv.Slot(semconv.NumSlots) {
 		if r.attrs.Mask.Has(s) {
-			r.attrs.V[s] = label(d.attrs.V[s])
+			r.attrs.V[s] = cloneLabel(d.attrs.V[s])
 			key = append(key, byte(s))
 			key = binary.AppendUvarint(key, uint64(len(r.attrs.V[s])))
 			key = append(key, r.attrs.V[s]...)
@@ -117,12 +117,12 @@ func (d *decoder) parseResource(messages [][]byte) (*resource, error) {
 	return r, nil
 }
 
-// label returns a copy of a value that is fit for a label: valid UTF-8 of bounded
+// cloneLabel returns a copy of a value that is fit for a label: valid UTF-8 of bounded
 // length.
-func label(s string) string { return strings.Clone(fit(s)) }
+func cloneLabel(s string) string { return strings.Clone(fitLabel(s)) }
 
-// fit is label without the copy.
-func fit(s string) string {
+// fitLabel is label without the copy.
+func fitLabel(s string) string {
 	if len(s) > semconv.MaxValue {
 		s = s[:semconv.MaxValue]
 		for i := 1; i < 4; i++ { // not in the middle of a character
@@ -137,7 +137,7 @@ func fit(s string) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-func add(a, b xxh3.Uint128) xxh3.Uint128 {
+func addHashes(a, b xxh3.Uint128) xxh3.Uint128 {
 	return xxh3.Uint128{Hi: a.Hi + b.Hi, Lo: a.Lo + b.Lo}
 }
 

@@ -228,7 +228,7 @@ func (s *Server) receive(ctx context.Context, sig signal, payload []byte) (Parti
 	if s.o.Sink.Overloaded() {
 		return Partial{}, agg.ErrOverloaded
 	}
-	return s.r.take(ctx, sig, payload)
+	return s.r.ingest(ctx, sig, payload)
 }
 
 type protocol uint8

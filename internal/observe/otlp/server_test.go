@@ -656,7 +656,7 @@ func FuzzJSON(f *testing.F) {
 			return
 		}
 		l := newLedger()
-		if _, err := testReceiver(t, l).take(context.Background(), sig, out); err != nil {
+		if _, err := testReceiver(t, l).ingest(context.Background(), sig, out); err != nil {
 			t.Fatalf("its protobuf form: %v", err)
 		}
 	})

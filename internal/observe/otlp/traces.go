@@ -148,7 +148,7 @@ func (d *decoder) span(b []byte) error {
 	}
 	w := uint32(1)
 	if len(s.state) > 0 {
-		w = weight(view(s.state), s.traceID)
+		w = sampleWeight(view(s.state), s.traceID)
 	}
 	d.present = d.attrs.Mask
 	at := int32(-1)
@@ -313,7 +313,7 @@ func (d *decoder) resolveSpan(s *spanFields, component string) resolved {
 	r := d.res
 	d.id = agg.SpanIdentity{
 		Service:   r.service(),
-		Operation: fit(view(d.operation)),
+		Operation: fitLabel(view(d.operation)),
 		Component: component,
 		Kind:      s.of.String(),
 		Status:    "ok",
@@ -343,7 +343,7 @@ func (d *decoder) resolveSpan(s *spanFields, component string) resolved {
 // its resource.
 func (d *decoder) either(s semconv.Slot) string {
 	if v := d.attrs.Get(s); v != "" {
-		return fit(v)
+		return fitLabel(v)
 	}
 	return d.res.attrs.Get(s)
 }

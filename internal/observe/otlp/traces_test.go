@@ -58,7 +58,7 @@ func TestTraces(t *testing.T) {
 	f := func(req *collectortrace.ExportTraceServiceRequest, want, message string) {
 		t.Helper()
 		l.clear()
-		p, err := r.take(context.Background(), traceSignal, marshal(t, req))
+		p, err := r.ingest(context.Background(), traceSignal, marshal(t, req))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestLongestSpan(t *testing.T) {
 	l := newLedger()
 	r := testReceiver(t, l)
 	const now, day = uint64(1772366370e9), uint64(24 * time.Hour)
-	p, err := r.take(context.Background(), traceSignal, marshal(t, spansOf(nil,
+	p, err := r.ingest(context.Background(), traceSignal, marshal(t, spansOf(nil,
 		&trace.Span{Name: "since 1970", StartTimeUnixNano: 1, EndTimeUnixNano: now},
 		&trace.Span{Name: "since 1970 in seconds", StartTimeUnixNano: now / 1e9, EndTimeUnixNano: now},
 		&trace.Span{Name: "at 1970", EndTimeUnixNano: now},
@@ -252,7 +252,7 @@ func TestTracesAsReference(t *testing.T) {
 		var want []string
 		for range 2 { // cold, then from the cache
 			want = append(want, reference(t, r.keys, b)...)
-			if _, err := r.take(context.Background(), traceSignal, b); err != nil {
+			if _, err := r.ingest(context.Background(), traceSignal, b); err != nil {
 				rt.Fatal(err)
 			}
 		}
@@ -273,7 +273,7 @@ func TestPayload(t *testing.T) {
 	r := testReceiver(t, l)
 	var want []string
 	for _, b := range payload.Traces(3, 20) {
-		if _, err := r.take(context.Background(), traceSignal, b); err != nil {
+		if _, err := r.ingest(context.Background(), traceSignal, b); err != nil {
 			t.Fatal(err)
 		}
 		want = append(want, reference(t, r.keys, b)...)
@@ -293,7 +293,7 @@ func TestTruncated(t *testing.T) {
 		if n > 3000 && n < len(b)-3000 {
 			continue
 		}
-		_, err := r.take(context.Background(), traceSignal, b[:n])
+		_, err := r.ingest(context.Background(), traceSignal, b[:n])
 		var bad *MalformedError
 		if n > 0 && !errors.As(err, &bad) {
 			t.Fatalf("cut to %d of %d bytes: %v", n, len(b), err)
@@ -314,7 +314,7 @@ func TestEpoch(t *testing.T) {
 	r := testReceiver(t, l)
 	take := func() int {
 		before := l.resolved
-		if _, err := r.take(context.Background(), traceSignal, b); err != nil {
+		if _, err := r.ingest(context.Background(), traceSignal, b); err != nil {
 			t.Fatal(err)
 		}
 		return l.resolved - before
@@ -337,7 +337,7 @@ func TestNoAllocation(t *testing.T) {
 	b := payload.Traces(1, 1)[0]
 	r := testReceiver(t, nullSink{})
 	take := func() {
-		if _, err := r.take(context.Background(), traceSignal, b); err != nil {
+		if _, err := r.ingest(context.Background(), traceSignal, b); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -369,7 +369,7 @@ func TestWeight(t *testing.T) {
 	}
 	f := func(state string, r uint64, want uint32) {
 		t.Helper()
-		if got := weight(state, id(r)); got != want {
+		if got := sampleWeight(state, id(r)); got != want {
 			t.Errorf("weight(%q, %x) = %d, want %d", state, r, got, want)
 		}
 	}
@@ -385,7 +385,7 @@ func TestWeight(t *testing.T) {
 	f("other=th:8", 0, 1)
 	f("ot=th:ffffffffffffff", whole-1, math.MaxUint32)
 	f("ot=rv:zz", 0, 1)
-	if got := weight("ot=th:8", []byte{1}); got != 1 {
+	if got := sampleWeight("ot=th:8", []byte{1}); got != 1 {
 		t.Errorf("without randomness: %d", got)
 	}
 }
@@ -401,7 +401,7 @@ func TestWeightUnbiased(t *testing.T) {
 		for range n {
 			r := rng.Uint64() & (whole - 1)
 			if r >= threshold {
-				total += float64(weight(state, binary.BigEndian.AppendUint64(make([]byte, 8), r)))
+				total += float64(sampleWeight(state, binary.BigEndian.AppendUint64(make([]byte, 8), r)))
 			}
 		}
 		if sigma := 5 * math.Sqrt(n/p); math.Abs(total-n) > sigma {
@@ -420,7 +420,7 @@ func FuzzTraces(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		l := newLedger()
 		r := testReceiver(t, l)
-		p, err := r.take(context.Background(), traceSignal, b)
+		p, err := r.ingest(context.Background(), traceSignal, b)
 		if err != nil && l.len() != 0 {
 			t.Fatalf("%v, but %d observations", err, l.len())
 		}

@@ -8,7 +8,7 @@ import (
 
 const whole = 1 << 56 // sampling thresholds and randomness have 56 bits
 
-// weight returns how many spans a sampled span stands for, by its trace state: 2^56 /
+// sampleWeight returns how many spans a sampled span stands for, by its trace state: 2^56 /
 // (2^56 - T) for OpenTelemetry's rejection threshold T (`ot=th:`), or 1 if there is no
 // valid one.
 // https://opentelemetry.io/docs/specs/otel/trace/tracestate-probability-sampling
@@ -17,7 +17,7 @@ const whole = 1 << 56 // sampling thresholds and randomness have 56 bits
 // id's last 56 bits, or `rv:`) is at least T, so that R-T is uniform below 2^56-T, and
 // is below the division's remainder with exactly the probability of the fraction. The
 // same trace always rounds the same way.
-func weight(state string, traceID []byte) uint32 {
+func sampleWeight(state string, traceID []byte) uint32 {
 	th, rv := "", ""
 	for state != "" {
 		var member string
@@ -40,12 +40,12 @@ func weight(state string, traceID []byte) uint32 {
 	if th == "" {
 		return 1
 	}
-	t, ok := hex56(th)
+	t, ok := parseHex56(th)
 	if !ok {
 		return 1
 	}
 	var r uint64
-	if r, ok = hex56(rv); !ok || len(rv) != 14 {
+	if r, ok = parseHex56(rv); !ok || len(rv) != 14 {
 		if len(traceID) != 16 {
 			return 1
 		}
@@ -59,8 +59,8 @@ func weight(state string, traceID []byte) uint32 {
 	return uint32(min(n, math.MaxUint32))
 }
 
-// hex56 parses up to 14 hexadecimal digits; missing digits at the end are zeros.
-func hex56(s string) (n uint64, ok bool) {
+// parseHex56 parses up to 14 hexadecimal digits; missing digits at the end are zeros.
+func parseHex56(s string) (n uint64, ok bool) {
 	if len(s) == 0 || len(s) > 14 {
 		return 0, false
 	}
