@@ -33,7 +33,7 @@ func bandOf(h *hist.Histogram, low, high float64) band {
 	}
 	switch {
 	case low > 0:
-		k, exact := near(low, h.Schema)
+		k, exact := nearestBucket(low, h.Schema)
 		if b.above = k; !exact {
 			b.above = k - 1
 		}
@@ -41,18 +41,18 @@ func bandOf(h *hist.Histogram, low, high float64) band {
 	case low == 0:
 		b.farthest = math.MinInt32
 	case !math.IsInf(low, -1):
-		b.farthest, _ = near(-low, h.Schema)
+		b.farthest, _ = nearestBucket(-low, h.Schema)
 		b.low = -hist.UpperBound(b.farthest, h.Schema)
 	}
 	switch {
 	case math.IsInf(high, 1):
 	case high > 0:
-		b.upTo, _ = near(high, h.Schema)
+		b.upTo, _ = nearestBucket(high, h.Schema)
 		b.high = hist.UpperBound(b.upTo, h.Schema)
 	case high == 0:
 		b.upTo = math.MinInt32
 	default:
-		k, exact := near(-high, h.Schema)
+		k, exact := nearestBucket(-high, h.Schema)
 		if b.nearest = k; exact {
 			b.nearest = k + 1
 		}
@@ -62,8 +62,8 @@ func bandOf(h *hist.Histogram, low, high float64) band {
 	return b
 }
 
-// near returns the bucket that holds v > 0, or, with exact, the one that ends near v.
-func near(v float64, schema int8) (k int32, exact bool) {
+// nearestBucket returns the bucket that holds v > 0, or, with exact, the one that ends near v.
+func nearestBucket(v float64, schema int8) (k int32, exact bool) {
 	k = hist.BucketIndex(v, schema)
 	switch {
 	case hist.UpperBound(k, schema) <= v*(1+rounding):
@@ -94,18 +94,18 @@ func (b *band) count(h *hist.Histogram) uint64 {
 	if b.schema == hist.Explicit || h.Schema != b.schema {
 		return b.between(h)
 	}
-	n := within(h.Positive, b.above, b.upTo)
+	n := countWithin(h.Positive, b.above, b.upTo)
 	if b.zero {
 		n += h.ZeroCount
 	}
 	if len(h.Negative.Counts) > 0 && b.nearest <= b.farthest {
-		n += within(h.Negative, max(b.nearest, math.MinInt32+1)-1, b.farthest)
+		n += countWithin(h.Negative, max(b.nearest, math.MinInt32+1)-1, b.farthest)
 	}
 	return n
 }
 
-// within counts buckets (above, upTo].
-func within(b hist.Buckets, above, upTo int32) (n uint64) {
+// countWithin counts buckets (above, upTo].
+func countWithin(b hist.Buckets, above, upTo int32) (n uint64) {
 	from := max(0, int64(above)+1-int64(b.Offset))
 	to := min(int64(len(b.Counts)), int64(upTo)+1-int64(b.Offset))
 	for i := from; i < to; i++ {

@@ -91,11 +91,11 @@ func (r *Request) check(ctx context.Context, st store.Store) error {
 	}
 	switch {
 	case !r.From.Before(r.End):
-		return query.Invalid("from", "the rectangle begins (%s) after the range ends (%s); write an earlier from or a later end", moment(r.From), moment(r.End))
+		return query.Invalid("from", "the rectangle begins (%s) after the range ends (%s); write an earlier from or a later end", timeText(r.From), timeText(r.End))
 	case !r.To.After(r.Start):
-		return query.Invalid("to", "the rectangle ends (%s) before the range begins (%s); write a later to or an earlier start", moment(r.To), moment(r.Start))
+		return query.Invalid("to", "the rectangle ends (%s) before the range begins (%s); write a later to or an earlier start", timeText(r.To), timeText(r.Start))
 	case !r.To.After(r.From):
-		return query.Invalid("to", "the rectangle ends (%s) before it begins (%s); write a later to", moment(r.To), moment(r.From))
+		return query.Invalid("to", "the rectangle ends (%s) before it begins (%s); write a later to", timeText(r.To), timeText(r.From))
 	case math.IsNaN(r.Low) || math.IsInf(r.Low, 1):
 		return query.Invalid("low", "low is not a number; write the value above which the rectangle lies, such as 0.2")
 	case math.IsNaN(r.High) || math.IsInf(r.High, -1):
@@ -135,7 +135,7 @@ func (r *Request) checkLabels(ctx context.Context, st store.Store) error {
 	return nil
 }
 
-func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func timeText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // Explain lists what is over-represented, the largest effects first.
 func Explain(ctx context.Context, st store.Store, r Request) (*api.ExplainResponse, error) {

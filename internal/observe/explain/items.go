@@ -37,7 +37,7 @@ type values struct {
 	list   []labels.Label
 }
 
-func (v *values) of(l labels.Label) int32 {
+func (v *values) numberOf(l labels.Label) int32 {
 	n, ok := v.number[l]
 	if !ok {
 		n = int32(len(v.list))
@@ -72,8 +72,8 @@ func (q *question) judge(main, tenants *table, total counts) {
 		byValue[c.a] = c
 	}
 	q.absent(v, singles, wi, wo)
-	tried := best(singles, worthLabel)
-	fill(tried)
+	tried := selectBest(singles, worthLabel)
+	fillCounts(tried)
 	for _, c := range tried {
 		c.effect = compare(&total, &c.counts)
 	}
@@ -92,8 +92,8 @@ func (q *question) judge(main, tenants *table, total counts) {
 			}
 		}
 	}
-	tried = best(pairs, worthPair)
-	fill(tried)
+	tried = selectBest(pairs, worthPair)
+	fillCounts(tried)
 	within := map[int32]*candidate{}
 	var of []*candidate
 	for _, c := range tried {
@@ -106,7 +106,7 @@ func (q *question) judge(main, tenants *table, total counts) {
 			}
 		}
 	}
-	fill(of)
+	fillCounts(of)
 	for _, c := range tried {
 		c.effect = compare(&total, &c.counts)
 		for _, n := range []int32{c.a, c.b} {
@@ -152,7 +152,7 @@ func (q *question) candidates(v *values, main, tenants *table) (singles, pairs [
 				if name == series.LabelTenant {
 					tenant = k
 				}
-				numbers = append(numbers, v.of(labels.Label{Name: name, Value: t.labels[r].Get(name)}))
+				numbers = append(numbers, v.numberOf(labels.Label{Name: name, Value: t.labels[r].Get(name)}))
 			}
 			for k, x := range numbers {
 				if i > 0 && k != tenant {
@@ -220,8 +220,8 @@ func (t *table) names(only []string) []string {
 	return out
 }
 
-// best returns the candidates with a sufficient score and enough observations inside.
-func best(all []candidate, worth float64) []*candidate {
+// selectBest returns the candidates with a sufficient score and enough observations inside.
+func selectBest(all []candidate, worth float64) []*candidate {
 	var out []*candidate
 	for i := range all {
 		if c := &all[i]; c.in >= fewest && c.score >= worth {
@@ -232,8 +232,8 @@ func best(all []candidate, worth float64) []*candidate {
 	return out[:min(len(out), mostTried)]
 }
 
-// fill adds up the counts of candidates by slot.
-func fill(of []*candidate) {
+// fillCounts adds up the counts of candidates by slot.
+func fillCounts(of []*candidate) {
 	for _, c := range of {
 		c.counts = c.from.empty()
 		for i, row := range c.from.rows {

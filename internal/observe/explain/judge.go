@@ -51,31 +51,31 @@ func compare(whole, part *counts) effect {
 		}
 		influence[t] -= (partOut - e.out*allOut) / wo
 	}
-	mine, rest := centred(influence[:window]), centred(influence[window:])
+	mine, rest := centre(influence[:window]), centre(influence[window:])
 	switch {
 	case len(rest) >= fewestSlots:
-		vr, dfr := alone(rest)
+		vr, dfr := ownVariance(rest)
 		v, df := e.clustered(whole, part, vr), dfr
 		if len(mine) >= fewestSlots {
-			if vm, dfm := alone(mine); !(v > vm) {
+			if vm, dfm := ownVariance(mine); !(v > vm) {
 				v, df = vm, dfm
 			}
 		}
-		e.take(v+vr, sq(v+vr)/(sq(v)/df+sq(vr)/dfr))
+		e.setInterval(v+vr, sq(v+vr)/(sq(v)/df+sq(vr)/dfr))
 	case len(mine) >= fewestSlots:
-		e.take(alone(append(mine, rest...)))
+		e.setInterval(ownVariance(append(mine, rest...)))
 	}
 	return e
 }
 
-// alone returns the variance of the sum of influences that are all of one sequence, with
+// ownVariance returns the variance of the sum of influences that are all of one sequence, with
 // its degrees of freedom.
-func alone(x []float64) (variance, df float64) {
+func ownVariance(x []float64) (variance, df float64) {
 	c, err := stat.Ratios(mean(make([]float64, len(x)), 0), mean(x, 0), nil, stat.Difference, stat.Options{Level: level, Paired: true})
 	if err == nil && c.Short == "" {
 		return c.SE * c.SE, c.DF
 	}
-	return lowest(x), cosines
+	return lowestVariance(x), cosines
 }
 
 // cosines is the number of frequencies used where slots depend on each other so much
@@ -83,10 +83,10 @@ func alone(x []float64) (variance, df float64) {
 // like that.
 const cosines = 8
 
-// lowest returns the long-run variance of the sum of x at its lowest frequencies,
+// lowestVariance returns the long-run variance of the sum of x at its lowest frequencies,
 // equally weighted, with as many degrees of freedom as cosines (Lazarus, Lewis, Stock &
 // Watson 2018, JBES 36).
-func lowest(x []float64) float64 {
+func lowestVariance(x []float64) float64 {
 	n, power := float64(len(x)), 0.0
 	for j := range cosines {
 		c := 0.0
@@ -98,8 +98,8 @@ func lowest(x []float64) float64 {
 	return power / cosines
 }
 
-// centred subtracts the mean: the parts of the range may differ in level.
-func centred(x []float64) []float64 {
+// centre subtracts the mean: the parts of the range may differ in level.
+func centre(x []float64) []float64 {
 	out := make([]float64, len(x))
 	m := sum(x) / float64(max(1, len(x)))
 	for i, v := range x {
@@ -117,8 +117,8 @@ func mean(x []float64, at float64) []stat.Tally {
 	return []stat.Tally{t}
 }
 
-// take computes Student's interval.
-func (e *effect) take(variance, df float64) {
+// setInterval computes Student's interval.
+func (e *effect) setInterval(variance, df float64) {
 	e.ok = true
 	if !(variance > 0) { // all slots are alike
 		if e.low, e.high, e.p = e.size, e.size, 0; e.size == 0 {

@@ -212,9 +212,9 @@ func (p *piece) slots() int {
 	return int((p.end - p.start + p.step - 1) / p.step)
 }
 
-// cut cuts [from, to) into slots that begin at round times, as longer kept slots do; the
+// cutSlots cuts [from, to) into slots that begin at round times, as longer kept slots do; the
 // first and the last may be shorter.
-func cut(from, to int64, first int) (out []piece, n int) {
+func cutSlots(from, to int64, first int) (out []piece, n int) {
 	if to <= from {
 		return nil, 0
 	}
@@ -304,9 +304,9 @@ func (q *question) heaviest(ctx context.Context, ask store.Query, most int) (*ta
 // counts elsewhere.
 func (q *question) load(ctx context.Context, ask store.Query) (*table, error) {
 	from, to := max(q.out.From, q.first), min(q.out.To, q.last)
-	inside, window := cut(from, to, 0)
-	before, n := cut(q.first, from, window)
-	after, m := cut(to, q.last, window+n)
+	inside, window := cutSlots(from, to, 0)
+	before, n := cutSlots(q.first, from, window)
+	after, m := cutSlots(to, q.last, window+n)
 	t := &table{window: window, rest: n + m, index: map[string]int{}}
 	ask.Measure = store.Buckets
 	for _, p := range inside {

@@ -23,7 +23,7 @@ func (q *question) sentence(v *values, c *candidate, i *api.ExplainItem) string 
 	if len(i.Through) > 0 {
 		for name, value := range i.Through {
 			if _, ok := i.Labels[name]; !ok {
-				s += "; only with " + title(name, value)
+				s += "; only with " + labelText(name, value)
 			}
 		}
 	}
@@ -33,13 +33,13 @@ func (q *question) sentence(v *values, c *candidate, i *api.ExplainItem) string 
 func (v *values) title(c *candidate) string {
 	a := v.list[c.a]
 	if c.b < 0 {
-		return title(a.Name, a.Value)
+		return labelText(a.Name, a.Value)
 	}
 	b := v.list[c.b]
-	return title(a.Name, a.Value) + " with " + title(b.Name, b.Value)
+	return labelText(a.Name, a.Value) + " with " + labelText(b.Name, b.Value)
 }
 
-func title(name, value string) string {
+func labelText(name, value string) string {
 	if value == "" {
 		return "no " + name
 	}
