@@ -84,7 +84,7 @@ func (s *Source) ForLines(first []byte) (*Source, error) {
 	if !s.auto {
 		return s, nil
 	}
-	spec, err := detect(first)
+	spec, err := detectFormat(first)
 	if err != nil {
 		return nil, err
 	}
@@ -128,8 +128,8 @@ func parseTenant(text string) (tenantRule, error) {
 	return tenantRule{place: &place}, nil
 }
 
-// of returns the tenant of a record, as a slice of the record.
-func (r *tenantRule) of(rec *record) []byte {
+// tenantOf returns the tenant of a record, as a slice of the record.
+func (r *tenantRule) tenantOf(rec *record) []byte {
 	switch {
 	case r.place != nil:
 		return r.place.Name(rec.host, rec.path)

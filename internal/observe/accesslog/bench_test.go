@@ -50,7 +50,7 @@ func (n *null) feed(t testing.TB, c Config, lines []byte) (f *feed, block func()
 		t.Fatal(err)
 	}
 	return f, func() {
-		if err := f.block(context.Background(), lines, 0); err != nil {
+		if err := f.ingestBlock(context.Background(), lines, 0); err != nil {
 			t.Fatal(err)
 		}
 	}

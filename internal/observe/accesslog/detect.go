@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// detect returns the known format of a log's first lines.
-func detect(first []byte) (string, error) {
+// detectFormat returns the known format of a log's first lines.
+func detectFormat(first []byte) (string, error) {
 	var lines [][]byte
 	for line := range bytes.Lines(first) {
 		if line = bytes.TrimRight(line, "\r\n"); len(line) > 0 && len(lines) < 20 {

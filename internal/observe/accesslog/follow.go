@@ -129,8 +129,8 @@ func (f *Follower) closeFiles() {
 	f.tails = nil
 }
 
-// round finds files and reads each once.
-func (f *Follower) round(ctx context.Context) error {
+// pollFiles finds files and reads each once.
+func (f *Follower) pollFiles(ctx context.Context) error {
 	if err := f.openNewFiles(ctx); err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (f *Follower) openNewFiles(ctx context.Context) error {
 		w := &f.o.Watches[i]
 		paths, _ := filepath.Glob(w.Path) // the pattern was validated before
 		for _, path := range paths {
-			if packed(path) || path != w.Path && rotatedName(path) || slices.ContainsFunc(f.tails, func(t *tail) bool { return t.watch == w && t.path == path && !t.replaced }) {
+			if isCompressed(path) || path != w.Path && rotatedName(path) || slices.ContainsFunc(f.tails, func(t *tail) bool { return t.watch == w && t.path == path && !t.replaced }) {
 				continue
 			}
 			if err := f.begin(ctx, w, path); err != nil {
@@ -189,7 +189,7 @@ func (f *Follower) failed(ctx context.Context, path string, err error) {
 	f.o.Logger.Error("follow access log", "file", path, "error", err)
 }
 
-func packed(path string) bool {
+func isCompressed(path string) bool {
 	switch filepath.Ext(path) {
 	case ".gz", ".bz2", ".xz", ".zst", ".lz4", ".Z":
 		return true
@@ -253,7 +253,7 @@ func (f *Follower) begin(ctx context.Context, w *Watch, path string) error {
 		if slices.ContainsFunc(f.tails, func(o *tail) bool { return o.key == key }) {
 			continue // it is being read to its end
 		}
-		old, err := f.rotated(w, path, k)
+		old, err := f.findRotated(w, path, k)
 		if err != nil {
 			f.failed(ctx, path, err)
 			continue
@@ -270,7 +270,7 @@ func (f *Follower) begin(ctx context.Context, w *Watch, path string) error {
 		}
 	}
 	if !found && len(known) == 0 && f.first && !w.Whole {
-		if err := f.toEnd(ctx, t); err != nil {
+		if err := f.skipToEnd(ctx, t); err != nil {
 			t.file.Close()
 			return err
 		}
@@ -300,9 +300,9 @@ func (f *Follower) open(w *Watch, path string) (*tail, error) {
 	return &tail{watch: w, path: path, file: file, info: info, quiet: f.o.Now()}, nil
 }
 
-// rotated finds the file that was at path under the names that rotation gives, to be
+// findRotated finds the file that was at path under the names that rotation gives, to be
 // read from the saved offset to its end.
-func (f *Follower) rotated(w *Watch, path string, k place) (*tail, error) {
+func (f *Follower) findRotated(w *Watch, path string, k place) (*tail, error) {
 	t, err := f.find(w, path, k)
 	if err != nil {
 		return nil, err
@@ -328,7 +328,7 @@ func (f *Follower) find(w *Watch, path string, k place) (*tail, error) {
 	}
 	stem := strings.TrimSuffix(base, filepath.Ext(base))
 	for _, e := range entries {
-		if e.Name() == base || packed(e.Name()) || !strings.HasPrefix(e.Name(), stem) {
+		if e.Name() == base || isCompressed(e.Name()) || !strings.HasPrefix(e.Name(), stem) {
 			continue
 		}
 		t, err := f.open(w, filepath.Join(dir, e.Name()))
@@ -344,8 +344,8 @@ func (f *Follower) find(w *Watch, path string, k place) (*tail, error) {
 	return nil, nil
 }
 
-// toEnd skips to the end of the file, having learned routes from it.
-func (f *Follower) toEnd(ctx context.Context, t *tail) error {
+// skipToEnd skips to the end of the file, having learned routes from it.
+func (f *Follower) skipToEnd(ctx context.Context, t *tail) error {
 	end := t.info.Size()
 	from := max(end-int64(len(f.buf)), 0)
 	n, err := t.file.ReadAt(f.buf[:end-from], from)
@@ -394,7 +394,7 @@ func (f *Follower) prepareTail(ctx context.Context, t *tail, lines []byte) bool 
 // still the one at its path.
 func (f *Follower) read(ctx context.Context, t *tail) error {
 	if !t.replaced {
-		if err := f.truncated(ctx, t); err != nil {
+		if err := f.restartTruncated(ctx, t); err != nil {
 			return err
 		}
 	}
@@ -443,7 +443,7 @@ func (f *Follower) read(ctx context.Context, t *tail) error {
 		return err
 	}
 	if n > 0 && f.prepareTail(ctx, t, f.buf[:n]) {
-		if err := t.feed.block(ctx, f.buf[:n], t.offset); err != nil {
+		if err := t.feed.ingestBlock(ctx, f.buf[:n], t.offset); err != nil {
 			return err
 		}
 		t.offset += int64(n)
@@ -451,7 +451,7 @@ func (f *Follower) read(ctx context.Context, t *tail) error {
 	t.file.Close()
 	f.tails = slices.DeleteFunc(f.tails, func(o *tail) bool { return o == t })
 	if t.feed != nil && !slices.ContainsFunc(f.tails, func(o *tail) bool { return o.path == t.path && o.watch == t.watch }) {
-		t.feed.svc.leave(t.feed.holder)
+		t.feed.svc.leaveSequence(t.feed.holder)
 	}
 	records := map[string]any{t.key: nil}
 	t.place().followed(t.watch.Source.Service, records)
@@ -474,11 +474,11 @@ func (f *Follower) drain(ctx context.Context, t *tail) (any bool, err error) {
 			return any, nil
 		}
 		t.feed.tally = Tally{} // nobody reads it, and it would grow
-		if err := t.feed.block(ctx, f.buf[:end], t.offset); err != nil {
+		if err := t.feed.ingestBlock(ctx, f.buf[:end], t.offset); err != nil {
 			return any, err
 		}
 		f.logRefused(t)
-		f.notice(t)
+		f.logUntimed(t)
 		t.offset += int64(end)
 		any = true
 		if err := f.save(ctx, t); err != nil {
@@ -498,8 +498,8 @@ func (f *Follower) logRefused(t *tail) {
 		"file", t.path, "column", p.Column, "reason", p.Reason.String(), "problem", p.Message, "line", p.Text)
 }
 
-// notice logs once that a file has no durations.
-func (f *Follower) notice(t *tail) {
+// logUntimed logs once that a file has no durations.
+func (f *Follower) logUntimed(t *tail) {
 	if t.warned || t.feed.tally.Untimed == 0 {
 		return
 	}
@@ -508,9 +508,9 @@ func (f *Follower) notice(t *tail) {
 		"file", t.path, "service", t.watch.Source.Service, "format", t.feed.src.FormatName(), "log_format", Directive)
 }
 
-// truncated begins at offset 0 if the file was emptied, after reading the rest of its
+// restartTruncated begins at offset 0 if the file was emptied, after reading the rest of its
 // copy.
-func (f *Follower) truncated(ctx context.Context, t *tail) error {
+func (f *Follower) restartTruncated(ctx context.Context, t *tail) error {
 	info, err := t.file.Stat()
 	if err != nil {
 		return err

@@ -52,7 +52,7 @@ func (w *world) start() {
 func (w *world) round() {
 	w.t.Helper()
 	w.now = w.now.Add(time.Second)
-	if err := w.f.round(context.Background()); err != nil {
+	if err := w.f.pollFiles(context.Background()); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -49,7 +49,7 @@ func FuzzLine(f *testing.F) {
 				t.Errorf("an attempt of %d ns", a.total)
 			}
 		}
-		src.tenant.of(&r)
+		src.tenant.tenantOf(&r)
 		n := new(null)
 		in := New(Options{Sink: n, Traces: n, Retention: 200 * 366 * 24 * time.Hour, Now: func() time.Time { return time.Unix(0, r.end) }})
 		fd, err := in.feed(t.Context(), src, 1, "test")
@@ -59,7 +59,7 @@ func FuzzLine(f *testing.F) {
 		if strings.ContainsAny(line, "\n") || line == "" || line[len(line)-1] == '\r' {
 			return
 		}
-		if err := fd.block(context.Background(), []byte(line), 0); err != nil {
+		if err := fd.ingestBlock(context.Background(), []byte(line), 0); err != nil {
 			t.Fatal(err)
 		}
 		want := 1 + len(r.attempts)

@@ -94,7 +94,7 @@ func (in *Ingester) Import(ctx context.Context, r io.Reader, what Import) (*api.
 		return nil, err
 	}
 	defer in.release(f.svc)
-	defer f.svc.leave(key)
+	defer f.svc.leaveSequence(key)
 	f.dry = what.Dry
 	if !what.Since.IsZero() {
 		f.since = what.Since.UnixNano()
@@ -108,7 +108,7 @@ func (in *Ingester) Import(ctx context.Context, r io.Reader, what Import) (*api.
 		if len(lines) == 0 {
 			return nil
 		}
-		if err := f.block(ctx, lines, offset); err != nil {
+		if err := f.ingestBlock(ctx, lines, offset); err != nil {
 			return err
 		}
 		mark.Offset, mark.Lines = offset+int64(len(lines)), f.tally.Lines
@@ -129,9 +129,9 @@ func (in *Ingester) Import(ctx context.Context, r io.Reader, what Import) (*api.
 			block, offset = block[mark.Offset-offset:], mark.Offset
 		}
 		if block[len(block)-1] != '\n' && errors.Is(b.err, io.EOF) {
-			block = f.unfinished(block)
+			block = f.cutUnfinished(block)
 		}
-		before, within, after := skip.around(block, offset)
+		before, within, after := skip.split(block, offset)
 		if err = take(before, offset); err != nil {
 			break
 		}
@@ -163,9 +163,9 @@ func (in *Ingester) Import(ctx context.Context, r io.Reader, what Import) (*api.
 
 var newline = []byte{'\n'}
 
-// unfinished returns the block without its last line if that has no end and does not
+// cutUnfinished returns the block without its last line if that has no end and does not
 // parse: it is still being written.
-func (f *feed) unfinished(block []byte) []byte {
+func (f *feed) cutUnfinished(block []byte) []byte {
 	i := lastNewline(block) + 1
 	if last := block[i:]; i > 0 && len(last) <= MaxLine && !f.parser.read(last, &f.rec) {
 		return block[:i]
@@ -219,7 +219,7 @@ func (in *Ingester) remember(ctx context.Context, s *service, records map[string
 	if changed {
 		out[routesKey(s.name)] = routes
 	}
-	sequences, err := s.counted()
+	sequences, err := s.sequencePositions()
 	if err != nil {
 		return err
 	}

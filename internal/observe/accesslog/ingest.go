@@ -180,7 +180,7 @@ func (f *feed) learn(b []byte) {
 		var line []byte
 		line, b = cutLine(b)
 		if len(line) > 0 && len(line) <= MaxLine && f.parser.read(line, &f.rec) {
-			f.svc.router.of(&f.rec, f.src.rules)
+			f.svc.router.operationOf(&f.rec, f.src.rules)
 		}
 	}
 }
@@ -199,10 +199,10 @@ func cutLine(b []byte) (line, rest []byte) {
 	return line, rest
 }
 
-// block ingests whole lines, the first of which begins at offset of the file. It waits
+// ingestBlock ingests whole lines, the first of which begins at offset of the file. It waits
 // while the server is overloaded, so that its caller reads no further. When it returns
 // nil each line was ingested once; on an error none was.
-func (f *feed) block(ctx context.Context, b []byte, offset int64) error {
+func (f *feed) ingestBlock(ctx context.Context, b []byte, offset int64) error {
 	for {
 		err := f.try(ctx, b, offset)
 		if !errors.Is(err, agg.ErrOverloaded) {
@@ -264,8 +264,8 @@ func (f *feed) try(ctx context.Context, b []byte, offset int64) error {
 			f.refuse(&t, line)
 			continue
 		}
-		op := f.svc.router.of(&f.rec, f.src.rules)
-		tenant := f.svc.value(f.src.tenant.of(&f.rec))
+		op := f.svc.router.operationOf(&f.rec, f.src.rules)
+		tenant := f.svc.value(f.src.tenant.tenantOf(&f.rec))
 		f.entries = append(f.entries, entry{op, tenant, f.rec.end})
 		attempts += len(f.rec.attempts)
 		switch {
@@ -296,7 +296,7 @@ func (f *feed) try(ctx context.Context, b []byte, offset int64) error {
 			}
 		}
 	}
-	f.account(&t, attempts, len(b))
+	f.addResults(&t, attempts, len(b))
 	return nil
 }
 
@@ -305,13 +305,13 @@ func (f *feed) refuse(t *Tally, line []byte) {
 	t.Refused[p.reason]++
 	if len(t.Problems)+len(f.tally.Problems) < maxProblems && p.reason != Earlier {
 		t.Problems = append(t.Problems, Problem{
-			Line: f.tally.Lines + t.Lines, Column: p.column, Reason: p.reason, Message: explain(p), Text: shorten(line),
+			Line: f.tally.Lines + t.Lines, Column: p.column, Reason: p.reason, Message: explainProblem(p), Text: shorten(line),
 		})
 	}
 }
 
-// explain describes what was expected where a line was wrong.
-func explain(p problem) string {
+// explainProblem describes what was expected where a line was wrong.
+func explainProblem(p problem) string {
 	switch p.reason {
 	case Mismatch:
 		switch p.detail {
@@ -343,8 +343,8 @@ func explain(p problem) string {
 	return p.reason.String()
 }
 
-// account adds the results of a block that was ingested.
-func (f *feed) account(t *Tally, attempts, size int) {
+// addResults adds the results of a block that was ingested.
+func (f *feed) addResults(t *Tally, attempts, size int) {
 	st := &f.in.stats
 	sum := &f.tally
 	sum.Lines += t.Lines
@@ -361,7 +361,7 @@ func (f *feed) account(t *Tally, attempts, size int) {
 	sum.Untimed += t.Untimed
 	for i := range f.entries {
 		e := &f.entries[i]
-		sum.operations = count(sum.operations, e.op.number)
+		sum.operations = increment(sum.operations, e.op.number)
 		if e.tenant != 0 {
 			sum.tenant(f.svc.texts[e.tenant])
 		}
@@ -394,7 +394,7 @@ func (t *Tally) tenant(name string) {
 	t.tenants[name]++
 }
 
-func count(to []uint64, i uint32) []uint64 {
+func increment(to []uint64, i uint32) []uint64 {
 	for int(i) >= len(to) {
 		to = append(to, 0)
 	}

@@ -312,7 +312,7 @@ func TestEpochsChange(t *testing.T) {
 			l.epoch, l.names, l.byName = 2, []string{"", "not this one"}, map[string]int{}
 			l.mu.Unlock()
 		}
-		if err := f.block(t.Context(), []byte(example), 0); err != nil {
+		if err := f.ingestBlock(t.Context(), []byte(example), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -350,7 +350,7 @@ func TestValuesAreBounded(t *testing.T) {
 		for j := range 10_000 {
 			fmt.Fprintf(&b, "1772366370.250 0.100 200 GET /x t%d-%d\n", i, j)
 		}
-		if err := f.block(t.Context(), []byte(b.String()), 0); err != nil {
+		if err := f.ingestBlock(t.Context(), []byte(b.String()), 0); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -46,9 +46,9 @@ func (r *router) operation(name string) *operation {
 	return o
 }
 
-// of returns the operation of a request, and learns from the request unless it was not
+// operationOf returns the operation of a request, and learns from the request unless it was not
 // found: what scanners ask for is not a route.
-func (r *router) of(rec *record, rules []route.Rule) *operation {
+func (r *router) operationOf(rec *record, rules []route.Rule) *operation {
 	if len(rec.path) == 0 {
 		if r.invalid == nil {
 			r.invalid = r.operation(invalidRequest)

@@ -49,7 +49,7 @@ func parse(t testing.TB, c Config, line string) string {
 	p := parser{f: compile(t, c).format}
 	var r record
 	if !p.read([]byte(line), &r) {
-		return fmt.Sprintf("%s at column %d: %s", p.problem.reason, p.problem.column, explain(p.problem))
+		return fmt.Sprintf("%s at column %d: %s", p.problem.reason, p.problem.column, explainProblem(p.problem))
 	}
 	return show(&r)
 }
@@ -172,7 +172,7 @@ func TestDetect(t *testing.T) {
 		{"something", "hello\n", "", "no known format"},
 		{"other json", `{"a":1}`, "", "say which fields are meant"},
 	} {
-		got, err := detect([]byte(tc.lines))
+		got, err := detectFormat([]byte(tc.lines))
 		if got != tc.want || (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 			t.Errorf("%s: got %q, %v; want %q, %q", tc.name, got, err, tc.want, tc.err)
 		}

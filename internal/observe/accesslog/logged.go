@@ -63,7 +63,7 @@ func (s *Source) Each(r io.Reader, yield func(*Logged) error) (Tally, error) {
 				t.Accepted++
 				logged = Logged{
 					Start: rec.start, Untimed: rec.untimed, Method: rec.method, Target: rec.target, Host: rec.host,
-					Tenant: src.tenant.of(rec), Status: rec.status, Operation: f.svc.router.of(rec, src.rules).name,
+					Tenant: src.tenant.tenantOf(rec), Status: rec.status, Operation: f.svc.router.operationOf(rec, src.rules).name,
 				}
 				if rec.untimed {
 					t.Untimed++

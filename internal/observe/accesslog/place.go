@@ -108,9 +108,9 @@ func (in *Ingester) followedSpan(ctx context.Context, service string, b []byte) 
 	return found, err
 }
 
-// around splits a block, which begins at offset, into the parts before, within and after
+// split splits a block, which begins at offset, into the parts before, within and after
 // the span.
-func (s span) around(block []byte, offset int64) (before, within, after []byte) {
+func (s span) split(block []byte, offset int64) (before, within, after []byte) {
 	end := offset + int64(len(block))
 	from := min(max(s.From, offset), end) - offset
 	to := min(max(s.To, offset), end) - offset

@@ -44,17 +44,17 @@ func (p *parser) read(line []byte, r *record) bool {
 	*r = record{attempts: r.attempts[:0]}
 
 	duration, ok := int64(0), true
-	switch r.untimed = absent(v[slotDuration]); {
+	switch r.untimed = isAbsent(v[slotDuration]); {
 	case !r.untimed:
-		if duration, ok = decimal(v[slotDuration], p.f.unit); !ok || duration > 1e9*86400*366 {
+		if duration, ok = parseDecimal(v[slotDuration], p.f.unit); !ok || duration > 1e9*86400*366 {
 			return p.fail(BadDuration, p.at(line, slotDuration), "")
 		}
 	case !p.f.untimed:
 		return p.fail(NoDuration, 0, "")
 	}
 	when := slotEpoch
-	if absent(v[when]) {
-		if when = slotTime; absent(v[slotTime]) || !absent(v[slotStart]) {
+	if isAbsent(v[when]) {
+		if when = slotTime; isAbsent(v[slotTime]) || !isAbsent(v[slotStart]) {
 			when = slotStart
 		}
 	}
@@ -69,32 +69,32 @@ func (p *parser) read(line []byte, r *record) bool {
 	if r.start <= 0 {
 		return p.fail(BadTime, p.at(line, when), "")
 	}
-	if r.status, ok = number(v[slotStatus]); !ok || r.status > 999 {
+	if r.status, ok = parseNumber(v[slotStatus]); !ok || r.status > 999 {
 		return p.fail(BadStatus, p.at(line, slotStatus), "")
 	}
-	if r.bytes, ok = decimal(v[slotBytes], 1); !ok {
+	if r.bytes, ok = parseDecimal(v[slotBytes], 1); !ok {
 		r.bytes = -1
 	}
 	if !p.request(r) {
 		return p.fail(NoRequest, 0, "")
 	}
-	if !absent(v[slotHost]) {
+	if !isAbsent(v[slotHost]) {
 		r.host = v[slotHost]
-	} else if r.host == nil && !absent(v[slotServer]) {
+	} else if r.host == nil && !isAbsent(v[slotServer]) {
 		r.host = v[slotServer]
 	}
 	r.tenant, r.version, r.variant = p.named(p.f.tenant), p.named(p.f.version), p.named(p.f.variant)
 	for _, s := range [...]slot{slotQueued, slotQueued2} {
-		if !absent(v[s]) {
+		if !isAbsent(v[s]) {
 			if q, ok := queuetime.Parse(view(v[s])); ok && (r.queued == 0 || q < r.queued) {
 				r.queued = q
 			}
 		}
 	}
-	if !absent(v[slotRequestID]) {
+	if !isAbsent(v[slotRequestID]) {
 		r.requestID = v[slotRequestID]
 	}
-	if !absent(v[slotParent]) {
+	if !isAbsent(v[slotParent]) {
 		r.parent = v[slotParent]
 	}
 	r.upName = v[slotUpName]
@@ -105,7 +105,7 @@ func (p *parser) read(line []byte, r *record) bool {
 }
 
 func (p *parser) named(s slot) []byte {
-	if s == unused || absent(p.values[s]) {
+	if s == unused || isAbsent(p.values[s]) {
 		return nil
 	}
 	return p.values[s]
@@ -127,7 +127,7 @@ func (p *parser) request(r *record) bool {
 	v := &p.values
 	r.method = v[slotMethod]
 	target := v[slotURI]
-	if absent(target) {
+	if isAbsent(target) {
 		target = nil
 	}
 	if line := v[slotRequest]; target == nil && len(line) > 0 {
@@ -136,12 +136,12 @@ func (p *parser) request(r *record) bool {
 		if first > 0 && last > first && bytes.HasPrefix(line[last+1:], []byte("HTTP/")) {
 			r.method, target = line[:first], line[first+1:last]
 		}
-	} else if absent(r.method) && len(line) > 0 {
+	} else if isAbsent(r.method) && len(line) > 0 {
 		if i := bytes.IndexByte(line, ' '); i > 0 {
 			r.method = line[:i]
 		}
 	}
-	if target == nil && !absent(v[slotPath]) {
+	if target == nil && !isAbsent(v[slotPath]) {
 		target = v[slotPath]
 	}
 	if len(target) == 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 func routed(r *router, method, path string, status int, rules ...route.Rule) string {
-	return r.of(&record{method: []byte(method), path: []byte(path), status: status}, rules).name
+	return r.operationOf(&record{method: []byte(method), path: []byte(path), status: status}, rules).name
 }
 
 func TestRoutes(t *testing.T) {
@@ -124,7 +124,7 @@ func TestTenant(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := string(rule.of(&record{host: []byte(tc.host), path: []byte(tc.path)})); got != tc.want {
+		if got := string(rule.tenantOf(&record{host: []byte(tc.host), path: []byte(tc.path)})); got != tc.want {
 			t.Errorf("%s of %s%s: got %q, want %q", tc.from, tc.host, tc.path, got, tc.want)
 		}
 	}
@@ -144,7 +144,7 @@ func TestListsAreParted(t *testing.T) {
 		rest := []byte(list)
 		for {
 			var first []byte
-			first, rest = item(rest)
+			first, rest = cutItem(rest)
 			got = append(got, string(first))
 			if len(rest) == 0 {
 				break

@@ -28,10 +28,10 @@ const (
 	ResponseBytes = "access_log_response_bytes"
 )
 
-// LabelLane numbers the sequence that a series of Requests counts. A running total
+// LabelSequence numbers the sequence that a series of Requests counts. A running total
 // cannot go back in time: lines older than those counted, and files read at the same
 // time, are counted in a sequence of their own. The first has no label.
-const LabelLane = "lane"
+const LabelSequence = "lane"
 
 // maxSequences bounds the sequences of a service. Beyond it sequences are shared, and
 // what is older than the sequence's last request counts at the time of that.
@@ -57,8 +57,8 @@ func (s *service) restoreSequences(value []byte) error {
 	return nil
 }
 
-// counted returns the position of each sequence, to be saved, or nil if there are none.
-func (s *service) counted() ([]byte, error) {
+// sequencePositions returns the position of each sequence, to be saved, or nil if there are none.
+func (s *service) sequencePositions() ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.sequences) == 0 {
@@ -71,9 +71,9 @@ func (s *service) counted() ([]byte, error) {
 	return json.Marshal(last)
 }
 
-// enter returns the sequence of a file whose next request ended at first: its own, or
+// enterSequence returns the sequence of a file whose next request ended at first: its own, or
 // the free one that came closest to it, or a new one. The caller holds mu.
-func (s *service) enter(holder string, first int64) int {
+func (s *service) enterSequence(holder string, first int64) int {
 	best := -1
 	for i, l := range s.sequences {
 		switch {
@@ -94,8 +94,8 @@ func (s *service) enter(holder string, first int64) int {
 	return best
 }
 
-// leave frees the sequence of a file that was read.
-func (s *service) leave(holder string) {
+// leaveSequence frees the sequence of a file that was read.
+func (s *service) leaveSequence(holder string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.sequences {
@@ -124,8 +124,8 @@ type counter struct {
 	pending         int64 // the same, with the current block
 }
 
-// sizes resolves a key. The caller holds mu.
-func (in *Ingester) sizes(s *service, k sizeKey) *counter {
+// counterOf resolves a key. The caller holds mu.
+func (in *Ingester) counterOf(s *service, k sizeKey) *counter {
 	if c := s.counters[k]; c != nil {
 		return c
 	}
@@ -147,7 +147,7 @@ func (in *Ingester) sizes(s *service, k sizeKey) *counter {
 	}
 	c := &counter{bytes: in.o.Sink.SeriesTarget(series.Series{Family: ResponseBytes, Kind: series.Distribution, Labels: b.Labels()})}
 	if k.sequence > 0 {
-		b.Set(LabelLane, strconv.Itoa(k.sequence+1))
+		b.Set(LabelSequence, strconv.Itoa(k.sequence+1))
 	}
 	total := series.Series{Family: Requests, Kind: series.Counter, Labels: b.Labels()}
 	c.requests = in.o.Sink.SeriesTarget(total)
@@ -177,10 +177,10 @@ func (f *feed) measure(b Batch, op *operation, tenant uint32) {
 	r := &f.rec
 	k := sizeKey{op: op, tenant: tenant, failed: r.status >= 500}
 	if f.sequence < 0 {
-		f.sequence = f.svc.enter(f.holder, r.end)
+		f.sequence = f.svc.enterSequence(f.holder, r.end)
 	}
 	k.sequence = f.sequence
-	c := f.in.sizes(f.svc, k)
+	c := f.in.counterOf(f.svc, k)
 	if r.bytes >= 0 {
 		b.Observe(c.bytes, r.end, min(r.bytes, maxSize)*1e9, 1)
 	}

@@ -96,18 +96,18 @@ func TestLanes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, second := svc.enter("a", noon.UnixNano()), svc.enter("b", noon.UnixNano())
-	if first == second || svc.enter("a", 0) != first {
+	first, second := svc.enterSequence("a", noon.UnixNano()), svc.enterSequence("b", noon.UnixNano())
+	if first == second || svc.enterSequence("a", 0) != first {
 		t.Errorf("two files share a lane, or one has two")
 	}
 	for i := range 2 * maxSequences {
-		svc.enter(fmt.Sprint(i), 0)
+		svc.enterSequence(fmt.Sprint(i), 0)
 	}
 	if len(svc.sequences) != maxSequences {
 		t.Errorf("%d lanes, want %d", len(svc.sequences), maxSequences)
 	}
-	svc.leave("b")
-	if got := svc.enter("c", noon.UnixNano()); got != second {
+	svc.leaveSequence("b")
+	if got := svc.enterSequence("c", noon.UnixNano()); got != second {
 		t.Errorf("got lane %d, want %d that was left", got, second)
 	}
 }

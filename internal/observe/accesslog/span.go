@@ -71,12 +71,12 @@ func (f *feed) observe(b Batch, op *operation, tenant uint32, offset int64) {
 
 // itemAt returns item n of a list; the item of a list of one stands for all.
 func itemAt(list []byte, n int) []byte {
-	if absent(list) {
+	if isAbsent(list) {
 		return nil
 	}
-	first, rest := item(list)
+	first, rest := cutItem(list)
 	for ; n > 0 && len(rest) > 0; n-- {
-		first, rest = item(rest)
+		first, rest = cutItem(rest)
 	}
 	return first
 }

@@ -17,41 +17,41 @@ type attempt struct {
 // out an attempt without a time, which took none that counts.
 func (p *parser) attempts(dst []attempt) []attempt {
 	times := p.values[slotUpTime]
-	if absent(times) {
+	if isAbsent(times) {
 		return dst
 	}
 	addrs, connects, headers, statuses := p.values[slotUpAddr], p.values[slotUpConnect], p.values[slotUpHeader], p.values[slotUpStatus]
 	for len(times) > 0 {
 		var t, addr, connect, header, status []byte
 		list := times
-		t, times = item(times)
+		t, times = cutItem(times)
 		retried := len(times) > 0 && list[len(t)] == ','
-		addr, addrs = item(addrs)
-		connect, connects = item(connects)
-		header, headers = item(headers)
-		status, statuses = item(statuses)
-		total, ok := decimal(t, p.f.unitUp)
+		addr, addrs = cutItem(addrs)
+		connect, connects = cutItem(connects)
+		header, headers = cutItem(headers)
+		status, statuses = cutItem(statuses)
+		total, ok := parseDecimal(t, p.f.unitUp)
 		if !ok {
 			continue
 		}
 		a := attempt{addr: addr, total: total, connect: -1, header: -1, retried: retried}
-		if v, ok := decimal(connect, p.f.unitUp); ok {
+		if v, ok := parseDecimal(connect, p.f.unitUp); ok {
 			a.connect = v
 		}
-		if v, ok := decimal(header, p.f.unitUp); ok {
+		if v, ok := parseDecimal(header, p.f.unitUp); ok {
 			a.header = v
 		}
-		if absent(addr) {
+		if isAbsent(addr) {
 			a.addr = nil
 		}
-		a.status, _ = number(status)
+		a.status, _ = parseNumber(status)
 		dst = append(dst, a)
 	}
 	return dst
 }
 
-// item returns the first item of a list, and the rest.
-func item(l []byte) (first, rest []byte) {
+// cutItem returns the first item of a list, and the rest.
+func cutItem(l []byte) (first, rest []byte) {
 	for i, c := range l {
 		if c == ',' {
 			return trim(l[:i]), trim(l[i+1:])
@@ -77,7 +77,7 @@ func trim(b []byte) []byte {
 // configured name if it is logged, or else the port of an address, since the addresses
 // of a group have nothing else in common.
 func appendGroup(dst, name, addr []byte) []byte {
-	if !absent(name) {
+	if !isAbsent(name) {
 		return append(dst, name...)
 	}
 	dst = append(dst, "upstream"...)

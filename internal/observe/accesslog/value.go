@@ -7,15 +7,15 @@ import (
 	"unsafe"
 )
 
-// absent reports whether a value is absent: nginx writes "-" (and nothing, with
+// isAbsent reports whether a value is absent: nginx writes "-" (and nothing, with
 // escape=json) for it.
-func absent(v []byte) bool { return len(v) == 0 || len(v) == 1 && v[0] == '-' }
+func isAbsent(v []byte) bool { return len(v) == 0 || len(v) == 1 && v[0] == '-' }
 
 // view returns b as a string, for a call that does not keep it.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// decimal parses a number that is not negative, times unit, rounded down.
-func decimal(v []byte, unit int64) (int64, bool) {
+// parseDecimal parses a number that is not negative, times unit, rounded down.
+func parseDecimal(v []byte, unit int64) (int64, bool) {
 	whole, fraction, scale := int64(0), int64(0), int64(1)
 	i := 0
 	for ; i < len(v) && v[i] >= '0' && v[i] <= '9'; i++ {
@@ -53,7 +53,7 @@ func decimal(v []byte, unit int64) (int64, bool) {
 	return whole*unit + fraction/(scale/unit), true
 }
 
-func number(v []byte) (int, bool) {
+func parseNumber(v []byte) (int, bool) {
 	n := 0
 	if len(v) == 0 || len(v) > 9 {
 		return 0, false
@@ -113,11 +113,11 @@ func parseEpoch(v []byte) (int64, bool) {
 	case digits > 11:
 		unit = 1e6
 	}
-	return decimal(v, unit)
+	return parseDecimal(v, unit)
 }
 
-// two parses two digits at v[i].
-func two(v []byte, i int) (int, bool) {
+// parseTwoDigits parses two digits at v[i].
+func parseTwoDigits(v []byte, i int) (int, bool) {
 	a, b := v[i]-'0', v[i+1]-'0'
 	return int(a)*10 + int(b), a <= 9 && b <= 9
 }
@@ -135,14 +135,14 @@ func parseLocal(v []byte) (int64, bool) {
 			month = m + 1
 		}
 	}
-	day, ok1 := two(v, 0)
-	century, ok2 := two(v, 7)
-	year, ok3 := two(v, 9)
-	h, ok4 := two(v, 12)
-	m, ok5 := two(v, 15)
-	s, ok6 := two(v, 18)
+	day, ok1 := parseTwoDigits(v, 0)
+	century, ok2 := parseTwoDigits(v, 7)
+	year, ok3 := parseTwoDigits(v, 9)
+	h, ok4 := parseTwoDigits(v, 12)
+	m, ok5 := parseTwoDigits(v, 15)
+	s, ok6 := parseTwoDigits(v, 18)
 	zone, ok7 := parseZone(v[21:])
-	t, ok8 := civil(century*100+year, month, day, h, m, s)
+	t, ok8 := unixSeconds(century*100+year, month, day, h, m, s)
 	return (t - zone) * 1e9, month > 0 && ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7 && ok8
 }
 
@@ -151,13 +151,13 @@ func parseISO(v []byte) (int64, bool) {
 	if v[7] != '-' || v[10] != 'T' && v[10] != ' ' || v[13] != ':' || v[16] != ':' {
 		return 0, false
 	}
-	century, ok1 := two(v, 0)
-	year, ok2 := two(v, 2)
-	month, ok3 := two(v, 5)
-	day, ok4 := two(v, 8)
-	h, ok5 := two(v, 11)
-	m, ok6 := two(v, 14)
-	s, ok7 := two(v, 17)
+	century, ok1 := parseTwoDigits(v, 0)
+	year, ok2 := parseTwoDigits(v, 2)
+	month, ok3 := parseTwoDigits(v, 5)
+	day, ok4 := parseTwoDigits(v, 8)
+	h, ok5 := parseTwoDigits(v, 11)
+	m, ok6 := parseTwoDigits(v, 14)
+	s, ok7 := parseTwoDigits(v, 17)
 	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7) {
 		return 0, false
 	}
@@ -169,7 +169,7 @@ func parseISO(v []byte) (int64, bool) {
 		}
 	}
 	zone, ok := parseZone(v[i:])
-	t, ok8 := civil(century*100+year, month, day, h, m, s)
+	t, ok8 := unixSeconds(century*100+year, month, day, h, m, s)
 	return (t-zone)*1e9 + fraction, ok && ok8
 }
 
@@ -183,8 +183,8 @@ func parseZone(v []byte) (seconds int64, ok bool) {
 	if len(v) != 5 || v[0] != '+' && v[0] != '-' {
 		return 0, false
 	}
-	h, ok1 := two(v, 1)
-	m, ok2 := two(v, 3)
+	h, ok1 := parseTwoDigits(v, 1)
+	m, ok2 := parseTwoDigits(v, 3)
 	seconds = int64(h)*3600 + int64(m)*60
 	if v[0] == '-' {
 		seconds = -seconds
@@ -194,9 +194,9 @@ func parseZone(v []byte) (seconds int64, ok bool) {
 
 var monthDays = [...]int{31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 
-// civil returns Unix seconds of a moment in UTC, by the algorithm of
+// unixSeconds returns Unix seconds of a moment in UTC, by the algorithm of
 // http://howardhinnant.github.io/date_algorithms.html.
-func civil(y, m, d, hour, minute, second int) (int64, bool) {
+func unixSeconds(y, m, d, hour, minute, second int) (int64, bool) {
 	if m < 1 || m > 12 || d < 1 || hour > 23 || minute > 59 || second > 60 || y < 1970 {
 		return 0, false
 	}
