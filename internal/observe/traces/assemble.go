@@ -211,7 +211,7 @@ func (a *Assembler) addTo(sh *shard, spans []Span, g *group, order []uint32, now
 			tries++
 			open = nil // the traces found may be closed now
 			sh.mu.Unlock()
-			a.relieve(sh)
+			a.closeEarly(sh)
 			sh.mu.Lock()
 			at--
 		}
@@ -292,7 +292,7 @@ func (a *Assembler) AddWhole(spans []Span) {
 				sh.unlink(sh.traces.at(open))
 			}
 			sh.mu.Unlock()
-			a.relieve(sh)
+			a.closeEarly(sh)
 			sh.mu.Lock()
 			if open != 0 {
 				sh.push(open, sh.traces.at(open))

@@ -139,20 +139,20 @@ func (b *breakdown) record(t *tree, q *req, queued int64) {
 		}
 	}
 	for _, comp := range b.used {
-		b.see(info, nd, comp, end, b.comp[comp])
+		b.observeSelf(info, nd, comp, end, b.comp[comp])
 		b.comp[comp] = 0
 	}
 	b.used = b.used[:0]
 	if queued != 0 {
-		b.queue(nd, info, queued, row, at)
+		b.recordQueue(nd, info, queued, row, at)
 	}
 }
 
 // micros rounds nanoseconds to microseconds.
 func micros(nanos int64) int64 { return (nanos + 500) / 1000 }
 
-// see adds one observation of self time.
-func (b *breakdown) see(info *nameInfo, nd *node, comp uint8, end, nanos int64) {
+// observeSelf adds one observation of self time.
+func (b *breakdown) observeSelf(info *nameInfo, nd *node, comp uint8, end, nanos int64) {
 	if cap(b.seen) == 0 {
 		b.seen = make([]selfTime, 0, b.maxSeen)
 	}
@@ -160,9 +160,9 @@ func (b *breakdown) see(info *nameInfo, nd *node, comp uint8, end, nanos int64) 
 	b.seen = append(b.seen, selfTime{end, nanos, b.self(info, comp, failed, b.epoch), b.epoch, nd.name, nd.weight, comp, failed})
 }
 
-// queue adds the time before a request, which its duration lacks. The header's clock is
+// recordQueue adds the time before a request, which its duration lacks. The header's clock is
 // that of the proxy: it is compared with the request's start by the service's clock.
-func (b *breakdown) queue(nd *node, info *nameInfo, queued int64, row, at uint64) {
+func (b *breakdown) recordQueue(nd *node, info *nameInfo, queued int64, row, at uint64) {
 	waited := nd.start - nd.shift - queued
 	if waited < 0 || waited > MaxQueue {
 		b.c.stats.QueueSkewed++
@@ -178,11 +178,11 @@ func (b *breakdown) queue(nd *node, info *nameInfo, queued int64, row, at uint64
 	x.counts[partCalls] += w
 	x.counts[withPart] += w
 	comp := b.c.part[info.queue].comp
-	b.see(info, nd, comp, nd.end-nd.shift, waited)
+	b.observeSelf(info, nd, comp, nd.end-nd.shift, waited)
 }
 
-// skews adds the calls of a trace whose clocks disagree.
-func (b *breakdown) skews(t *tree) {
+// recordSkews adds the calls of a trace whose clocks disagree.
+func (b *breakdown) recordSkews(t *tree) {
 	for _, s := range t.skews {
 		nd := &t.nodes[s.node]
 		b.moved = append(b.moved, movedClock{
@@ -192,8 +192,8 @@ func (b *breakdown) skews(t *tree) {
 	}
 }
 
-// fanOuts adds the concurrent calls of a trace, for each request around them.
-func (b *breakdown) fanOuts(t *tree) {
+// recordFanOuts adds the concurrent calls of a trace, for each request around them.
+func (b *breakdown) recordFanOuts(t *tree) {
 	for _, f := range t.fans {
 		instance := t.infos[f.instance].id.Instance
 		if instance == "" {
@@ -217,10 +217,10 @@ func (b *breakdown) fanOuts(t *tree) {
 	}
 }
 
-// bound hands over early if a trace could exceed the bound, and drops the results if
+// handOverEarly hands over early if a trace could exceed the bound, and drops the results if
 // that fails. Each request has cells for itself, its queue and its parts, of which there
 // are at most as many as its spans.
-func (b *breakdown) bound(ctx context.Context, t *tree) {
+func (b *breakdown) handOverEarly(ctx context.Context, t *tree) {
 	more := 0
 	for i := range t.reqs {
 		more += int(t.reqs[i].size) + 2
@@ -231,7 +231,7 @@ func (b *breakdown) bound(ctx context.Context, t *tree) {
 		return
 	}
 	if err := b.commit(ctx, cells || fans); err != nil {
-		b.lose(err)
+		b.giveUp(err)
 	}
 }
 
@@ -249,15 +249,15 @@ func (b *breakdown) handOver(ctx context.Context, all bool) error {
 	}
 	b.attempts++
 	if b.attempts >= maxAttempts {
-		b.lose(err)
+		b.giveUp(err)
 	} else if b.attempts == 1 {
 		b.c.a.o.Logger.Warn("breakdown is not taken, trying again", "err", err)
 	}
 	return err
 }
 
-// lose drops what waits to be handed over.
-func (b *breakdown) lose(err error) {
+// giveUp drops what waits to be handed over.
+func (b *breakdown) giveUp(err error) {
 	b.c.stats.LostRequests += b.requests
 	b.c.stats.Lost.add(max(b.handed, b.c.now-60), b.c.now, b.c.now)
 	b.c.a.o.Logger.Error("breakdown of requests is lost", "requests", b.requests, "err", err)

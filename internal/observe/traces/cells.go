@@ -195,9 +195,9 @@ func (c *cell) observe(duration int64, weight uint32) {
 	c.weighted = c.weighted || weight > 1
 }
 
-// distribution fills h with one measure of cells of one row and slot, in order of their
+// fillDistribution fills h with one measure of cells of one row and slot, in order of their
 // buckets. It reports whether h is not empty.
-func distribution(h *hist.Histogram, cells []*cell, measure int) bool {
+func fillDistribution(h *hist.Histogram, cells []*cell, measure int) bool {
 	h.Reset(hist.DefaultSchema)
 	for len(cells) > 0 && cells[0].counts[measure] == 0 {
 		cells = cells[1:]

@@ -123,9 +123,9 @@ func (c *closer) close(ctx context.Context, i uint32) {
 	if !complete {
 		s.Incomplete++
 	}
-	c.breakdown.skews(t)
+	c.breakdown.recordSkews(t)
 	if len(t.reqs) > 0 {
-		c.breakdown.bound(ctx, t)
+		c.breakdown.handOverEarly(ctx, t)
 		t.fanOut()
 		for r := range t.reqs {
 			q := &t.reqs[r]
@@ -138,11 +138,11 @@ func (c *closer) close(ctx context.Context, i uint32) {
 			c.breakdown.record(t, q, queued)
 			t.clear()
 		}
-		c.breakdown.fanOuts(t)
+		c.breakdown.recordFanOuts(t)
 		s.Requests += uint64(len(t.reqs))
 	}
 	if c.a.o.Keeper != nil {
-		c.keep.look(ctx, o, complete)
+		c.keep.consider(ctx, o, complete)
 	}
 }
 

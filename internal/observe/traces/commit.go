@@ -88,7 +88,7 @@ func (b *breakdown) distribute(batch Batch, epoch uint32) {
 		}
 		row, slot := first.row, momentOf(first.at)
 		if uint32(row) == 0 {
-			if distribution(&h, list, withPart) {
+			if fillDistribution(&h, list, withPart) {
 				batch.Distribution(b.rows.ofRequest(uint32(row>>32), epoch), slot, &h)
 			}
 		} else {
@@ -97,7 +97,7 @@ func (b *breakdown) distribute(batch Batch, epoch uint32) {
 				b.c.stats.FoldedParts++
 			}
 			for m := range measures {
-				if distribution(&h, list, m) {
+				if fillDistribution(&h, list, m) {
 					batch.Distribution(t.targets[m], slot, &h)
 				}
 			}
@@ -132,7 +132,7 @@ func (b *breakdown) distributeFans(batch Batch, epoch uint32) {
 			b.c.stats.FoldedParts++
 		}
 		for m := range 2 {
-			if distribution(&h, cells, m) {
+			if fillDistribution(&h, cells, m) {
 				batch.Distribution(t.targets[m], momentOf(k.at), &h)
 			}
 		}

@@ -76,8 +76,8 @@ func (k *keep) reset() {
 	k.slots, k.seen = map[slotKey]*slotBest{}, map[exemplarKey]struct{}{}
 }
 
-// look decides whether to keep the trace whose results were just computed.
-func (k *keep) look(ctx context.Context, o *openTrace, complete bool) {
+// consider decides whether to keep the trace whose results were just computed.
+func (k *keep) consider(ctx context.Context, o *openTrace, complete bool) {
 	t := &k.c.tree
 	k.why = k.why[:0]
 	any, until := false, int64(0)

@@ -138,7 +138,7 @@ func (sh *shard) newTrace(id *store.TraceID, s traceState, now int64) uint32 {
 	if n := int64(sh.table.Len()); s != ready && 3*n >= sh.table.Bytes()/8*2 && sh.budget() < max(sh.table.Bytes(), 8<<10) {
 		return 0
 	}
-	i := sh.traces.take(openTraceBytes, sh.budget())
+	i := sh.traces.allocate(openTraceBytes, sh.budget())
 	if i == 0 {
 		return 0
 	}
@@ -161,7 +161,7 @@ func (sh *shard) append(t *openTrace, s *Span) bool {
 	}
 	at := t.n % blockSpans
 	if at == 0 {
-		i := sh.blocks.take(blockBytes, sh.budget())
+		i := sh.blocks.allocate(blockBytes, sh.budget())
 		if i == 0 {
 			return false
 		}

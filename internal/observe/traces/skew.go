@@ -34,7 +34,7 @@ func (t *tree) unskew() bool {
 			}
 			continue
 		}
-		if d := misfit(p, nd); d != 0 {
+		if d := misfitOf(p, nd); d != 0 {
 			nd.move(d)
 			t.skews = append(t.skews, skew{i, d})
 		}
@@ -65,8 +65,8 @@ func (t *tree) differs(p, c *node) bool {
 	return !p.kind.call() && !c.kind.call() && a.id.Instance != b.id.Instance && a.id.Instance != "" && b.id.Instance != ""
 }
 
-// misfit returns by how much a callee must be moved. p was moved already.
-func misfit(p, c *node) int64 {
+// misfitOf returns by how much a callee must be moved. p was moved already.
+func misfitOf(p, c *node) int64 {
 	early := c.start < p.start
 	if !early && c.end <= p.end {
 		return 0

@@ -52,9 +52,9 @@ type slab[T any] struct {
 
 func (s *slab[T]) at(i uint32) *T { return &s.chunks[i>>s.per][i&(1<<s.per-1)] }
 
-// take returns an element, or 0 if it would need more than budget new bytes. size is
+// allocate returns an element, or 0 if it would need more than budget new bytes. size is
 // that of an element. The element keeps its old content.
-func (s *slab[T]) take(size, budget int64) uint32 {
+func (s *slab[T]) allocate(size, budget int64) uint32 {
 	if n := len(s.free); n > 0 {
 		i := s.free[n-1]
 		s.free = s.free[:n-1]
@@ -119,7 +119,7 @@ func (sh *shard) putExtra(t *openTrace, x *beside) uint32 {
 	for len(e) > 0 {
 		from := t.extraLen % extraSize
 		if from == 0 {
-			i := sh.extras.take(extraBytes, sh.budget())
+			i := sh.extras.allocate(extraBytes, sh.budget())
 			if i == 0 {
 				return 0
 			}

@@ -30,7 +30,7 @@ func TestSlab(t *testing.T) {
 	s := slab[uint64]{per: 4}
 	var got []uint32
 	for {
-		i := s.take(8, 500-s.bytes)
+		i := s.allocate(8, 500-s.bytes)
 		if i == 0 {
 			break
 		}
@@ -48,11 +48,11 @@ func TestSlab(t *testing.T) {
 	s.free = append(s.free, got...)
 	before := s.bytes
 	for range got {
-		if s.take(8, 0) == 0 {
+		if s.allocate(8, 0) == 0 {
 			t.Fatal("none is left of those given back")
 		}
 	}
-	if s.bytes != before || s.take(8, 0) != 0 {
+	if s.bytes != before || s.allocate(8, 0) != 0 {
 		t.Error("more were handed out than there are")
 	}
 }

@@ -47,9 +47,9 @@ func (a *Assembler) sweep(ctx context.Context, now time.Time, all bool) error {
 	return a.closer.handOver(ctx, now, all)
 }
 
-// relieve closes an eighth of a shard's traces early: those added whole, then those that
+// closeEarly closes an eighth of a shard's traces early: those added whole, then those that
 // have their root, then the others, the oldest first.
-func (a *Assembler) relieve(sh *shard) {
+func (a *Assembler) closeEarly(sh *shard) {
 	sh.mu.Lock()
 	n := max(min(sh.open/8, sweepTraces), 1)
 	sh.mu.Unlock()
