@@ -57,7 +57,7 @@ func Apdex(ctx context.Context, st store.Store, targets *Targets, r ApdexRequest
 	}
 	only := soleOperation(r.Selection)
 	for _, g := range found.Groups {
-		row, err := apdexRow(found, &g, r, set, only)
+		row, err := makeApdexRow(found, &g, r, set, only)
 		if err != nil {
 			return nil, err
 		}
@@ -73,7 +73,7 @@ func soleOperation(sel query.Selection) string {
 	return v
 }
 
-func apdexRow(found *query.Requested, g *query.RequestGroup, r ApdexRequest, set *Set, only string) (api.ApdexRow, error) {
+func makeApdexRow(found *query.Requested, g *query.RequestGroup, r ApdexRequest, set *Set, only string) (api.ApdexRow, error) {
 	row := api.ApdexRow{Service: g.Labels.Get(series.LabelService)}
 	operation := only
 	if r.ByOperation {
@@ -94,7 +94,7 @@ func apdexRow(found *query.Requested, g *query.RequestGroup, r ApdexRequest, set
 		requests := g.Count(i)
 		a := query.ScoreApdex(g.Good[i], count(g.Failed[i]), t)
 		row.Over = append(row.Over, float(a.Score))
-		row.ThinOver = append(row.ThinOver, thin(requests, found.Seconds(i)))
+		row.ThinOver = append(row.ThinOver, isThin(requests, found.Seconds(i)))
 		seconds += found.Seconds(i)
 		if whole.requests() > 0 {
 			since += found.Seconds(i)
@@ -105,7 +105,7 @@ func apdexRow(found *query.Requested, g *query.RequestGroup, r ApdexRequest, set
 	row.Satisfied, row.Tolerating, row.Frustrated = float(a.Satisfied), float(a.Tolerating), float(a.Frustrated)
 	row.Requests = a.Requests
 	row.Rate = float(float64(a.Requests) / seconds)
-	row.Thin = thin(a.Requests, since)
+	row.Thin = isThin(a.Requests, since)
 	return row, nil
 }
 

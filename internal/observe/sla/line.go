@@ -16,8 +16,8 @@ const (
 	MetNone    = "none"    // no objective, or no requests to judge
 )
 
-// line computes the figures of a period's requests.
-func (x *report) line(r *row) (api.SLAPeriod, error) {
+// fillFigures computes the figures of a period's requests.
+func (x *report) fillFigures(r *row) (api.SLAPeriod, error) {
 	nan := float(math.NaN())
 	l := api.SLAPeriod{
 		Range: api.Range{Start: r.start.Unix(), End: r.end.Unix()}, Covered: int64(r.seconds()), Requests: r.requests(), Errors: r.errors(),
@@ -33,7 +33,7 @@ func (x *report) line(r *row) (api.SLAPeriod, error) {
 	l.Apdex, l.ApdexLow, l.ApdexHigh = float(a.Score), float(a.Low), float(a.High)
 	l.Satisfied, l.Tolerating, l.Frustrated = float(a.Satisfied/n), float(a.Tolerating/n), float(a.Frustrated/n)
 	l.Rate = float(n / r.seconds())
-	l.Thin = thin(a.Requests, r.seconds())
+	l.Thin = isThin(a.Requests, r.seconds())
 	l.Mean = float(all.Mean())
 	l.Quantiles = map[string]api.Float{}
 	for _, q := range x.Quantiles {
@@ -45,7 +45,7 @@ func (x *report) line(r *row) (api.SLAPeriod, error) {
 	} else {
 		l.Error = nan
 	}
-	x.judge(&l, r.good)
+	x.judgeObjective(&l, r.good)
 	if r.worst != nil {
 		if l.Worst, err = r.worst.api(x.t); err != nil {
 			return l, err
@@ -54,9 +54,9 @@ func (x *report) line(r *row) (api.SLAPeriod, error) {
 	return l, nil
 }
 
-// judge decides whether the objective was met: only if that holds wherever in its bucket
+// judgeObjective decides whether the objective was met: only if that holds wherever in its bucket
 // each request lies.
-func (x *report) judge(l *api.SLAPeriod, good *hist.Histogram) {
+func (x *report) judgeObjective(l *api.SLAPeriod, good *hist.Histogram) {
 	if x.Objective == 0 || l.Requests == 0 {
 		return
 	}
@@ -79,14 +79,14 @@ func (x *report) judge(l *api.SLAPeriod, good *hist.Histogram) {
 // fell is the ratio of throughputs below which throughput fell.
 const fell = 0.95
 
-// trend compares a period with the one before. Throughput, Apdex and p95 all turning bad
+// compareTrend compares a period with the one before. Throughput, Apdex and p95 all turning bad
 // together is the sign of saturation. Small changes do not count: Apdex and p95 must
 // have changed by more than their buckets' widths.
-func (x *report) trend(l *api.SLAPeriod, r, before *row) error {
+func (x *report) compareTrend(l *api.SLAPeriod, r, before *row) error {
 	if r.requests() == 0 || before.requests() == 0 {
 		return nil
 	}
-	old, err := x.line(&row{period: before.period, outcomes: before.outcomes, from: before.from, to: before.to})
+	old, err := x.fillFigures(&row{period: before.period, outcomes: before.outcomes, from: before.from, to: before.to})
 	if err != nil {
 		return err
 	}

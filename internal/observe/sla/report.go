@@ -153,7 +153,7 @@ func (x *report) make(ctx context.Context, list []period, out *api.SLAResponse) 
 	}
 	all := &row{period: period{x.Period, rows[1].start, rows[len(rows)-1].end}, from: math.MaxInt64}
 	for i, r := range rows[1:] {
-		line, err := x.line(r)
+		line, err := x.fillFigures(r)
 		if err != nil {
 			return err
 		}
@@ -166,7 +166,7 @@ func (x *report) make(ctx context.Context, list []period, out *api.SLAResponse) 
 				return err
 			}
 		}
-		if err := x.trend(&line, r, before); err != nil {
+		if err := x.compareTrend(&line, r, before); err != nil {
 			return err
 		}
 		out.Rows = append(out.Rows, line)
@@ -178,7 +178,7 @@ func (x *report) make(ctx context.Context, list []period, out *api.SLAResponse) 
 		}
 	}
 	var err error
-	if out.All, err = x.line(all); err != nil {
+	if out.All, err = x.fillFigures(all); err != nil {
 		return err
 	}
 	out.All.Name = "all"

@@ -17,7 +17,7 @@ import (
 // ThinPerMinute is the rate of requests a minute that a meaningful Apdex needs.
 const ThinPerMinute = 100
 
-func thin(requests uint64, seconds float64) bool {
+func isThin(requests uint64, seconds float64) bool {
 	return float64(requests)*60 < ThinPerMinute*seconds
 }
 

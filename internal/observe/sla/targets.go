@@ -111,7 +111,7 @@ func (t *Targets) Put(ctx context.Context, a api.ApdexTarget) error {
 	}
 	key := targetKey(a.Service, a.Operation)
 	return store.UpdateRecords(ctx, t.st, settingsKind, targetPrefix, func(have []store.Record) ([]store.RecordWrite, error) {
-		if !isThere(have, key) && len(have) >= maxTargets {
+		if !hasKey(have, key) && len(have) >= maxTargets {
 			return nil, &query.Error{Code: query.CodeTooMany, Message: fmt.Sprintf("there are %d targets already; remove one first", len(have))}
 		}
 		return []store.RecordWrite{{Key: key, Value: value}}, nil
@@ -126,7 +126,7 @@ func (t *Targets) Delete(ctx context.Context, service, operation string) error {
 	}
 	key := targetKey(service, operation)
 	return store.UpdateRecords(ctx, t.st, settingsKind, targetPrefix, func(have []store.Record) ([]store.RecordWrite, error) {
-		if !isThere(have, key) {
+		if !hasKey(have, key) {
 			of := service
 			if operation != "" {
 				of = operation + " of " + service
@@ -137,7 +137,7 @@ func (t *Targets) Delete(ctx context.Context, service, operation string) error {
 	})
 }
 
-func isThere(have []store.Record, key string) bool {
+func hasKey(have []store.Record, key string) bool {
 	return slices.ContainsFunc(have, func(r store.Record) bool { return r.Key == key })
 }
 

@@ -62,8 +62,8 @@ func (t *tenantSums) excess(target float64, of query.Apdex) float64 {
 	return more
 }
 
-// worst returns the tenant with the greatest excess, or nil if none has any.
-func worst(tenants []*tenantSums, of *outcomes, target float64) *tenantSums {
+// worstTenant returns the tenant with the greatest excess, or nil if none has any.
+func worstTenant(tenants []*tenantSums, of *outcomes, target float64) *tenantSums {
 	a := query.ScoreApdex(of.good, of.errors(), target)
 	var best *tenantSums
 	most := 0.0
@@ -106,7 +106,7 @@ func (x *report) findWorst(ctx context.Context, rows []*row) error {
 			return err
 		}
 		r.tenants = tenants
-		r.worst = worst(tenants, &r.outcomes, x.t)
+		r.worst = worstTenant(tenants, &r.outcomes, x.t)
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func (x *report) worstOfAll(rows []*row, all *row) (*api.SLATenant, error) {
 		}
 		return 1
 	})
-	if w := worst(list, &all.outcomes, x.t); w != nil {
+	if w := worstTenant(list, &all.outcomes, x.t); w != nil {
 		return w.api(x.t)
 	}
 	return nil, nil
