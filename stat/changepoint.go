@@ -122,13 +122,13 @@ func ChangePoints(s *Series, o ChangeOptions) ([]ChangePoint, error) {
 		}
 	}
 	points := findChanges(part.Slots(), o, func(from, to int) []view { return viewsOf(part, phases, from, to, o) })
-	return at(points, kept, k), nil
+	return expandPoints(points, kept, k), nil
 }
 
-// at translates points found among groups of k of the kept slots to indices of all
+// expandPoints translates points found among groups of k of the kept slots to indices of all
 // slots. A change may lie anywhere in a hole before the slot that shows it, and anywhere
 // in a group.
-func at(points []ChangePoint, kept []int, k int) []ChangePoint {
+func expandPoints(points []ChangePoint, kept []int, k int) []ChangePoint {
 	for i := range points {
 		p := &points[i]
 		p.At, p.Low, p.High = kept[k*p.At], kept[k*(p.Low-1)]+1, kept[min(k*(p.High+1), len(kept))-1]
@@ -169,7 +169,7 @@ func ChangePointsOf(rows [][]float64, o ChangeOptions) ([]ChangePoint, error) {
 	if len(some) < 2*o.Least {
 		return nil, nil
 	}
-	points := at(findChanges(len(some), o, func(from, to int) []view { return viewsOfRows(some[from:to], o) }), kept, 1)
+	points := expandPoints(findChanges(len(some), o, func(from, to int) []view { return viewsOfRows(some[from:to], o) }), kept, 1)
 	from := 0
 	for i := range points {
 		p, to := &points[i], len(rows)
