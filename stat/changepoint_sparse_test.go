@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// Few requests a slot are no reason to find what is not there: slots are taken
+// Few requests a slot do not make false findings: slots are taken
 // together until they say enough, and a change is still found among them.
 func TestChangePointsOfFewRequests(t *testing.T) {
 	const trials = 60

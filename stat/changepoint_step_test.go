@@ -82,7 +82,7 @@ func TestChangePointsFindTheStart(t *testing.T) {
 	}
 }
 
-// One to three slots far out, twice, are no change.
+// One to three slots far out, twice, are not a change.
 func TestChangePointsPassOverLoneSlots(t *testing.T) {
 	const trials = 12
 	for _, phi := range []float64{0, 0.6, 0.9} {

@@ -89,7 +89,7 @@ func TestChangePoints(t *testing.T) {
 	}
 }
 
-// What a day does again and again is no change, if it is said to be one.
+// What a day does again and again is not a change, if it is declared as a season.
 func TestChangePointsOfSeasons(t *testing.T) {
 	const day = 240
 	season := func(t int) float64 { return 0.3 * math.Sin(2*math.Pi*float64(t)/day) }

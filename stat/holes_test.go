@@ -26,7 +26,7 @@ func holed(r *rand.Rand, slots, from, to int, phi float64, shift func(int) float
 	return s.finish()
 }
 
-// Time without requests is no change, nor does it make one of what follows.
+// Time without requests is not a change, nor does it make one of what follows.
 func TestChangePointsBesideAHole(t *testing.T) {
 	const trials = 30
 	none := within(0, 0, 1)

@@ -69,7 +69,7 @@ func TestQuantileOfWindows(t *testing.T) {
 	}
 }
 
-// Sides that share their slots are told apart by a change far too small for
+// Sides that share their slots are distinguished by a change far too small for
 // windows that differ in time.
 func TestPairedIsFarMoreSensitive(t *testing.T) {
 	r := source(2)

@@ -267,7 +267,7 @@ func (a *Aggregator) Close(ctx context.Context) error {
 	a.mu.Unlock()
 	err := a.Flush(ctx)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		a.o.Logger.Warn("not all is stored yet: the next start replays the rest from the journal", "after", a.o.CloseTimeout, "err", err)
+		a.o.Logger.Warn("some observations are not stored yet: the next start replays them from the journal", "after", a.o.CloseTimeout, "err", err)
 		err = nil
 	}
 	err = errors.Join(err, a.syncJournals())

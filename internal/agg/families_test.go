@@ -75,7 +75,7 @@ func TestManyFamiliesInOneGeneration(t *testing.T) {
 	}
 }
 
-// slowStore takes until it is told to stop.
+// slowStore blocks until it is stopped.
 type slowStore struct {
 	*memStore
 	putting chan struct{}
@@ -117,6 +117,6 @@ func TestCloseIsBounded(t *testing.T) {
 	send(t, a, c, 1)
 	st.refuse(errors.New("broken"))
 	if err := a.Close(context.Background()); err == nil {
-		t.Error("a store that refuses is no error")
+		t.Error("a store that refuses is not an error")
 	}
 }

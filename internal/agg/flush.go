@@ -70,7 +70,7 @@ func (a *Aggregator) runSyncer(ctx context.Context) {
 		case <-tick.C:
 		}
 		if err := a.syncJournals(); err != nil {
-			a.o.Logger.Error("journal not synced: until the store has what it holds, a loss of power would lose it", "err", err)
+			a.o.Logger.Error("journal not synced: a power failure before the next flush would lose its observations", "err", err)
 		}
 		a.reclaimSoon()
 	}

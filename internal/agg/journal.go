@@ -24,7 +24,7 @@ import (
 // what follows: how many entries this writer had journalled until then, since
 // its beginning. previous is the last generation before this one that had a
 // journal. A header's checksum is its own, so that a length that was damaged
-// is told from a write that was cut short by what follows; and the positions
+// differs from a write that was cut short by what follows; and the positions
 // tell how many entries are missing between any two things that are whole. (Formats 1 and 2
 // had a header of magic, generation and checksum, and frames of length, the
 // payload's checksum and payload.)

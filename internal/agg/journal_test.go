@@ -126,15 +126,15 @@ func (s *script) entries(millis int64, e *entryReader) (n uint64, err error) {
 
 // What format 1 said first, and what 2 says instead.
 const (
-	told1 = `series 1 span_duration_seconds view=0 kind=0 {operation="o", service="s", tenant="t"}
+	definitions1 = `series 1 span_duration_seconds view=0 kind=0 {operation="o", service="s", tenant="t"}
 series 2 span_duration_seconds view=1 kind=0 {instance="i", operation="o", service="s"}
 `
-	told2 = `series 2 span_duration_seconds view=1 kind=0 {instance="i", operation="o", service="s"}
+	definitions2 = `series 2 span_duration_seconds view=1 kind=0 {instance="i", operation="o", service="s"}
 series 1 of tenant "t" beside series 2
 `
 )
 
-const told = `target 1 full=1 marginal=2
+const playedEntries = `target 1 full=1 marginal=2
 series 5 d view=0 kind=0 {service="s"}
 target 3 full=5 marginal=0
 series 4 g view=0 kind=1 {service="s"}
@@ -156,8 +156,8 @@ func TestJournalSaysWhatWasWritten(t *testing.T) {
 	if acc.applied != 7 || acc.lost != 0 || acc.tail != 0 || acc.damage != "" || acc.end != 7 {
 		t.Fatalf("%+v", acc)
 	}
-	if got != told2+told {
-		t.Errorf("got\n%s\nwant\n%s", got, told2+told)
+	if got != definitions2+playedEntries {
+		t.Errorf("got\n%s\nwant\n%s", got, definitions2+playedEntries)
 	}
 }
 
@@ -166,7 +166,7 @@ func TestJournalsOfOlderFormats(t *testing.T) {
 	for i, text := range []string{golden1, golden2} {
 		raw := unhex(t, text)
 		s, acc := play(t, raw)
-		want := []string{told1, told2}[i] + told
+		want := []string{definitions1, definitions2}[i] + playedEntries
 		if acc.format != byte(i+1) || acc.applied != 7 || acc.tail != 0 || acc.damage != "" || s != want {
 			t.Errorf("%+v\ngot\n%s\nwant\n%s", acc, s, want)
 		}
@@ -218,7 +218,7 @@ func play(t testing.TB, raw []byte) (string, *account) {
 }
 
 // The series of folded tenants, of none, and of one that is labelled so are
-// told apart by what the journal says of them.
+// distinguished by what the journal holds of them.
 func TestTenantsInTheJournal(t *testing.T) {
 	st, c := newMemStore(), newClock()
 	dir := t.TempDir()

@@ -166,7 +166,7 @@ func (a *Aggregator) addDamage(d store.Damage) {
 	a.damageMu.Unlock()
 	if a.o.Remember != nil {
 		if err := a.o.Remember(d); err != nil {
-			a.o.Logger.Warn("damage is not remembered beyond the next start", "file", d.File, "err", err)
+			a.o.Logger.Warn("damage not saved: later starts will not report it", "file", d.File, "err", err)
 		}
 	}
 	a.o.Logger.Error("damage found in the journal; what is whole was replayed", "file", d.File, "reason", d.Reason, "lost", d.Lost, "observations", d.Observations)
@@ -186,7 +186,7 @@ func (a *Aggregator) setAside(path, name string, move bool) string {
 		a.o.Logger.Error("damaged file not set aside", "file", path, "to", to, "err", errors.Join(err, herr))
 		return path
 	}
-	a.o.Logger.Warn("damaged file kept beside the journals", "file", here, "instead of", to, "err", err)
+	a.o.Logger.Warn("damaged file left beside the journals", "file", here, "instead of", to, "err", err)
 	return here
 }
 
@@ -232,7 +232,7 @@ func millis(t int64) time.Time {
 // holds putMu.
 func (a *Aggregator) keep(generation uint64, j *journal) {
 	if err := j.rename(storedPath(a.o.Dir, generation)); err != nil {
-		a.o.Logger.Warn("stored journal not renamed; the next start does", "err", err)
+		a.o.Logger.Warn("stored journal not renamed; the next start renames it", "err", err)
 	}
 	if a.kept == nil {
 		a.kept = map[uint64]kept{}

@@ -76,7 +76,7 @@ func TestCumulative(t *testing.T) {
 			[]cum{{at: 0, values: []float64{1, 1, 1}}, {at: 10, values: []float64{2, 2, 2, 2}}}, "0 4", 1},
 		{"nothing new counts nothing",
 			[]cum{{at: 0, values: seq(5)}, {at: 10, values: seq(5)}, {at: 20, values: seq(6)}}, "0 0 1", 0},
-		{"a coarser schema is no restart",
+		{"a coarser schema is not a restart",
 			[]cum{{at: 0, values: seq(50), schema: 5}, {at: 10, values: seq(60), schema: 2}, {at: 20, values: seq(61), schema: 2}}, "0 10 1", 0},
 		{"nor is a finer one",
 			[]cum{{at: 0, values: seq(50), schema: 2}, {at: 10, values: seq(60), schema: 5}}, "0 10", 0},

@@ -6,7 +6,7 @@ import "fmt"
 type AccessLog struct {
 	Path    string   `key:"path" doc:"A file, or a pattern of files."`
 	Service string   `key:"service" doc:"Label service of its requests."`
-	Format  string   `key:"format" doc:"As nginx or Apache have it; default told by the lines."`
+	Format  string   `key:"format" doc:"As in nginx or Apache; default detected from the lines."`
 	Tenant  string   `key:"tenant" doc:"Where the tenant stands: host, host:REGEX, path:REGEX or field:NAME."`
 	Version string   `key:"version" doc:"Variable or field that is the version."`
 	Variant string   `key:"variant" doc:"Variable or field that is the variant."`

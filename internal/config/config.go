@@ -40,7 +40,7 @@ type Config struct {
 	Traces       Traces `key:"traces" doc:"How traces are put together and which are kept."`
 	Ingest       `key:"ingest" doc:"How what arrives is taken."`
 	Checks       []string `key:"checks" is:"commas" flag:"yes" doc:"Files of checks, or patterns of files, separated by commas; see docs/checks.md. SIGHUP reads them again."`
-	PageURL      string   `key:"page_url" flag:"yes" doc:"Address under which people reach the page, for links in what receivers of checks are told; ‘page’ in a file of checks goes before it."`
+	PageURL      string   `key:"page_url" flag:"yes" doc:"Address under which people reach the page, for links in notifications of checks; ‘page’ in a file of checks goes before it."`
 	Log          `key:"log" doc:"What the log has."`
 	Debug        `key:"debug" doc:"For finding out what the server itself does."`
 	Mirror       Mirror      `key:"mirror" doc:"What is mirrored, and where to."`

@@ -119,7 +119,7 @@ func TestExpects(t *testing.T) {
 }
 
 // Of a stream only the time counts for which its reader waits, and a fast
-// beginning is no credit.
+// beginning is not a credit.
 func TestStream(t *testing.T) {
 	at := time.Unix(1000, 0)
 	b := Bodies{Rate: 10, Now: func() time.Time { return at }}

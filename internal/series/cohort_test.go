@@ -115,7 +115,7 @@ func FuzzTenantList(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		l, err := ParseTenantList(b, CohortSizes{})
 		if err == nil && l.Len() == 0 {
-			t.Fatal("an empty list is no error")
+			t.Fatal("an empty list is not an error")
 		}
 	})
 }

@@ -22,7 +22,7 @@ const (
 // Families of the breakdown. Each is a distribution over the *duration of the
 // request* (a service's entry span: kind server or consumer, or a trace's root),
 // so that the requests above a percentile, or in any band of the heatmap, can
-// be told apart afterwards. What is counted in a request's bucket differs:
+// be distinguished afterwards. What is counted in a request's bucket differs:
 //
 //	breakdown_requests   1: the request itself
 //	breakdown_self       its exclusive time in the part, in microseconds

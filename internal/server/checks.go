@@ -116,7 +116,7 @@ func (s *Server) Reload(ctx context.Context) error {
 	defer s.reloading.Unlock()
 	if err := s.reload(ctx); err != nil {
 		s.checks.SetProblem(err.Error())
-		s.log.Error("checks are not read again: those that were read before stay", "err", err)
+		s.log.Error("checks not reloaded: the old ones stay in use", "err", err)
 		return err
 	}
 	s.checks.SetProblem("")
@@ -148,6 +148,6 @@ func (s *Server) reload(ctx context.Context) error {
 	if err := s.notifier.Replace(file.Receivers); err != nil {
 		return fmt.Errorf("checks: receivers: %w", err)
 	}
-	s.log.Info("checks are read again", "definitions", len(file.Checks), "receivers", len(file.Receivers))
+	s.log.Info("checks reloaded", "definitions", len(file.Checks), "receivers", len(file.Receivers))
 	return nil
 }

@@ -35,11 +35,11 @@ var (
 	checkEvents = prometheus.NewDesc("tailscope_check_events_total",
 		"Events of incidents, by whether receivers have taken them over.", []string{"outcome"}, nil)
 	receiverDeliveries = prometheus.NewDesc("tailscope_receiver_deliveries_total",
-		"What receivers were told, by outcome; failed ones are tried again.", []string{"receiver", "outcome"}, nil)
+		"Notifications sent to receivers, by outcome; failed ones are tried again.", []string{"receiver", "outcome"}, nil)
 	receiverSpooled = prometheus.NewDesc("tailscope_receiver_spooled",
-		"What waits for a receiver.", []string{"receiver"}, nil)
+		"Notifications that wait for a receiver.", []string{"receiver"}, nil)
 	receiverDropped = prometheus.NewDesc("tailscope_receiver_dropped_total",
-		"What a receiver will never be told, by cause.", []string{"receiver", "cause"}, nil)
+		"Notifications that a receiver will never get, by cause.", []string{"receiver", "cause"}, nil)
 )
 
 func (checkCollector) Describe(ch chan<- *prometheus.Desc) {

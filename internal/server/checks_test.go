@@ -97,11 +97,11 @@ func TestChecks(t *testing.T) {
 	}
 
 	var body string
-	const told = `tailscope_receiver_spooled{receiver="log"} 0` // the receiver takes its time
-	for end := time.Now().Add(30 * time.Second); !strings.Contains(body, told) && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	const spooled = `tailscope_receiver_spooled{receiver="log"} 0` // the receiver takes its time
+	for end := time.Now().Add(30 * time.Second); !strings.Contains(body, spooled) && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		_, body = get(t, "http://"+s.Addr()+"/metrics")
 	}
-	for _, want := range []string{"tailscope_check_runs_total ", `tailscope_checks{state="PENDING"}`, told, "tailscope_check_lag_seconds "} {
+	for _, want := range []string{"tailscope_check_runs_total ", `tailscope_checks{state="PENDING"}`, spooled, "tailscope_check_lag_seconds "} {
 		if !strings.Contains(body, want) {
 			t.Errorf("/metrics lacks %s", want)
 		}

@@ -170,7 +170,7 @@ func spaceProblems(space func() error) func() []api.Problem {
 
 const (
 	// waits describes what happens to observations while the store refuses them.
-	waits = "What arrives waits in the journal and in memory, and is not shown yet; when these are full too, senders are told to retry."
+	waits = "What arrives waits in the journal and in memory, and is not shown yet; when these are full too, senders are asked to retry."
 	// triedAgain states the longest pause of the aggregator's flusher.
 	triedAgain = "it is tried again by itself, after 30 seconds at most"
 )

@@ -121,7 +121,7 @@ func TestDegraded(t *testing.T) {
 	full = fmt.Errorf("%w on the disk of /data: 3 MiB free, 256 MiB must stay free", store.ErrFull)
 	const want = "degraded\n" +
 		"disk_full: Nothing new is stored: no space left on the disk of /data: 3 MiB free, 256 MiB must stay free." +
-		" What arrives waits in the journal and in memory, and is not shown yet; when these are full too, senders are told to retry." +
+		" What arrives waits in the journal and in memory, and is not shown yet; when these are full too, senders are asked to retry." +
 		" Traces and marks cannot be kept. Questions are answered." +
 		" Next: free space on the disk, or raise retention.max_bytes if that is the bound; it is tried again by itself, after 30 seconds at most.\n"
 	if code, body := get(t, base+"/readyz"); code != http.StatusOK || body != want {

@@ -70,7 +70,7 @@ func (s *Server) memoryReasons() []memoryReason {
 			s.bound.Bytes>>20, s.bound.From, s.shares.Traces>>20, s.shares.OpenSlots>>20, s.shares.Question>>20, int64(easyMemory)>>20)})
 	}
 	if s.agg != nil && s.agg.Overloaded() {
-		reasons = append(reasons, memoryReason{"Memory is full: senders are told to retry. Raise limits.memory.", "what is not flushed is at its bound: senders are told to retry"})
+		reasons = append(reasons, memoryReason{"Memory is full: senders are asked to retry. Raise limits.memory.", "what is not flushed is at its bound: senders are asked to retry"})
 	}
 	return reasons
 }

@@ -36,11 +36,11 @@ func newMetrics(version string) *metrics {
 		}, []string{"handler"}),
 		maintainFailures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "tailscope_store_maintenance_failures_total",
-			Help: "Rounds of settling, rolling up and expiring that failed and will be tried again.",
+			Help: "Rounds of compacting, rolling up and expiring that failed and will be tried again.",
 		}),
 		maintainSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:                        "tailscope_store_maintenance_duration_seconds",
-			Help:                        "Time taken by a round of settling, rolling up and expiring.",
+			Help:                        "Time taken by a round of compacting, rolling up and expiring.",
 			Buckets:                     []float64{.001, .01, .1, 1, 10},
 			NativeHistogramBucketFactor: 1.1,
 		}),

@@ -56,7 +56,7 @@ var aggregatorReadings = []reading[agg.Stats]{
 	{"tailscope_observations_late_total", "Observations accepted into a slot that had been flushed before.", counts, func(s agg.Stats) float64 { return float64(s.Late) }},
 	{"tailscope_stream_resets_total", "Cumulative streams that began anew.", counts, func(s agg.Stats) float64 { return float64(s.Resets) }},
 	{"tailscope_unmergeable_histograms_total", "Histograms left out because their bounds fit nothing else of their series and slot.", counts, func(s agg.Stats) float64 { return float64(s.Unmergeable) }},
-	{"tailscope_overloads_total", "Requests told to retry because memory or the journal was at its bound.", counts, func(s agg.Stats) float64 { return float64(s.Overloads) }},
+	{"tailscope_overloads_total", "Requests refused, to be retried, because memory or the journal was at its bound.", counts, func(s agg.Stats) float64 { return float64(s.Overloads) }},
 	{"tailscope_generations_total", "Generations flushed to the store.", counts, func(s agg.Stats) float64 { return float64(s.Generations) }},
 	{"tailscope_flush_failures_total", "Flushes that failed and were or will be tried again.", counts, func(s agg.Stats) float64 { return float64(s.FlushErrors) }},
 	{"tailscope_journal_sync_failures_total", "Syncs of the journal that failed.", counts, func(s agg.Stats) float64 { return float64(s.SyncErrors) }},

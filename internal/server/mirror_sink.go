@@ -46,7 +46,7 @@ func (s *mirrorSink) Put(ctx context.Context, points []pair.Point) error {
 		return fmt.Errorf("keep what a mirror measured: %w", err)
 	}
 	if n := rejects.Total(); n > 0 {
-		s.log.Warn("some of what a mirror measured was refused", "points", n,
+		s.log.Warn("some measurements of a mirror were refused", "points", n,
 			"too_old", rejects.TooOld, "too_new", rejects.TooNew, "invalid", rejects.Invalid)
 	}
 	return nil

@@ -16,6 +16,6 @@ func (s *Server) tenantList() (*series.TenantList, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tenants.list: %w", err)
 	}
-	s.log.Info("tenants are in cohorts by a list", "file", c.List, "tenants", l.Len())
+	s.log.Info("cohorts of tenants come from the list", "file", c.List, "tenants", l.Len())
 	return l, nil
 }

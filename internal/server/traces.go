@@ -35,7 +35,7 @@ func (s *Server) openAssembler() error {
 		Logger:      s.log.With("part", "traces"),
 	})
 	if err != nil {
-		return fmt.Errorf("start putting traces together: %w", err)
+		return fmt.Errorf("start the assembly of traces: %w", err)
 	}
 	s.traces = a
 	s.started("traces", func(ctx context.Context) error {
@@ -44,11 +44,11 @@ func (s *Server) openAssembler() error {
 		defer cancel()
 		err := a.Close(ctx)
 		if errors.Is(err, context.DeadlineExceeded) { // their spans are counted, and journalled
-			s.log.Warn("stopping does not wait for traces under way", "after", closeTraces, "error", err)
+			s.log.Warn("stopping without waiting for open traces", "after", closeTraces, "error", err)
 			err = nil
 		}
 		if after := a.Stats(); after.Incomplete > before.Incomplete {
-			s.log.Info("traces were under way and are broken down as they are", "traces", after.Incomplete-before.Incomplete)
+			s.log.Info("open traces are broken down as they are", "traces", after.Incomplete-before.Incomplete)
 		}
 		return err
 	})

@@ -120,7 +120,7 @@ func parseTenant(text string) (tenantRule, error) {
 	}
 	place, ok, err := route.ParsePlace(text)
 	if !ok {
-		err = fmt.Errorf("%q is none of host, host:REGEX, path:REGEX, field:NAME", text)
+		err = fmt.Errorf("%q is not one of host, host:REGEX, path:REGEX, field:NAME", text)
 	}
 	if err != nil {
 		return tenantRule{}, err

@@ -310,7 +310,7 @@ func (f *Follower) findRotated(w *Watch, path string, k place) (*tail, error) {
 	if t == nil {
 		if !k.Replaced { // otherwise it was read to what was then its end
 			f.stats.lost.Add(1)
-			f.o.Logger.Warn("what was last written to a rotated access log cannot be read: there is no such file any more, or it is packed; import it to count the rest",
+			f.o.Logger.Warn("what was last written to a rotated access log cannot be read: it is gone or compressed; import it to count the rest",
 				"file", path, "read_bytes", k.Offset)
 		}
 		return nil, nil
@@ -504,7 +504,7 @@ func (f *Follower) logUntimed(t *tail) {
 		return
 	}
 	t.warned = true
-	f.o.Logger.Warn("an access log has no durations: its requests and their sizes are counted, and nothing else is known of them; log $request_time too",
+	f.o.Logger.Warn("an access log has no durations: only its requests and their sizes are counted; log $request_time too",
 		"file", t.path, "service", t.watch.Source.Service, "format", t.feed.src.FormatName(), "log_format", Directive)
 }
 

@@ -64,7 +64,7 @@ func (w *world) rounds(n int) {
 	}
 }
 
-// line makes the next line, told from all others by its length of time.
+// line makes the next line, distinguished from all others by its duration.
 func (w *world) line() string {
 	w.n++
 	return fmt.Sprintf("1772366370.250 %d.%03d 200 GET /x/%d\n", w.n/1000, w.n%1000, w.n)
@@ -215,7 +215,7 @@ func TestRotationByRename(t *testing.T) {
 	w.round()
 	w.append(w.path, 2)
 	w.rename(w.path, w.path+".1")
-	w.append(w.path+".1", 2) // nginx has not been told yet
+	w.append(w.path+".1", 2) // nginx has not reopened it yet
 	w.round()
 	w.append(w.path+".1", 2)
 	w.append(w.path, 3)
@@ -360,7 +360,7 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 		t.Errorf("stats %+v", s)
 	}
 	if n := strings.Count(w.said.String(), "level=ERROR"); n != 2 {
-		t.Errorf("told %d times of two failures, want each once:\n%s", n, w.said.String())
+		t.Errorf("logged %d times of two failures, want each once:\n%s", n, w.said.String())
 	}
 }
 
@@ -430,7 +430,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var mu sync.Mutex // the file that is open; nginx reopens it when it is told
+	var mu sync.Mutex // the file that is open; nginx reopens it on a signal
 	var file *os.File
 	reopen := func() {
 		next, err := os.OpenFile(w.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)

@@ -215,7 +215,7 @@ func (f *Format) directive(text string) (string, error) {
 		case "none":
 			f.escape = escapeNone
 		default:
-			return "", fmt.Errorf("escape=%s is none of default, json, none", after[:i])
+			return "", fmt.Errorf("escape=%s is not one of default, json, none", after[:i])
 		}
 		rest = strings.TrimSpace(after[i:])
 	}
@@ -313,7 +313,7 @@ func (f *Format) template(text string, names map[string]slot) error {
 			p.as = list
 		}
 		if n := len(f.parts); n > 0 && literal == "" && f.parts[n-1].as != fixedTime {
-			return fmt.Errorf("column %d: nothing stands between $%s and $%s, so that they cannot be told apart", column, f.parts[n-1].name, name)
+			return fmt.Errorf("column %d: nothing stands between $%s and $%s, so that they cannot be separated: put a separator between them", column, f.parts[n-1].name, name)
 		}
 		if p.slot != unused {
 			if f.bound[p.slot] { // the first of a kind counts

@@ -117,7 +117,7 @@ func (d *ImportHandler) Stats() ImportStats {
 
 var (
 	errStopping = errors.New("the server is stopping; import the same file again when it is back, and it goes on where it was")
-	errMany     = fmt.Errorf("%d imports are under way, and no more are taken at a time; try again when one has ended", maxImports)
+	errMany     = fmt.Errorf("%d imports are in progress, the most at a time: try again when one has ended", maxImports)
 	errArriving = errors.New("too many imports are arriving; try again in a moment")
 	errSlow     = errors.New("the lines came too slowly; import the same file again, and it goes on where it was")
 )

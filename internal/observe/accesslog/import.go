@@ -151,7 +151,7 @@ func (in *Ingester) Import(ctx context.Context, r io.Reader, what Import) (*api.
 	}
 	out := f.report(resumed, mark.Offset)
 	if out.Untimed > 0 && !what.Dry {
-		in.o.Logger.Warn("an access log without durations was imported: its requests and their sizes were counted, and nothing else is known of them; log $request_time too",
+		in.o.Logger.Warn("an access log without durations was imported: only its requests and their sizes were counted; log $request_time too",
 			"service", src.Service, "format", out.Format, "requests", out.Untimed, "log_format", Directive)
 	}
 	out.Followed = passed
@@ -184,7 +184,7 @@ func (in *Ingester) recognise(ctx context.Context, service string, head []byte) 
 	err = in.o.State.Load(ctx, prefix, func(k string, value []byte) error {
 		var known imported
 		if err := json.Unmarshal(value, &known); err != nil {
-			return fmt.Errorf("what is remembered of an import: %w", err)
+			return fmt.Errorf("saved state of an import: %w", err)
 		}
 		if known.Head > found && known.Head <= len(head) && importKey(service, head[:known.Head]) == k {
 			found, key, m = known.Head, k, known

@@ -388,7 +388,7 @@ func TestImportsOfOneFileAtOnce(t *testing.T) {
 	}
 }
 
-// A header that is not a time of our days is no queue of years.
+// A header that is not a time of our days is not a queue of years.
 func TestImplausibleQueue(t *testing.T) {
 	l := newLedger()
 	in := testIngester(l, nil)
@@ -405,7 +405,7 @@ func TestImplausibleQueue(t *testing.T) {
 	}
 }
 
-// What is wrong with the lines is told to who sent them; what is wrong with the
+// What is wrong with the lines is reported to their sender; what is wrong with the
 // server is not.
 func TestWhoseFaultAnImportIs(t *testing.T) {
 	for _, tc := range []struct {

@@ -130,7 +130,7 @@ func TestBadFormats(t *testing.T) {
 		{`${msec $status`, "column 1: a variable is $name or ${name}"},
 		{`common`, "has no variables"},
 		{`log_format x 'a $msec`, "a quote ' is never closed"},
-		{`log_format x escape=xml '$msec'`, "escape=xml is none of default, json, none"},
+		{`log_format x escape=xml '$msec'`, "escape=xml is not one of default, json, none"},
 		{`log_format x`, "log_format needs a name and a text"},
 		{"json:times=ts", "is not WORD=FIELD"},
 		{"json:duration=took/m", "the unit of a duration is one of s, ms, us, ns"},

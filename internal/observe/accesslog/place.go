@@ -85,7 +85,7 @@ func (in *Ingester) followedSpan(ctx context.Context, service string, b []byte) 
 	err = in.o.State.Load(ctx, "followed/"+service+"\x00", func(_ string, value []byte) error {
 		var s span
 		if err := json.Unmarshal(value, &s); err != nil {
-			return fmt.Errorf("what was followed: %w", err)
+			return fmt.Errorf("saved followed range: %w", err)
 		}
 		if s.matches(b) && s.Bytes > found.Bytes {
 			found = s
@@ -98,7 +98,7 @@ func (in *Ingester) followedSpan(ctx context.Context, service string, b []byte) 
 	err = in.o.State.Load(ctx, "follow/"+service+"\x00", func(_ string, value []byte) error {
 		var k place
 		if err := json.Unmarshal(value, &k); err != nil {
-			return fmt.Errorf("how far a log was read: %w", err)
+			return fmt.Errorf("saved position in a log: %w", err)
 		}
 		if k.matches(b) && k.Bytes >= found.Bytes {
 			found = span{k.head, k.From, math.MaxInt64}

@@ -105,7 +105,7 @@ func (in *Ingester) service(ctx context.Context, name string) (*service, error) 
 func (s *service) restoreRoutes(value []byte) error {
 	var vs []route.Variable
 	if err := json.Unmarshal(value, &vs); err != nil {
-		return fmt.Errorf("routes learned of %s: %w", s.name, err)
+		return fmt.Errorf("saved routes of %s: %w", s.name, err)
 	}
 	s.router.tree.Restore(vs)
 	return nil
@@ -121,7 +121,7 @@ func (s *service) learned() (value []byte, changed bool, err error) {
 		return nil, false, nil
 	}
 	if value, err = json.Marshal(s.router.tree.Variables()); err != nil {
-		return nil, false, fmt.Errorf("routes learned of %s: %w", s.name, err)
+		return nil, false, fmt.Errorf("saved routes of %s: %w", s.name, err)
 	}
 	s.router.tree.Changed = false
 	return value, true, nil

@@ -49,7 +49,7 @@ func sequencesKey(service string) string { return "lanes/" + service + "\x00" }
 func (s *service) restoreSequences(value []byte) error {
 	var last []int64
 	if err := json.Unmarshal(value, &last); err != nil {
-		return fmt.Errorf("what was counted of access logs of %s: %w", s.name, err)
+		return fmt.Errorf("saved counts of access logs of %s: %w", s.name, err)
 	}
 	for _, t := range last {
 		s.sequences = append(s.sequences, sequence{last: t})

@@ -53,8 +53,8 @@ access_log_response_bytes{operation="GET /cart/{id}", service="shop", status="ok
 	}
 }
 
-// What is older than what was counted, or read beside it, has its own lane; a
-// file keeps its lane, also over a restart.
+// What is older than what was counted, or read beside it, has its own sequence; a
+// file keeps its sequence, also over a restart.
 func TestLanes(t *testing.T) {
 	l, st := newLedger(), newMemory()
 	totals := func() string {
@@ -98,17 +98,17 @@ func TestLanes(t *testing.T) {
 	}
 	first, second := svc.enterSequence("a", noon.UnixNano()), svc.enterSequence("b", noon.UnixNano())
 	if first == second || svc.enterSequence("a", 0) != first {
-		t.Errorf("two files share a lane, or one has two")
+		t.Errorf("two files share a sequence, or one has two")
 	}
 	for i := range 2 * maxSequences {
 		svc.enterSequence(fmt.Sprint(i), 0)
 	}
 	if len(svc.sequences) != maxSequences {
-		t.Errorf("%d lanes, want %d", len(svc.sequences), maxSequences)
+		t.Errorf("%d sequences, want %d", len(svc.sequences), maxSequences)
 	}
 	svc.leaveSequence("b")
 	if got := svc.enterSequence("c", noon.UnixNano()); got != second {
-		t.Errorf("got lane %d, want %d that was left", got, second)
+		t.Errorf("got sequence %d, want %d that was left", got, second)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestUntimedOverload(t *testing.T) {
 	}
 }
 
-// A followed log without durations is told of once, and read on over a
+// A followed log without durations is logged once, and read on over a
 // rotation and a restart.
 func TestFollowedWithoutDurations(t *testing.T) {
 	w := newWorld(t, t.TempDir())
@@ -161,6 +161,6 @@ func TestFollowedWithoutDurations(t *testing.T) {
 	}
 	// Once for each file, and for each start.
 	if got := strings.Count(w.said.String(), "has no durations"); got != 3 || !strings.Contains(w.said.String(), "log_format tailscope") {
-		t.Errorf("told %d times:\n%s", got, w.said.String())
+		t.Errorf("logged %d times:\n%s", got, w.said.String())
 	}
 }

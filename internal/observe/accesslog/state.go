@@ -35,7 +35,7 @@ func (s stored) Save(ctx context.Context, records map[string][]byte) error {
 		writes = append(writes, store.RecordWrite{Key: k, Value: v, IfRevision: store.AnyRevision})
 	}
 	if _, err := s.st.PutRecords(ctx, kind, writes...); err != nil {
-		return fmt.Errorf("save how far access logs were read: %w", err)
+		return fmt.Errorf("save positions in access logs: %w", err)
 	}
 	return nil
 }

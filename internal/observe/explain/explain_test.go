@@ -152,7 +152,7 @@ func TestPairSlowTogether(t *testing.T) {
 	}
 }
 
-// An instance is told apart though tenants are not kept with it, and a label
+// An instance is distinguished though tenants are not kept with it, and a label
 // asked for in match is left alone.
 func TestInstance(t *testing.T) {
 	st := send(t, 3, 360, 40, func(rng *rand.Rand, slot int) (string, string, string, string, float64) {

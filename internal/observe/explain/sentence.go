@@ -96,6 +96,6 @@ func (q *question) absent(v *values, singles []candidate, inside, outside float6
 		}
 	}
 	if folded >= 0.01 {
-		q.note("%s of the %s are of tenants without a name of their own (%s), who cannot be told apart", percent(folded), q.what, series.Other)
+		q.note("%s of the %s are of tenants without a name of their own (%s), which cannot be distinguished", percent(folded), q.what, series.Other)
 	}
 }

@@ -155,7 +155,7 @@ func TestAssembled(t *testing.T) {
 	f(&trace.Span{Kind: client, Attributes: rpc(str("rpc.response.status_code", "-32601"))}, called)
 	f(&trace.Span{Kind: client, Attributes: rpc(integer("rpc.grpc.status_code", 5)), Status: &trace.Status{Code: trace.Status_STATUS_CODE_OK}}, called)
 
-	// Calls are told apart by whom they call, and carry no literals.
+	// Calls are distinguished by their callee, and carry no literals.
 	query := func(text string, more ...*common.KeyValue) []*common.KeyValue {
 		return append(attrs(str("db.system.name", "postgresql"), str("db.operation.name", "SELECT"), str("db.collection.name", "carts"), str("db.query.text", text)), more...)
 	}

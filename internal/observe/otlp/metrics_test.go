@@ -280,7 +280,7 @@ func TestInterval(t *testing.T) {
 	want(30)
 }
 
-// TestIntervalOfDelta: a stream that is seldom told of is exported no less often
+// TestIntervalOfDelta: a stream that is seldom reported is exported no less often
 // for that, if its points say when they began.
 func TestIntervalOfDelta(t *testing.T) {
 	l := newLedger()

@@ -412,7 +412,7 @@ func TestHTTPErrors(t *testing.T) {
 }
 
 // TestTooLargeIsHeard: a client that reads nothing until it has sent
-// everything is told why it is refused.
+// everything gets the reason of its refusal.
 func TestTooLargeIsHeard(t *testing.T) {
 	s := start(t, Options{Sink: newLedger(), MaxRequestBytes: 8 << 20})
 	conn, err := net.Dial("tcp", s.HTTPAddr().String())

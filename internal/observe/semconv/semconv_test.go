@@ -213,7 +213,7 @@ func FuzzOperation(f *testing.F) {
 			t.Errorf("component %q", component)
 		}
 		if again := Select(k, a.Mask); again != a.Mask {
-			t.Errorf("Select is not settled: %b, then %b", a.Mask, again)
+			t.Errorf("Select is not idempotent: %b, then %b", a.Mask, again)
 		}
 	})
 }

@@ -277,7 +277,7 @@ func TestReportFigures(t *testing.T) {
 		put(w, third+h*3600, 20, 1, series.LabelTenant, "globex")
 		put(w, third+h*3600, 10, 3, series.LabelTenant, "globex")
 		put(w, third+h*3600, 10, 3, series.LabelTenant, series.Other)
-		// Spans of other kinds are no requests.
+		// Spans of other kinds are not requests.
 		put(w, third+h*3600, 5, 9, series.LabelKind, "client")
 	}
 	r := ReportRequest{Selection: query.Selection{End: end}, Period: Week, Count: 4, Objective: 0.99, Under: 0.5}

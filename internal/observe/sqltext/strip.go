@@ -26,7 +26,7 @@ func Append(dst []byte, q string) []byte {
 	if !ok && escapes && whole {
 		out, ok = appendStripped(dst, q, false)
 	}
-	// A string that the cut left open is no evidence against a reading, if there is only
+	// A string that the cut left open is not evidence against a reading, if there is only
 	// one.
 	if !ok && (whole || escapes) {
 		// Neither reading holds: keep what came before the first quote.

@@ -322,7 +322,7 @@ func (a *Assembler) Close(ctx context.Context) error {
 		return err
 	}
 	s := a.Stats()
-	return fmt.Errorf("the breakdown of %d open traces is given up: %w", s.OpenTraces, ctx.Err())
+	return fmt.Errorf("the breakdown of %d open traces is dropped: %w", s.OpenTraces, ctx.Err())
 }
 
 // Stats returns the counts so far.

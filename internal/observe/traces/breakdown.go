@@ -251,7 +251,7 @@ func (b *breakdown) handOver(ctx context.Context, all bool) error {
 	if b.attempts >= maxAttempts {
 		b.giveUp(err)
 	} else if b.attempts == 1 {
-		b.c.a.o.Logger.Warn("breakdown is not taken, trying again", "err", err)
+		b.c.a.o.Logger.Warn("breakdown not accepted, retrying", "err", err)
 	}
 	return err
 }

@@ -236,7 +236,7 @@ func (a *Assembler) tick(t testing.TB, c *clock) {
 }
 
 // script writes spans as text: one a line, "id parent service kind component
-// operation start-end [key=value]", times in milliseconds after epoch0; - is no parent.
+// operation start-end [key=value]", times in milliseconds after epoch0; - is without a parent.
 func script(t testing.TB, a *Assembler, trace byte, text string) []Span {
 	t.Helper()
 	var spans []Span

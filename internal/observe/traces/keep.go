@@ -295,7 +295,7 @@ func (k *keep) handAll(ctx context.Context, due int64) error {
 		k.c.stats.KeepErrors++
 		if k.tries++; k.tries < maxAttempts || ctx.Err() != nil {
 			if k.tries == 1 {
-				k.c.a.o.Logger.Warn("traces are not kept, trying again", "traces", len(traces), "err", err)
+				k.c.a.o.Logger.Warn("traces not stored, retrying", "traces", len(traces), "err", err)
 			}
 			return err
 		}

@@ -313,7 +313,7 @@ func BenchmarkHeatmapWeek(b *testing.B) {
 	})
 }
 
-// BenchmarkDisk reports what a settled base point takes on disk, everything
+// BenchmarkDisk reports what a compacted base point takes on disk, everything
 // that is kept for it included but the rollups, and what the rollups take.
 func BenchmarkDisk(b *testing.B) {
 	for _, name := range []string{"dense", "sparse"} {
@@ -355,7 +355,7 @@ func BenchmarkDisk(b *testing.B) {
 	}
 }
 
-// BenchmarkSettle settles an hour of the dense load, again and again.
+// BenchmarkSettle compacts an hour of the dense load, again and again.
 func BenchmarkSettle(b *testing.B) {
 	ctx := context.Background()
 	ss := denseSeries(1000)

@@ -171,7 +171,7 @@ func (b *bounder) hour(part int64) (h counted, err error) {
 // place returns the index of a series in counts. The caller holds u.mu.
 func (b *bounder) place(u *unit, number uint32) (int32, error) {
 	if int(number) >= len(u.kinds) {
-		return 0, fmt.Errorf("samples of series %d, of which the index knows nothing: %w", number, store.ErrCorrupt)
+		return 0, fmt.Errorf("samples of series %d, which the index lacks: %w", number, store.ErrCorrupt)
 	}
 	for len(b.places) <= int(number) {
 		b.places = append(b.places, 0)

@@ -80,7 +80,7 @@ func TestASlowSeriesKeepsNoOthers(t *testing.T) {
 		check(t, s.Put(ctx, numberBatch(hour, every)))
 		settled := s.Stats().Settled
 		check(t, s.Maintain(ctx, time.Unix(t0+(hour+1)*3600+900, 0)))
-		// One hour settles, of 21 series; one is written again, of one.
+		// One hour compacts, of 21 series; one is written again, of one.
 		if n := s.Stats().Settled - settled; n > 22 {
 			t.Errorf("hour %d: %d series written", hour, n)
 		}
@@ -125,7 +125,7 @@ func TestSampleBoundsInSteps(t *testing.T) {
 	}
 }
 
-// An hour that was settled before there were tallies is counted by reading it.
+// An hour that was compacted before there were tallies is counted by reading it.
 func TestSamplesWithoutTally(t *testing.T) {
 	ctx := context.Background()
 	s := open(t, Options{SampleCount: 1000})

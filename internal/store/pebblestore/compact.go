@@ -86,7 +86,7 @@ func (s *Store) reclaim(ctx context.Context, due []scopeID, rewritten [numTiers]
 		}
 		from, to := partPrefix(nil, tier, first), partPrefix(nil, tier, last+tierPart[tier])
 		if err := s.db.Compact(ctx, from, to, false); err != nil {
-			return fmt.Errorf("reclaim the space of settled slots: %w", classify(err))
+			return fmt.Errorf("reclaim the space of compacted slots: %w", classify(err))
 		}
 	}
 	return nil
@@ -170,7 +170,7 @@ func (s *Store) rewrite(ctx context.Context, id scopeID, snap *pebble.Snapshot, 
 		s.thinned = max(s.thinned, id.part+tierPart[tierSamples])
 	}
 	delete(s.fresh, id)
-	s.stats.settled.Add(uint64(w.points))
+	s.stats.compacted.Add(uint64(w.points))
 	return true, nil
 }
 
@@ -226,7 +226,7 @@ func (w *compactor) run(ctx context.Context) error {
 			return err
 		}
 		n, sum := 0, 0
-		for n < len(order) && (n == 0 || sum+int(counts[order[n]]) <= w.s.settleBatch) {
+		for n < len(order) && (n == 0 || sum+int(counts[order[n]]) <= w.s.compactBatch) {
 			sum += int(counts[order[n]])
 			n++
 		}

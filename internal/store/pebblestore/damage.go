@@ -69,9 +69,9 @@ func (d *damage) add(is store.Damage) {
 	if strings.HasSuffix(is.File, ".sst") && is.Lost != "" {
 		hint += ", tailscope restore puts a backup back"
 	}
-	d.log.Error("a file of the store is damaged: all else goes on", append(args, "hint", hint)...)
+	d.log.Error("a file of the store is damaged; everything else goes on", append(args, "hint", hint)...)
 	if err := d.aside.remember(is); err != nil {
-		d.log.Warn("damage is not remembered beyond the next start", "file", is.File, "error", err)
+		d.log.Warn("damage not saved: later starts will not report it", "file", is.File, "error", err)
 	}
 }
 

@@ -26,7 +26,7 @@ func TestHoldsADirectory(t *testing.T) {
 	check(t, errors.Join(err, s.Close()))
 }
 
-// Who is refused a store is told which process has it.
+// The refusal of a store names the process that has it.
 func TestInUse(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestHoldsADirectory$")

@@ -169,7 +169,7 @@ func (s *Store) identify(found *identity) error {
 		i := newIdentity(time.Now())
 		if id != 0 {
 			i.id = id
-			s.opts.Logger.Warn("the identity file of the store was not there; it is written again", "id", fmt.Sprintf("%016x", id))
+			s.opts.Logger.Warn("the identity file of the store was missing; it is written again", "id", fmt.Sprintf("%016x", id))
 		}
 		found = &i
 	}

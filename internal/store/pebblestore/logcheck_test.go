@@ -53,7 +53,7 @@ func logged(t *testing.T, old bool) (fs vfs.FS, log string, ends []int64) {
 	return fs, log, ends
 }
 
-// What is damaged in Pebble's log is told from its torn end, kept aside, named,
+// What is damaged in Pebble's log differs from its torn end, is kept aside, named,
 // and costs no more than it must.
 func TestDamagedLog(t *testing.T) {
 	for _, old := range []bool{false, true} {

@@ -44,7 +44,7 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) error {
 		failed(fmt.Sprintf("roll up to %d s", tierSlot[tier]), s.rollUp(ctx, tier, over))
 	}
 	samples, err := s.compactDue(ctx, over)
-	failed("settle", err)
+	failed("compact", err)
 	if samples || s.boundMore {
 		failed("bound samples", s.boundSamples(ctx))
 	}

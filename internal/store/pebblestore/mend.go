@@ -206,7 +206,7 @@ func (s *Store) mendWriters(wb *pebble.Batch, used map[uint32]bool, newest map[u
 			return err
 		}
 		s.writers[name] = w
-		s.opts.Logger.Warn("the name of a writer was in a table that is lost: its records are read no more", "number", number)
+		s.opts.Logger.Warn("the name of a writer was in a table that is lost: its records are not read any more", "number", number)
 	}
 	return nil
 }

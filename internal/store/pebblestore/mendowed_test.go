@@ -157,7 +157,7 @@ func TestStartIsStoppedWhileMending(t *testing.T) {
 	}
 }
 
-// The kind of a family whose name is lost is told by its points.
+// The kind of a family whose name is lost is derived from its points.
 func TestKindOf(t *testing.T) {
 	for count := range uint64(2000) {
 		n := series.Number{Count: count, Sum: 1.5 * float64(count), Min: 1.5, Max: 1.5, Last: 1.5, LastTimeMillis: 1_772_325_300_000}

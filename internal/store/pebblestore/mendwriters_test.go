@@ -85,6 +85,6 @@ func TestChunksOfALostRunStay(t *testing.T) {
 	}
 	check(t, s.Maintain(ctx, time.Unix(t0, 0).Add(3*time.Hour)))
 	if n := ask(); n != 15 {
-		t.Errorf("count %d once it is settled, want 15", n)
+		t.Errorf("count %d once it is compacted, want 15", n)
 	}
 }

@@ -199,7 +199,7 @@ type Store struct {
 
 	stats statCounters
 
-	rollSeries, settleBatch, boundBudget int // tests lower them
+	rollSeries, compactBatch, boundBudget int // tests lower them
 }
 
 type family struct {
@@ -271,7 +271,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	s := &Store{
 		opts: o, lock: lock,
 		fresh:      map[scopeID]*freshState{},
-		rollSeries: defaultRollSeries, settleBatch: defaultCompactBatch, boundBudget: defaultBoundSamples,
+		rollSeries: defaultRollSeries, compactBatch: defaultCompactBatch, boundBudget: defaultBoundSamples,
 		thinned: math.MaxInt64,
 	}
 	defer func() {

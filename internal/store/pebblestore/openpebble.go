@@ -82,7 +82,7 @@ func (s *Store) openPebble(ctx context.Context, po *pebble.Options) (*pebble.DB,
 		}
 		s.cache.Unref()
 		if err := errors.Join(r.err, s.lock.Close()); err != nil {
-			s.opts.Logger.Warn("a start that was given up did not end well", "error", err)
+			s.opts.Logger.Warn("an abandoned start of the store failed", "error", err)
 		}
 	}()
 	return nil, err

@@ -14,7 +14,7 @@ import (
 )
 
 // Counts that nobody can have measured stay in their own series: neither late
-// points nor rollups nor settling of the others stop at them.
+// points nor rollups nor compaction of the others stop at them.
 func TestCountsBeyondCounting(t *testing.T) {
 	ctx := context.Background()
 	s := open(t, Options{})

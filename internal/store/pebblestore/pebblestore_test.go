@@ -255,7 +255,7 @@ func TestFailingWrites(t *testing.T) {
 			}
 			check(t, s.Maintain(context.Background(), time.Unix(t0+90000, 0)))
 			if n := count(t, s, store.Query{Start: t0, End: t0 + 3600}); n != g*15 {
-				t.Errorf("got count %d with %d generations after settling, want %d", n, g, g*15)
+				t.Errorf("got count %d with %d generations after compaction, want %d", n, g, g*15)
 			}
 		})
 	}
@@ -452,7 +452,7 @@ func TestManySeries(t *testing.T) {
 	ctx := context.Background()
 	s := open(t, Options{})
 	defer s.Close()
-	s.rollSeries, s.settleBatch = 100, 700
+	s.rollSeries, s.compactBatch = 100, 700
 	twin := storetest.NewTwin()
 	rng := rand.New(rand.NewPCG(3, 3))
 	var ss []series.Series
@@ -496,7 +496,7 @@ func TestManySeries(t *testing.T) {
 		}
 	}
 	if blocks := s.Stats().Settled; blocks == 0 {
-		t.Error("nothing was settled")
+		t.Error("nothing was compacted")
 	}
 }
 

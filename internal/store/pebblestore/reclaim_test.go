@@ -14,7 +14,7 @@ import (
 )
 
 // Settling must give back the space of the chunks it replaces, without anybody
-// compacting by hand: a settled point is far smaller than the chunk's form.
+// compacting by hand: a compacted point is far smaller than the chunk's form.
 func TestSettlingFreesSpace(t *testing.T) {
 	ctx := context.Background()
 	s, err := Open(ctx, Options{Dir: "data", FS: vfs.NewMem()})
@@ -36,8 +36,8 @@ func TestSettlingFreesSpace(t *testing.T) {
 	check(t, s.Maintain(ctx, time.Unix(t0+slots*10+3600, 0)))
 	used, _, err := s.Usage(series.Base)
 	check(t, err)
-	t.Logf("%.1f B per settled point", float64(used)/float64(points))
+	t.Logf("%.1f B per compacted point", float64(used)/float64(points))
 	if got := float64(used) / float64(points); got < 20 || got > 55 {
-		t.Errorf("a settled point takes %.1f B on disk, want 20 to 55", got)
+		t.Errorf("a compacted point takes %.1f B on disk, want 20 to 55", got)
 	}
 }

@@ -220,7 +220,7 @@ func (s *Store) moveRecords() error {
 	if m.moved == 0 {
 		return nil
 	}
-	s.opts.Logger.Info("records of an older version are kept in another form now", "records", m.moved)
+	s.opts.Logger.Info("records of an older version were converted", "records", m.moved)
 	return m.commit(pebble.Sync)
 }
 

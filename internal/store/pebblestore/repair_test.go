@@ -15,7 +15,7 @@ import (
 	"tailscope/internal/store"
 )
 
-// lived is a store that was put to, settled, rolled up and deleted from, with
+// lived is a store that was put to, compacted, rolled up and deleted from, with
 // some of it in tables of several levels and some in the log alone.
 func lived(t *testing.T) vfs.FS {
 	t.Helper()

@@ -49,7 +49,7 @@ func (r *retry) failed(err error) {
 		}
 	}
 	if now := time.Now(); now.Sub(r.said) >= sayEvery {
-		r.log.Error("pebble: background work failed, it is tried again", "error", oneLine("%v", []any{err}), "not_logged_before", r.left)
+		r.log.Error("pebble: background work failed, retrying", "error", oneLine("%v", []any{err}), "not_logged_before", r.left)
 		r.said, r.left = now, 0
 	} else {
 		r.left++

@@ -8,7 +8,7 @@ import (
 	"tailscope/internal/store"
 )
 
-// A run holds a settled partition of one scope, series-major and in order of
+// A run holds a compacted partition of one scope, series-major and in order of
 // labels (unit.order), in blocks of a few hundred points. One directory says
 // which series each block holds, so that a hundred of 146,000 series cost no
 // more than their own blocks.

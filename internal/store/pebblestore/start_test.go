@@ -317,7 +317,7 @@ func TestLabelsInALostTable(t *testing.T) {
 			}
 			check(t, s.Maintain(ctx, time.Unix(t0+2*86400, 0)))
 			if n := count(t, s, store.Query{Start: t0, End: t0 + 86400}); n != want+30 {
-				t.Errorf("count %d after settling, want %d", n, want+30)
+				t.Errorf("count %d after compaction, want %d", n, want+30)
 			}
 		})
 	}

@@ -26,7 +26,7 @@ type Stats struct {
 }
 
 type statCounters struct {
-	puts, points, late, expired, rolledUp, settled, leftOut, outnumbered, evictedHours atomic.Uint64
+	puts, points, late, expired, rolledUp, compacted, leftOut, outnumbered, evictedHours atomic.Uint64
 
 	tracesKept, tracesLate, tracesExpired, tracesEvicted atomic.Uint64
 }
@@ -36,7 +36,7 @@ func (s *Store) Stats() Stats {
 	m := s.db.Metrics()
 	st := Stats{
 		Puts: s.stats.puts.Load(), Points: s.stats.points.Load(), Late: s.stats.late.Load(),
-		Expired: s.stats.expired.Load(), RolledUp: s.stats.rolledUp.Load(), Settled: s.stats.settled.Load(), LeftOut: s.stats.leftOut.Load(),
+		Expired: s.stats.expired.Load(), RolledUp: s.stats.rolledUp.Load(), Settled: s.stats.compacted.Load(), LeftOut: s.stats.leftOut.Load(),
 		DiskBytes: int64(m.DiskSpaceUsage()), CacheBytes: m.BlockCache.Size, MemtableBytes: int64(m.MemTable.Size),
 	}
 	st.SamplesOutnumbered, st.SampleHoursEvicted = s.stats.outnumbered.Load(), s.stats.evictedHours.Load()

@@ -587,7 +587,7 @@ func testSamples(t *testing.T, st store.Store) {
 	equal(t, "closed at both ends", get(t0+3600, t0+2*3600, labels.MustNewMatcher(labels.MatchEqual, "q", "a")),
 		[]store.SampleSeries{{Labels: a.Labels, Kind: series.Gauge, Samples: as[1:3]}})
 	check(t, st.Maintain(ctx, time.Unix(T0+10*3600, 0)))
-	equal(t, "after settling", get(0, t0*2)[0].Samples, as)
+	equal(t, "after compaction", get(0, t0*2)[0].Samples, as)
 	putSamples(t, st, 9001, a, series.Sample{TimeMillis: t0 + 1, Value: 5})
 	equal(t, "late", get(t0, t0+3600)[0].Samples, []series.Sample{as[0], {TimeMillis: t0 + 1, Value: 5}, as[1]})
 	_, err := st.Samples(ctx, store.SampleQuery{Family: "queue", StartMillis: 0, EndMillis: t0 * 2, MaxSeries: 1})
