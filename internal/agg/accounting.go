@@ -16,12 +16,12 @@ import (
 	"tailscope/internal/store"
 )
 
-// A journal lives longer than its generation is unknown to the store: once it
-// has been put it is renamed from .journal to .stored, and it is deleted when
-// the store says that the generation lies in tables. A start therefore finds
+// A journal outlives the Put of its generation: then it is renamed from .journal to
+// .stored, and it is deleted once the store reports that the generation lies in tables.
+// A start therefore finds
 //
 //	.journal above Flushed   the last run died before the Put: replayed
-//	.stored above Flushed    the store's log lost what was put: replayed, and said
+//	.stored above Flushed    the store's log lost what was put: replayed, and logged
 //	at most Flushed          kept until it is durable, then deleted; if tables
 //	                         were lost, what they held of it is put back first
 //

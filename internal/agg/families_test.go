@@ -113,7 +113,7 @@ func TestCloseIsBounded(t *testing.T) {
 	if n := st.count(t, series.SpanDuration, series.Full); n != 20 || len(a.Damage()) != 0 {
 		t.Errorf("%d stored after the next start, want 20; %+v", n, a.Damage())
 	}
-	// Without patience the caller is told.
+	// Close returns the error of a store that refuses.
 	send(t, a, c, 1)
 	st.refuse(errors.New("broken"))
 	if err := a.Close(context.Background()); err == nil {

@@ -20,17 +20,15 @@ import (
 //	frame   length u32 | number u32 | before u64 | entries u32 | crc32c of the payload |
 //	        crc32c of the generation and the 24 bytes before | payload
 //
-// all little-endian. Frames are numbered from 1. before is the position of
-// what follows: how many entries this writer had journalled until then, since
-// its beginning. previous is the last generation before this one that had a
-// journal. A header's checksum is its own, so that a length that was damaged
-// differs from a write that was cut short by what follows; and the positions
-// tell how many entries are missing between any two things that are whole. (Formats 1 and 2
-// had a header of magic, generation and checksum, and frames of length, the
-// payload's checksum and payload.)
+// all little-endian. Frames are numbered from 1. before is a position: how many
+// entries this writer had ever journalled before this point. previous is the last
+// generation before this one that had a journal. A header has a checksum of its own,
+// which distinguishes a damaged length from a write that was cut short. The positions
+// give the number of entries missing between any two whole frames or journals.
+// (Formats 1 and 2 had a header of magic, generation and checksum, and frames of
+// length, the payload's checksum and payload.)
 //
-// A payload begins with its type. Definitions (1) give numbers to series and
-// targets:
+// A payload begins with its type. Definitions (1) number series and targets:
 //
 //	1 series  number, family, view, kind, labels
 //	2 target  number, full series, marginal series or 0
@@ -38,13 +36,12 @@ import (
 //	          marginal's labels but for the instance, and of the tenant unless
 //	          that is empty. Format 1 had none of these.
 //
-// and entries (2) begin with the time of the commit in milliseconds and a base
-// slot, then each is a varint of target<<3|op and what the op needs. A request
-// is one frame of entries, in one write, behind the definitions it is the
-// first to need, which are in frames of their own of a few KiB, so that damage
-// to one costs the entries of a few targets only. A number keeps its meaning
-// within a journal: what was written on it cannot be taken for something else
-// when a definition is lost.
+// Entries (2) begin with the time of the commit in milliseconds and a base slot; then
+// each is a varint of target<<3|op and the op's operands. A request is one frame of
+// entries, in one write, after the definitions that it is the first to need. These are
+// in frames of their own of a few KiB, so that damage to one costs the entries of a few
+// targets only. A number keeps its meaning within a journal: entries are not attributed
+// to another target when a definition is lost.
 const (
 	journalMagic  = "TSJRNL\x00\x03"
 	journalFormat = 3

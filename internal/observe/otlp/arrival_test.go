@@ -154,8 +154,8 @@ func TestSlowSenders(t *testing.T) {
 	}
 }
 
-// While none of those that arrive has had its second, over HTTP a newcomer is
-// told to come again.
+// While no arriving body has had its Patience, a new request over HTTP is refused with
+// Retry-After.
 func TestCrowded(t *testing.T) {
 	s := start(t, Options{Sink: newLedger(), MaxArriving: 4, now: new(clock).now})
 	for range 4 {
@@ -171,8 +171,8 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
-// A body that comes more slowly than it must is given up: over HTTP its sender
-// is told, over gRPC its connection is closed.
+// A body that comes too slowly is cut off: over HTTP its sender gets an error, over gRPC
+// its connection is closed.
 func TestMinimumRate(t *testing.T) {
 	var c clock
 	s := start(t, Options{Sink: newLedger(), now: c.now})

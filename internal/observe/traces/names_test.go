@@ -52,8 +52,8 @@ func TestNamesAreBounded(t *testing.T) {
 	}
 }
 
-// What no trace has used makes room for others, after those who hold the
-// numbers were told; what is in use stays.
+// Names that no trace has used are reused, after the epoch has changed for those who
+// hold their numbers; names in use stay.
 func TestNamesAreGivenUp(t *testing.T) {
 	a, s, c := start(t, Options{MemoryBytes: 1 << 20})
 	id := Identity{Service: "s", Operation: "busy", Kind: "server", Component: "app"}

@@ -9,11 +9,10 @@ import (
 )
 
 // A packed block goes through runcodec's entropy coder, whose models learn
-// along the block; it is read from its start, so a block is the price of one
-// series in it. A thousand points are enough to learn from: four thousand save
-// 0.3 %. Base slots of the full view are packed, since they are most of the
-// bytes and seldom read; the views without tenants, which every page reads, and
-// the rollups stay byte-aligned.
+// along the block. It is read from its start, so one series costs its whole block. A
+// thousand points are enough to learn from: four thousand save 0.3 %. Base slots of the
+// full view are packed, since they are most of the bytes and seldom read; the views
+// without tenants, which every page reads, and the rollups stay byte-aligned.
 //
 //	format byte | count uvarint | count × group started bit, as bytes | run
 const (

@@ -11,11 +11,10 @@ import (
 //	crc u32 | length u16 | type u8 | [log number u32 | [synced u64]] | payload
 //
 // Types 1 to 4 are whole, first, middle and last chunks of a record; 5 to 8 the
-// same with the number of the log, for files that are used again, and 9 to 12
-// with the offset up to which the log was synced when they were written. The
-// checksum covers everything from the type on. Pebble's reader stops at the
-// first chunk that does not check; this one goes on, because whether anything
-// valid follows tells a torn end from a damaged middle.
+// same with the number of the log, for reused files, and 9 to 12 with the offset up to
+// which the log was synced when they were written. The checksum covers everything from
+// the type on. Pebble's reader stops at the first invalid chunk; this one continues,
+// because valid chunks behind it distinguish a damaged middle from a torn end.
 const (
 	chunkBlock = 32 << 10
 

@@ -195,7 +195,7 @@ type Store struct {
 	damage  damage
 	retry   retry
 	own     string // see Writer
-	opening bool   // Open has given up, and Pebble has not
+	opening bool   // Open has returned, and pebble.Open has not
 
 	stats statCounters
 

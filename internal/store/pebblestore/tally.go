@@ -11,9 +11,9 @@ import (
 	"tailscope/internal/store"
 )
 
-// A tally lies beside the run of an hour of raw samples, so that counting them
-// does not mean reading them, and that it is known whose samples of the hour
-// have been left out since. It outlasts the run, until the hour has expired.
+// A tally lies beside the run of an hour of raw samples. It holds their counts, which
+// saves reading them, and lists the series whose samples of the hour were dropped. It
+// outlasts the run, until the hour has expired.
 //
 //	format byte | the numbers of series without their samples, see appendRanges |
 //	series uvarint | samples of each, in the order of the run, uvarint
