@@ -172,7 +172,7 @@ access.log: imported 1 requests of 2 lines (` + importFormat + `), 2026-03-01 00
 	}{
 		{[]string{"--service", "x"}, exitUsage, "needs a file"},
 		{[]string{newest}, exitUsage, "add --service"},
-		{[]string{"--service", "x", "--tenant-from", "hosts", newest}, exitUsage, "is none of host"},
+		{[]string{"--service", "x", "--tenant-from", "hosts", newest}, exitUsage, "is not one of host"},
 		{[]string{"--service", "x", "--route", "(=x", newest}, exitUsage, "error parsing regexp"},
 		{[]string{"--service", "x", "--since", "whenever", newest}, exitUsage, "is not a moment"},
 		{[]string{"--service", "x", filepath.Join(dir, "none")}, exitFailed, "no such file"},

@@ -155,7 +155,7 @@ func TestImportIsRefused(t *testing.T) {
 		{"service=a", "hello\n", "no known format"},
 		{"service=a&since=yesterday", "x", `"yesterday" is not a time`},
 		{"service=a&again=yes", "x", "neither true nor false"},
-		{"service=a&tenant=x", "x", "is none of host"},
+		{"service=a&tenant=x", "x", "is not one of host"},
 	} {
 		params, err := url.ParseQuery(tc.query)
 		if err != nil {

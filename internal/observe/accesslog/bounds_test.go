@@ -99,7 +99,7 @@ func TestImportsAtOnceAreBounded(t *testing.T) {
 	}
 	body, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
-	if err != nil || resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "10" || !strings.Contains(string(body), "4 imports are under way") {
+	if err != nil || resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "10" || !strings.Contains(string(body), "4 imports are in progress") {
 		t.Errorf("got %d %s, %v", resp.StatusCode, body, err)
 	}
 	for _, w := range pipes {
