@@ -35,7 +35,7 @@ var floors = [][]string{
 		"client", "internal/config", "internal/experiment/bench", "internal/experiment/bench/load",
 		"internal/experiment/bench/threshold", "internal/experiment/mirror/record", "internal/experiment/simulate",
 		"internal/guard/check/expr", "internal/guard/check/state", "internal/observe/semconv",
-		"internal/report/reporttest", "internal/scaling", "internal/series", "internal/store/runcodec", "stat",
+		"internal/judge/refresh", "internal/report/reporttest", "internal/scaling", "internal/series", "internal/store/runcodec", "stat",
 	},
 	{ // 3
 		"internal/experiment/bench/tally", "internal/experiment/capacity/objective",

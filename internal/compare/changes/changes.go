@@ -14,9 +14,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/judge/refresh"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -77,12 +79,12 @@ func (r *Request) check() error {
 // concurrent use.
 type Finder struct {
 	st    store.Store
-	cache cache
+	cache refresh.Cache[api.ChangesResponse] // without what was decided
 }
 
 // NewFinder returns one over st. It holds nothing that must be closed.
 func NewFinder(st store.Store) *Finder {
-	return &Finder{st: st}
+	return &Finder{st: st, cache: refresh.Cache[api.ChangesResponse]{Size: 16, Fresh: time.Minute}}
 }
 
 // Find answers the changes of a range, in order of time.
@@ -90,7 +92,7 @@ func (f *Finder) Find(ctx context.Context, r Request) (*api.ChangesResponse, err
 	if err := r.check(); err != nil {
 		return nil, err
 	}
-	found, err := f.cache.get(ctx, &r, func() (*api.ChangesResponse, error) { return search(ctx, f.st, &r) })
+	found, err := f.search(ctx, &r)
 	if err != nil {
 		return nil, err
 	}
@@ -126,6 +128,25 @@ func (f *Finder) Find(ctx context.Context, r Request) (*api.ChangesResponse, err
 		out.Notes = append(slices.Clip(out.Notes), note)
 	}
 	return &out, nil
+}
+
+// search returns the changes that r asks for, shared with the cache.
+func (f *Finder) search(ctx context.Context, r *Request) (*api.ChangesResponse, error) {
+	if r.Now.IsZero() {
+		return search(ctx, f.st, r)
+	}
+	return f.cache.Get(ctx, keyOf(r), r.Now, func() (*api.ChangesResponse, error) { return search(ctx, f.st, r) })
+}
+
+// keyOf tells questions apart. Ranges that hold the same slots of a minute are
+// one: within a minute hardly more is known.
+func keyOf(r *Request) string {
+	var b strings.Builder
+	for _, m := range r.Matchers {
+		fmt.Fprintf(&b, "%q%s%q,", m.Name, m.Type, m.Value)
+	}
+	fmt.Fprintf(&b, "%d-%d,%d", r.Start.Unix()/60, r.End.Unix()/60, r.Operations)
+	return b.String()
 }
 
 const farFuture = 1 << 33 // Unix seconds, in the year 2242

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/judge/refresh"
 	"tailscope/internal/query"
 	"tailscope/internal/store"
 )
@@ -92,7 +93,7 @@ type Registry struct {
 	o       Options
 	writing sync.Mutex // held while the store is written, so that what is newer is not replaced by what is older
 	judging sync.Mutex // held by Round
-	answers answers
+	answers refresh.Cache[api.MirrorVerdictResponse]
 
 	mu     sync.Mutex
 	loaded bool
@@ -133,7 +134,13 @@ type Stats struct {
 // that needs it, does.
 func New(o Options) *Registry {
 	o.ensureDefaults()
-	return &Registry{o: o, known: map[string]*session{}}
+	return &Registry{
+		o: o, known: map[string]*session{},
+		// A verdict is good for a slot: the range moves on then while a session runs, and
+		// late data come in for a while after. One that took long is good for longer, lest
+		// its readers keep the server busy.
+		answers: refresh.Cache[api.MirrorVerdictResponse]{Size: 32, Fresh: 10 * time.Second, Times: 10, Alone: true},
+	}
 }
 
 // Stats returns the totals so far.

@@ -6,11 +6,11 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"tailscope/api"
 	"tailscope/internal/judge/legs"
+	"tailscope/internal/judge/refresh"
 	"tailscope/internal/query"
 )
 
@@ -50,7 +50,7 @@ func (r *Registry) Verdict(ctx context.Context, q VerdictRequest) (*api.MirrorVe
 	if err != nil {
 		return nil, err
 	}
-	return r.answers.get(ctx, fmt.Sprintf("%s %s %d %d %d %s", x.ID, x.State, q.Start.Unix(), q.End.Unix(), q.Limit, strings.Join(q.Measures, ",")), r.o.Now(), func() (*api.MirrorVerdictResponse, error) {
+	return r.answers.Get(ctx, fmt.Sprintf("%s %s %d %d %d %s", x.ID, x.State, q.Start.Unix(), q.End.Unix(), q.Limit, strings.Join(q.Measures, ",")), r.o.Now(), func() (*api.MirrorVerdictResponse, error) {
 		return legs.Judge(ctx, r.o.Store, x, legs.Request{Start: start, End: end, Measures: q.Measures, Limit: q.Limit})
 	})
 }
@@ -80,69 +80,6 @@ func (r *Registry) span(x *api.Session, q VerdictRequest) (start, end int64, err
 	return 0, 0, query.Invalid("start", "the session was not running then: it began at %s; leave start and end out for all of it", timeOf(x.Start).UTC().Format("2006-01-02 15:04:05Z"))
 }
 
-// answers are the last verdicts, made one after another.
-type answers struct {
-	once   sync.Once
-	making chan struct{} // holds one while a verdict is made
-	mu     sync.Mutex
-	kept   []answer // the latest last
-}
-
-type answer struct {
-	key  string
-	at   time.Time
-	good time.Duration
-	made *api.MirrorVerdictResponse
-}
-
-const (
-	mostAnswers = 32
-	// A verdict is good for a slot: the range moves on then while a session
-	// runs, and late data come in for a while after. One that took long is good
-	// for longer, lest who looks at it keeps the server busy.
-	goodFor, goodTimes = 10 * time.Second, 10
-)
-
-func (a *answers) find(key string, now time.Time) *api.MirrorVerdictResponse {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, x := range a.kept {
-		if x.key == key && now.Sub(x.at) < x.good {
-			return x.made
-		}
-	}
-	return nil
-}
-
-func (a *answers) get(ctx context.Context, key string, now time.Time, how func() (*api.MirrorVerdictResponse, error)) (*api.MirrorVerdictResponse, error) {
-	a.once.Do(func() { a.making = make(chan struct{}, 1) })
-	if made := a.find(key, now); made != nil {
-		return made, nil
-	}
-	select {
-	case a.making <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	defer func() { <-a.making }()
-	if made := a.find(key, now); made != nil { // somebody else asked the same
-		return made, nil
-	}
-	begin := time.Now()
-	made, err := how()
-	if err != nil {
-		return nil, err
-	}
-	good := max(goodFor, goodTimes*time.Since(begin))
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.kept = slices.DeleteFunc(a.kept, func(x answer) bool { return x.key == key })
-	if a.kept = append(a.kept, answer{key, now, good, made}); len(a.kept) > mostAnswers {
-		a.kept = slices.Delete(a.kept, 0, len(a.kept)-mostAnswers)
-	}
-	return made, nil
-}
-
 const (
 	// settled is how long after its end a session is judged for good.
 	settled = 40 * time.Second
@@ -154,23 +91,7 @@ const (
 // Run makes headlines until ctx is done: every half minute or so of those that
 // run, and once more of those that have ended.
 func (r *Registry) Run(ctx context.Context) {
-	tick := time.NewTicker(r.o.Every)
-	defer tick.Stop()
-	for failing := false; ; {
-		err := r.Round(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		if err != nil && !failing {
-			r.o.Logger.Error("judge sessions; tried again until it works", "error", err)
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	refresh.Run(ctx, r.o.Every, r.o.Logger, "judge sessions; tried again until it works", r.Round)
 }
 
 // Round makes the headlines that are due, and lets go of what is over. Of two

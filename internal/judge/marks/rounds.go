@@ -10,30 +10,14 @@ import (
 	"tailscope/api"
 	"tailscope/internal/compare"
 	"tailscope/internal/judge"
+	"tailscope/internal/judge/refresh"
 	"tailscope/internal/query"
 	"tailscope/internal/store"
 )
 
 // Run judges what is due until ctx is done.
 func (j *Judge) Run(ctx context.Context) {
-	tick := time.NewTicker(j.o.Every)
-	defer tick.Stop()
-	failing := false
-	for {
-		err := j.Round(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil && !failing:
-			j.o.Logger.Error("judge marks; tried again until it works", "error", err)
-		}
-		failing = err != nil
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
+	refresh.Run(ctx, j.o.Every, j.o.Logger, "judge marks; tried again until it works", j.Round)
 }
 
 // Round judges the marks that are due, one after another, until none is or the
