@@ -226,7 +226,7 @@ type Mark struct {
 type MarkVerdict struct {
 	// State is waiting (too little time has passed), early (judged on what
 	// there is of the time after, as intervals that hold at every look) or final.
-	State    string           `json:"state"`
+	State    MarkState        `json:"state"`
 	Judged   Float            `json:"judged"` // when, Unix seconds; null while waiting
 	Next     Float            `json:"next"`   // when it is judged again, Unix seconds; null if final
 	Window   int64            `json:"window"` // seconds a side, at most

@@ -30,15 +30,13 @@ type Capacity struct {
 	Law    *ScalingLaw     `json:"law,omitempty"`
 	Events []BenchEvent    `json:"events"`
 
-	Progress     string `json:"progress,omitempty"` // what it does now; empty when it has ended
-	Restored     bool   `json:"restored"`           // load or pool are as they were before
-	RestoreError string `json:"restore_error,omitempty"`
-	Failed       string `json:"failed,omitempty"` // why it ended before its time
-	// Verdict is found, at least (never broken as far as asked), below (broken at the
-	// lowest), too little data.
-	Verdict  string           `json:"verdict"`
-	Headline string           `json:"headline"`
-	Warnings []CompareWarning `json:"warnings"`
+	Progress     string           `json:"progress,omitempty"` // what it does now; empty when it has ended
+	Restored     bool             `json:"restored"`           // load or pool are as they were before
+	RestoreError string           `json:"restore_error,omitempty"`
+	Failed       string           `json:"failed,omitempty"` // why it ended before its time
+	Verdict      CapacityVerdict  `json:"verdict"`
+	Headline     string           `json:"headline"`
+	Warnings     []CompareWarning `json:"warnings"`
 }
 
 // CapacityStep is one load that was held, or one size of the pool.

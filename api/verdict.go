@@ -6,5 +6,14 @@ package api
 // improvement, mixed or changed.
 type Verdict string
 
+// CapacityVerdict is what a search for capacity came to: found, at least (never broken
+// as far as it went), below (broken at the lowest) or too little data; empty while the
+// search runs.
+type CapacityVerdict string
+
+// MarkState is waiting (too little time has passed since the mark), early (judged on
+// what there is of the time after it) or final.
+type MarkState string
+
 // Way says whether a change is better or worse; empty where nobody knows.
 type Way string

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"tailscope/api"
 	"tailscope/benchmarks/clock"
 	"tailscope/internal/experiment/capacity/virtual"
 )
@@ -21,11 +22,11 @@ type Known struct {
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
 	// Verdict is the search's, Seconds how long it took, Requests how many it sent.
-	Verdict  string   `json:"verdict"`
-	Doubts   []string `json:"doubts,omitempty"` // its warnings
-	Seconds  float64  `json:"seconds"`
-	Requests int64    `json:"requests"`
-	Late     float64  `json:"late"` // 99th percentile of how late answers left, seconds
+	Verdict  api.CapacityVerdict `json:"verdict"`
+	Doubts   []string            `json:"doubts,omitempty"` // its warnings
+	Seconds  float64             `json:"seconds"`
+	Requests int64               `json:"requests"`
+	Late     float64             `json:"late"` // 99th percentile of how late answers left, seconds
 
 	shape virtual.Shape
 	took  []float64 // services of real workers, whose truth is still to be found

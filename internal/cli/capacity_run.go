@@ -19,6 +19,7 @@ import (
 	"tailscope/client"
 	"tailscope/internal/experiment/bench/session"
 	"tailscope/internal/experiment/capacity"
+	"tailscope/internal/experiment/capacity/search"
 	"tailscope/internal/experiment/scenario"
 	"tailscope/internal/liveview"
 	"tailscope/internal/report"
@@ -100,11 +101,11 @@ func (f *capacityOutput) present(ctx context.Context, name, service string, sear
 // report says.
 func capacityEnd(c *api.Capacity) error {
 	switch {
-	case c.RestoreError != "", c.Failed != "", c.Verdict == "below":
+	case c.RestoreError != "", c.Failed != "", c.Verdict == search.Below:
 		return ended{errSilent, exitFailed}
-	case c.Verdict != "found" && c.Verdict != "at least":
+	case c.Verdict != search.Found && c.Verdict != search.AtLeast:
 		return ended{errSilent, exitInvalid}
-	case c.Verdict == "at least" && c.Answer != nil && c.Answer.Next != "": // more could not be tried
+	case c.Verdict == search.AtLeast && c.Answer != nil && c.Answer.Next != "": // more could not be tried
 		return ended{errSilent, exitInvalid}
 	}
 	return nil

@@ -45,7 +45,7 @@ func TestVerdicts(t *testing.T) {
 
 	var list api.MarksResponse
 	ask("/api/v1/marks", &list)
-	states := map[string]string{}
+	states := map[string]api.MarkState{}
 	for _, m := range list.Marks {
 		states[m.Name] = m.Verdict.State
 		for _, s := range m.Verdict.Services {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/judge/marks"
 )
 
 // Marks returns marks by their times, with the finding at each.
@@ -38,8 +39,8 @@ func verdictOf(v *api.MarkVerdict) (word, found string) {
 	case v == nil:
 		return "", ""
 	case v.Verdict == "":
-		return v.State, ""
-	case v.State == "early":
+		return string(v.State), ""
+	case v.State == marks.Early:
 		return string(v.Verdict) + ", so far", v.Sentence
 	}
 	return string(v.Verdict), v.Sentence

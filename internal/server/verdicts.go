@@ -48,8 +48,8 @@ func (verdictCollector) Describe(ch chan<- *prometheus.Desc) {
 
 func (c verdictCollector) Collect(ch chan<- prometheus.Metric) {
 	s := c.stats()
-	ch <- prometheus.MustNewConstMetric(verdictsMade, counts, float64(s.Early), marks.Early)
-	ch <- prometheus.MustNewConstMetric(verdictsMade, counts, float64(s.Final), marks.Final)
+	ch <- prometheus.MustNewConstMetric(verdictsMade, counts, float64(s.Early), string(marks.Early))
+	ch <- prometheus.MustNewConstMetric(verdictsMade, counts, float64(s.Final), string(marks.Final))
 	ch <- prometheus.MustNewConstMetric(verdictsFailed, counts, float64(s.Failures))
 	ch <- prometheus.MustNewConstMetric(verdictSeconds, counts, s.Seconds)
 	ch <- prometheus.MustNewConstMetric(verdictsWaiting, level, float64(s.Waiting))

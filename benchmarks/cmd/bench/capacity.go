@@ -293,7 +293,7 @@ func twice(ctx context.Context, o *options, r *report.Report, what, text string,
 		}
 		a := got.Answer
 		o.logf("%s, search %d: %s, %s; law: %s", what, i+1, got.Verdict, got.Headline, law)
-		s.Table = append(s.Table, []string{fmt.Sprint(i + 1), got.Verdict, fmt.Sprintf("%.1f", float64(a.Value)), openInterval(float64(a.Low), float64(a.High)), law,
+		s.Table = append(s.Table, []string{fmt.Sprint(i + 1), string(got.Verdict), fmt.Sprintf("%.1f", float64(a.Value)), openInterval(float64(a.Low), float64(a.High)), law,
 			fmt.Sprintf("%.2f", coresAt(got)), fmt.Sprintf("%.0f", float64(got.End-got.Start))})
 	}
 	a, b := found[0].Answer, found[1].Answer

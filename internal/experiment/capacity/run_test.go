@@ -125,7 +125,7 @@ func TestStepsThatShowNothing(t *testing.T) {
 func TestRateIsNotExtrapolated(t *testing.T) {
 	for _, c := range []struct {
 		broken  float64
-		verdict string
+		verdict api.CapacityVerdict
 		want    float64
 	}{{320, "early", math.NaN()}, {640, "early", 400}, {320, "found", 400}} {
 		p := &played{limit: 5000, fail: errors.New("gone"), at: 1}

@@ -73,7 +73,7 @@ func (e *session) words() string {
 		all = append(all, b.Target, b.Variant, b.Headline, b.Command)
 	}
 	if x := p.Capacity; x != nil {
-		all = append(all, x.Target, x.Mode, x.Unit, x.Objective, x.Verdict, x.Headline)
+		all = append(all, x.Target, x.Mode, x.Unit, x.Objective, string(x.Verdict), x.Headline)
 	}
 	if x := p.Simulation; x != nil {
 		all = append(all, x.Variable, x.Headline)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"tailscope/api"
+	"tailscope/internal/experiment/capacity/search"
 	"tailscope/internal/query"
 )
 
@@ -18,17 +19,17 @@ const (
 
 // Words that they are made of.
 var (
-	modes         = []string{"rate", "mirror", "servers", "fit"}
-	keptWords     = []string{"kept", "broken", "unclear"}
-	capacityFinds = []string{"", "found", "at least", "below", "too little data"}
-	workKinds     = []string{"leaf", "hedge", "merge", "pause"}
+	modes            = []string{"rate", "mirror", "servers", "fit"}
+	keptWords        = []string{search.Kept, search.Broken, search.Unclear}
+	capacityVerdicts = append([]api.CapacityVerdict{""}, search.Verdicts...)
+	workKinds        = []string{"leaf", "hedge", "merge", "pause"}
 )
 
 func checkCapacity(x *api.Capacity) error {
 	if err := oneOf("capacity.mode", x.Mode, modes); err != nil {
 		return err
 	}
-	if err := oneOf("capacity.verdict", x.Verdict, capacityFinds); err != nil {
+	if err := oneOf("capacity.verdict", x.Verdict, capacityVerdicts); err != nil {
 		return err
 	}
 	if len(x.Steps) > maxSteps {

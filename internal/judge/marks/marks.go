@@ -24,9 +24,9 @@ import (
 
 // States of a verdict.
 const (
-	Waiting = "waiting"
-	Early   = "early"
-	Final   = "final"
+	Waiting api.MarkState = "waiting"
+	Early   api.MarkState = "early"
+	Final   api.MarkState = "final"
 )
 
 // Options configures a Judge. Store is required; the zero value of every other

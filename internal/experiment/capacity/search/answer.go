@@ -34,7 +34,7 @@ func (s *Search) round(load float64) float64 {
 
 // Verdict is what the search has come to so far: one of Found, AtLeast, Below and
 // TooLittle.
-func (s *Search) Verdict() string {
+func (s *Search) Verdict() api.CapacityVerdict {
 	if s.past == nil {
 		return TooLittle
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"tailscope/api"
 	"tailscope/internal/experiment/capacity/objective"
 	"tailscope/internal/experiment/capacity/search"
 	"tailscope/internal/experiment/capacity/virtual"
@@ -126,7 +127,7 @@ func TestGeneratorIsTheLimit(t *testing.T) {
 func TestIdleGenerator(t *testing.T) {
 	for _, c := range []struct {
 		late    int // so many times from 60 requests/s on
-		verdict string
+		verdict api.CapacityVerdict
 	}{{2, search.Found}, {3, search.Found}, {1000, search.AtLeast}} {
 		left := c.late
 		s, lost, steps := searched(t, search.Options{Lowest: 10, Highest: 20000, Budget: 3 * time.Minute, Precision: 0.2}, func(_, x float64) (float64, bool) {

@@ -25,6 +25,7 @@ import (
 	"math"
 	"time"
 
+	"tailscope/api"
 	"tailscope/internal/experiment/capacity/objective"
 )
 
@@ -89,11 +90,14 @@ type Outcome struct {
 
 // Verdicts, as api.Capacity has them.
 const (
-	Found     = "found"
-	AtLeast   = "at least"
-	Below     = "below"
-	TooLittle = "too little data"
+	Found     api.CapacityVerdict = "found"
+	AtLeast   api.CapacityVerdict = "at least"
+	Below     api.CapacityVerdict = "below"
+	TooLittle api.CapacityVerdict = "too little data"
 )
+
+// Verdicts are all verdicts.
+var Verdicts = []api.CapacityVerdict{Found, AtLeast, Below, TooLittle}
 
 // What a step, or a condition of it, came to.
 const (

@@ -16,7 +16,7 @@ import (
 
 // Trial is one search.
 type Trial struct {
-	Verdict          string
+	Verdict          api.CapacityVerdict
 	Value, Low, High float64
 	Took             time.Duration // virtual
 	Steps            int
