@@ -28,9 +28,9 @@ type piece struct {
 	slope      float64 // requests per second, per second
 }
 
-// Pacer makes the schedule of one loop of loops, which takes every loops-th
-// request beginning with the loop-th, from 0: together they are the plan
-// exactly, whatever its law. A Closed or Recorded plan has none.
+// Pacer returns the schedule of one of loops loops, counted from 0. It takes every
+// loops-th request, beginning with the loop-th, so that the loops together follow the
+// plan exactly, whatever its law. A Closed or Recorded plan has none.
 func (p *Plan) Pacer(loop, loops int) (*PlanPacer, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (p *PlanPacer) Next() (due time.Duration, phase int, ok bool) {
 	return p.pieces[p.at].when(x), p.at, true
 }
 
-// when is the time at which Λ reaches x, begin <= x < end.
+// when returns the time at which Λ reaches x, begin <= x < end.
 func (pi *piece) when(x float64) time.Duration {
 	x -= pi.begin
 	if x <= 0 && pi.from > 0 {

@@ -25,9 +25,9 @@ type Plan struct {
 // Phase is a stretch of a Plan.
 type Phase struct {
 	Name     string
-	From, To float64 // requests per second at its ends; 0 is a pause. Of no meaning if the plan is Closed or Recorded
-	// For is how long it takes; 0, of the last one only and if its rate does not
-	// change, until something else ends the run.
+	From, To float64 // requests per second at its ends; 0 is a pause. Ignored if the plan is Closed or Recorded
+	// For is the length of the phase. The last phase may have 0 if its rate does not
+	// change: it goes on until something else ends the run.
 	For time.Duration
 }
 
@@ -37,7 +37,7 @@ const (
 	MaxDuration = 366 * 24 * time.Hour // of a whole plan
 )
 
-// Due is how many requests the phase has on average; +Inf without an end.
+// Due returns the mean number of requests of the phase, +Inf if it has no end.
 func (p Phase) Due() float64 {
 	if p.For == 0 {
 		if p.From == 0 {
@@ -48,7 +48,7 @@ func (p Phase) Due() float64 {
 	return (p.From + p.To) / 2 * p.For.Seconds()
 }
 
-// Validate says what is wrong with the plan.
+// Validate returns an error that names the first broken rule of the plan.
 func (p *Plan) Validate() error {
 	if int(p.Arrivals) >= len(arrivals) {
 		return fmt.Errorf("unknown arrivals %d", p.Arrivals)
@@ -93,7 +93,7 @@ func (p *Plan) Validate() error {
 	return nil
 }
 
-// Duration is how long the plan takes; 0 if it has no end of its own.
+// Duration returns the length of the plan, or 0 if it has no end of its own.
 func (p *Plan) Duration() time.Duration {
 	var d time.Duration
 	for _, ph := range p.Phases {
@@ -105,9 +105,9 @@ func (p *Plan) Duration() time.Duration {
 	return d
 }
 
-// Requests is how many requests are due, at most: exactly of Even, and beyond
-// which Poisson comes less than once in 10^9 runs. ok is false if the plan does
-// not say, as one without an end, Closed or Recorded.
+// Requests returns the most requests that can fall due: the exact number of an Even
+// plan, and for Poisson a number that is exceeded in fewer than one of 10^9 runs. ok
+// is false if the plan has no end, or is Closed or Recorded.
 func (p *Plan) Requests() (n uint64, ok bool) {
 	if p.Arrivals >= Closed || p.Duration() == 0 {
 		return 0, false
@@ -124,8 +124,8 @@ func (p *Plan) Requests() (n uint64, ok bool) {
 	return uint64(math.Ceil(whole)), true
 }
 
-// Rate is the mean rate of the whole plan, requests per second; NaN of a Closed
-// or Recorded one.
+// Rate returns the mean rate of the whole plan in requests per second, or NaN if it
+// is Closed or Recorded.
 func (p *Plan) Rate() float64 {
 	if p.Arrivals >= Closed || len(p.Phases) == 0 {
 		return math.NaN()
@@ -140,8 +140,8 @@ func (p *Plan) Rate() float64 {
 	return due / took
 }
 
-// PhaseAt is the phase that d from the start lies in; after the end the last,
-// and 0 if there is none.
+// PhaseAt returns the phase that d from the start lies in: the last one after the
+// end, and 0 if there are no phases.
 func (p *Plan) PhaseAt(d time.Duration) int {
 	for i, ph := range p.Phases {
 		if d -= ph.For; d < 0 || ph.For == 0 {
@@ -151,8 +151,8 @@ func (p *Plan) PhaseAt(d time.Duration) int {
 	return max(len(p.Phases)-1, 0)
 }
 
-// roundNearInteger rounds what differs from an integer by rounding only, so that
-// 0.1/s for 30 s is 3 requests and not one more at the very end.
+// roundNearInteger rounds an x that differs from an integer by rounding errors only,
+// so that 0.1/s for 30 s is 3 requests and not one more at the very end.
 func roundNearInteger(x float64) float64 {
 	if n := math.Round(x); math.Abs(x-n) <= 1e-14*max(1, n) {
 		return n

@@ -51,7 +51,7 @@ func TestPlansArrive(t *testing.T) {
 	}{
 		{"4", s, []arrival{{0, 0}, {250 * ms, 0}, {500 * ms, 0}, {750 * ms, 0}}},
 		{"3", s, []arrival{{0, 0}, {333333333, 0}, {666666667, 0}}},
-		{"0.1", 30 * s, []arrival{{0, 0}, {10 * s, 0}, {20 * s, 0}}}, // 0.1 is no binary fraction
+		{"0.1", 30 * s, []arrival{{0, 0}, {10 * s, 0}, {20 * s, 0}}}, // 0.1 is not a binary fraction
 		// From 0 to 4 within 2 s the integral is t²: 0, 1, √2, √3.
 		{"0..4", 2 * s, []arrival{{0, 0}, {s, 0}, {1414213562, 0}, {1732050808, 0}}},
 		// And back: 4t − t², due at 2 − √(4 − k).

@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// ParsePhases reads rates as they are written:
+// ParsePhases reads rates as people write them:
 //
 //	200             200 requests a second, also 200/s; 12000/m and 90/h count by the minute and hour
 //	200..800        a ramp from 200 to 800
 //	200,400,800     steps, one after another
 //	200 for 1m, 200..800 for 30s, 800
 //
-// d is how long all of them take together, 0 if that is not known. Steps that do
-// not say for how long share equally what is left of it, the last one the
-// nanoseconds that do not divide. name is the name of all; several are told apart
-// by their rates.
+// d is the duration of all phases together, or 0 if it is not known. Steps without a
+// duration share equally the rest of d; the last one gets the nanoseconds that do not
+// divide. name is the name of every phase; several get their rates appended.
 func ParsePhases(name, text string, d time.Duration) ([]Phase, error) {
 	if d < 0 {
 		return nil, fmt.Errorf("duration %s: must not be negative", d)
@@ -57,7 +56,7 @@ func ParsePhases(name, text string, d time.Duration) ([]Phase, error) {
 	return distinct(phases), nil
 }
 
-// share gives the phases that do not say for how long their part of what is left.
+// share divides the rest of d among the phases without a duration.
 func share(phases []Phase, open []int, d, left time.Duration) error {
 	switch n := time.Duration(len(open)); {
 	case n == 0 && d > 0 && left != 0:
@@ -79,7 +78,7 @@ func share(phases []Phase, open []int, d, left time.Duration) error {
 	return nil
 }
 
-// distinct makes names that are the same different, by a number.
+// distinct numbers phases that have the same name.
 func distinct(phases []Phase) []Phase {
 	seen := map[string]int{}
 	for i := range phases {
@@ -136,7 +135,7 @@ func rateText(ph Phase) string {
 	return text
 }
 
-// String is the phase as ParsePhases reads it.
+// String returns the phase in the syntax of ParsePhases.
 func (p Phase) String() string {
 	if p.For == 0 {
 		return rateText(p)

@@ -16,15 +16,15 @@ type Request struct {
 	Due time.Time // intended start
 }
 
-// Result is what became of a request that was started.
+// Result is the outcome of a request that was started.
 type Result struct {
 	Request
 	Started, Ended time.Time
 	Err            error
 }
 
-// Latency is the response time a caller would have seen: from the intended
-// start to the end.
+// Latency returns the response time as a caller sees it: from the intended start to
+// the end.
 func (r Result) Latency() time.Duration { return r.Ended.Sub(r.Due) }
 
 // Options configures Run; the zero value of each field but Do and Schedule
@@ -33,9 +33,10 @@ type Options struct {
 	Schedule *Schedule
 	Do       func(ctx context.Context, r Request) error
 	Duration time.Duration // requests due before it are sent; 0: until the context is done
-	Workers  int           // requests under way at once, at most; default 64
+	Workers  int           // most requests under way at once; default 64
 	Queue    int           // due requests that may wait for a worker; default 16 per worker
-	// Done, if set, is called with each completed request, from the workers, concurrently.
+	// Done, if set, is called with each completed request. The workers call it
+	// concurrently.
 	Done func(Result)
 
 	sleep func(context.Context, time.Duration) // default: on a locked thread
@@ -118,7 +119,7 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	return s, nil
 }
 
-// dispatch hands out each request when it is due.
+// dispatch queues each request when it falls due.
 func dispatch(ctx context.Context, o Options, start time.Time, queue chan<- Request, s *Summary, mu *sync.Mutex) {
 	sleep := o.sleep
 	if sleep == nil {
@@ -158,7 +159,7 @@ func dispatch(ctx context.Context, o Options, start time.Time, queue chan<- Requ
 }
 
 func record(h *hist.Histogram, d time.Duration) {
-	// Only a negative or non-finite value is refused; a duration is neither
-	// unless the clock was set back, and then zero is the honest floor.
+	// Record refuses a negative or non-finite value alone. A duration is negative
+	// only if the clock was set back: zero is then the nearest that can be said.
 	_ = h.Record(max(d, 0).Seconds())
 }

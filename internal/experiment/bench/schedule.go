@@ -32,7 +32,7 @@ const (
 
 var arrivals = [...]string{Even: "constant", Poisson: "poisson", Closed: "closed", Recorded: "recorded"}
 
-// String is the law's name, as a plan has it and a result shows it.
+// String returns the name of the law, as plans and results write it.
 func (a Arrivals) String() string { return arrivals[min(int(a), len(arrivals)-1)] }
 
 // Schedule says when requests are due. It is not safe for concurrent use.

@@ -57,7 +57,7 @@ func (a *alarm) wait(d time.Duration) {
 	a.mu.Unlock()
 }
 
-// wake ends the wait that is, or the next if none is.
+// wake ends the current wait, or the next if nobody waits.
 func (a *alarm) wake() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

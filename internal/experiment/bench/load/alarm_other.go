@@ -23,7 +23,7 @@ func (a *alarm) wait(d time.Duration) {
 	}
 }
 
-// wake ends the wait that is, or the next if none is.
+// wake ends the current wait, or the next if nobody waits.
 func (a *alarm) wake() {
 	select {
 	case a.woken <- struct{}{}:

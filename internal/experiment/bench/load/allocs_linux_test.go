@@ -91,7 +91,7 @@ func (e *even) Next() (time.Duration, int, bool) {
 	return (e.k - 1) * e.gap, 0, true
 }
 
-// What a loop needs is there before it begins: ten times the requests are no more
+// A loop allocates everything before it begins: ten times the requests make no more
 // allocations.
 func TestLoopAllocatesNothing(t *testing.T) {
 	address := quick(t)
@@ -124,8 +124,8 @@ func TestLoopAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkLoop is what a request costs the generator: its thread's CPU time is
-// the metric, the time per operation is the target's doing.
+// BenchmarkLoop measures what a request costs the generator: its thread's CPU time is
+// the metric, the time per operation depends on the target.
 func BenchmarkLoop(b *testing.B) {
 	address := quick(b)
 	for _, test := range []struct {

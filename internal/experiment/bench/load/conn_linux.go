@@ -47,7 +47,7 @@ func (l *loop) push(to *list, c *conn) {
 	to.n++
 }
 
-// take takes a connection out of the list that it is in.
+// take removes a connection from its list.
 func (l *loop) take(c *conn) {
 	in := c.in
 	if in == nil {
@@ -67,8 +67,8 @@ func (l *loop) take(c *conn) {
 	c.in = nil
 }
 
-// pick takes a free connection, the one that was used last if there is one: its
-// memory is the warmest, and no more are opened than are needed.
+// pick takes a free connection, the one that was used last. Its memory is the
+// warmest, and no more connections are opened than are needed.
 func (l *loop) pick() *conn {
 	id := l.idle.last
 	if id < 0 {
@@ -106,7 +106,8 @@ func (l *loop) launch(c *conn) {
 	l.transmit(c)
 }
 
-// transmit begins to send what is loaded, over a new connection if there is none.
+// transmit begins to send what is loaded, over a new connection if the old one is
+// closed.
 func (l *loop) transmit(c *conn) {
 	c.written = 0
 	c.answer.begin(c.head, c.wantHdr, c.wantBdy, l.o.BodyLimit)
@@ -121,7 +122,7 @@ func (l *loop) transmit(c *conn) {
 	}
 }
 
-// open opens a connection, or begins to.
+// open begins to open a connection.
 func (l *loop) open(c *conn) bool {
 	fd, err := unix.Socket(l.target.family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -152,7 +153,7 @@ func (l *loop) open(c *conn) bool {
 	return true
 }
 
-// close closes a connection if there is one.
+// close closes the connection if it is open.
 func (l *loop) close(c *conn) {
 	if c.fd >= 0 {
 		_ = unix.Close(c.fd) // which removes it from epoll
@@ -165,7 +166,7 @@ func (l *loop) close(c *conn) {
 	}
 }
 
-// watch polls the connection for writing, or no longer.
+// watch starts or stops polling the connection for writing.
 func (l *loop) watch(c *conn, writable bool) {
 	if c.polled == writable {
 		return
@@ -181,8 +182,8 @@ func (l *loop) watch(c *conn, writable bool) {
 	_ = l.poll.control(unix.EPOLL_CTL_MOD, c.fd, events, c.id, c.generation)
 }
 
-// write writes what the socket takes. An error of the connection is left to reading:
-// there may be an answer yet.
+// write writes as much as the socket takes. An error of the connection is left to the
+// reader: an answer may have arrived.
 func (l *loop) write(c *conn) {
 	for c.written < len(c.out) {
 		n, errno := send(c.fd, c.out[c.written:])
@@ -201,13 +202,11 @@ func (l *loop) write(c *conn) {
 	l.watch(c, false)
 }
 
-// handle does what a connection's events ask for, and reports whether it became
-// free.
+// handle does what a connection's events ask for, and reports whether it became free.
 func (l *loop) handle(c *conn, events uint32) (free bool) {
 	switch {
 	case c.in != &l.busy:
-		// A target that closes a connection which is not used, or sends what nobody
-		// asked for.
+		// The target closes an idle connection, or sends what nobody asked for.
 		l.close(c)
 		if c.in == &l.idle {
 			l.take(c)
@@ -232,7 +231,7 @@ func (l *loop) handle(c *conn, events uint32) (free bool) {
 	return false
 }
 
-// reads is how often a connection is read from before others have their turn.
+// reads bounds the reads from one connection before others have their turn.
 const reads = 8
 
 // read reads what has arrived.
@@ -276,13 +275,13 @@ func (l *loop) read(c *conn) (free bool) {
 	return false
 }
 
-// stale is how long a connection must not have been used for its end to be taken
-// for that of an idle one.
+// stale is the age from which the end of a connection under a request may be that of
+// an idle one: the target closed it as the request was sent.
 const stale = 500 * time.Millisecond
 
-// broken deals with the end of a connection under a request. If the target closed
-// it for want of use just when it was used again, the request is sent once more
-// (RFC 9112, section 9.3.1), and its clock runs on.
+// broken handles the end of a connection under a request. If the target closed an
+// idle connection just as it was used again, the request is sent once more (RFC 9112,
+// section 9.3.1), and its clock runs on.
 func (l *loop) broken(c *conn, cause Cause, now time.Duration) (free bool) {
 	if c.reused && c.idempotent && c.answer.size == 0 && c.sent-c.since >= stale {
 		l.close(c)
@@ -293,8 +292,8 @@ func (l *loop) broken(c *conn, cause Cause, now time.Duration) (free bool) {
 	return l.finish(c, cause, now)
 }
 
-// finish accounts for a connection's request, whose end was at end, and makes the
-// connection free.
+// finish accounts for a connection's request, which ended at end, and frees the
+// connection.
 func (l *loop) finish(c *conn, cause Cause, end time.Duration) (free bool) {
 	o := &l.seen
 	*o = Observation{
@@ -335,7 +334,7 @@ func (l *loop) finish(c *conn, cause Cause, end time.Duration) (free bool) {
 	return true
 }
 
-// target is where a loop's connections go; to connect writes into the address.
+// target is the address of a loop's connections; connect writes into it.
 type target struct {
 	family  int
 	address unix.Sockaddr

@@ -30,7 +30,7 @@ type Dial struct {
 	due       atomic.Uint64              // requests
 }
 
-// dialled is what a Dial stands at.
+// dialled is the state of a Dial.
 type dialled struct {
 	rate  float64 // of all loops, requests a second
 	phase int
@@ -40,7 +40,7 @@ type dialled struct {
 	withdrawn int
 }
 
-// dialAhead is how far a loop follows a Dial before it reads it again.
+// dialAhead is the time for which a loop follows a Dial before it reads it again.
 const dialAhead = 10 * time.Millisecond
 
 // NewDial returns a Dial that stands at 0. The same seed and the same settings at
@@ -71,10 +71,11 @@ func (d *Dial) End() {
 	d.now.Store(&dialled{phase: at.phase, end: true, withdrawn: at.phase})
 }
 
-// Due is how many requests have fallen due, those of the next moment included.
+// Due returns the number of requests that have fallen due, up to a moment ahead.
 func (d *Dial) Due() uint64 { return d.due.Load() }
 
-// Withdrawn is Options.Withdrawn.
+// Withdrawn returns the last phase whose waiting requests are dropped
+// (Options.Withdrawn).
 func (d *Dial) Withdrawn() int { return d.now.Load().withdrawn }
 
 // Pacer is Options.Pacer. Options.Loops must be set, and Pacers of one loop are
@@ -113,7 +114,7 @@ type dueAt struct {
 	phase int
 }
 
-// gap is how many requests of its share it is to the next.
+// gap returns the number of requests of the loop's share until the next one.
 func (t *sharedSchedule) gap() float64 {
 	if t.dial.poisson {
 		return t.rng.ExpFloat64()
@@ -175,7 +176,7 @@ func (r *scheduleReader) Next() (due time.Duration, phase int, ok bool) {
 // Begun is Options.Begun.
 func (d *Dial) Begun(at time.Time) { d.started.Store(at.UnixNano()) }
 
-// Started is when the run began, from which times count; zero before.
+// Started returns when the run began, from which times count; the zero time before.
 func (d *Dial) Started() time.Time {
 	if n := d.started.Load(); n != 0 {
 		return time.Unix(0, n)

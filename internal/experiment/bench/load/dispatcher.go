@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// A dispatcher hands the requests of one loop to its lines, as they fall due, and
-// keeps their account. A line carries one request at a time: a connection of
-// HTTP/1.1, a stream of HTTP/2. A line that has done with a request takes the next
-// that waits by itself; the dispatcher's own goroutine sends those that find a line
-// free.
+// A dispatcher hands the requests of one loop to its lines as they fall due, and
+// accounts for them. A line carries one request at a time: a connection of HTTP/1.1,
+// a stream of HTTP/2. A line that has finished a request takes the next one that
+// waits. The dispatcher's own goroutine sends the requests that find a line free.
 type dispatcher struct {
 	o        *Options
 	start    time.Time
@@ -36,16 +35,16 @@ type dispatcher struct {
 	account  Account
 }
 
-// job is a request that waits for a line; request is nil unless it was recorded,
-// otherwise it is asked for when it is sent.
+// job is a request that waits for a line. request is nil unless it was recorded: the
+// source is then asked for it when it is sent.
 type job struct {
 	due     time.Duration
 	phase   int
 	request *Request
 }
 
-// line carries one request at a time. Its fields are guarded by the dispatcher's mu,
-// but what belongs to the request under way is the carrier's to read.
+// line carries one request at a time. The dispatcher's mu guards its fields, except
+// those of the request under way, which the carrier reads.
 type line struct {
 	dispatcher *dispatcher
 	via        carrier
@@ -59,7 +58,7 @@ type line struct {
 	cut     bool          // its request was cut off
 }
 
-// carrier is how a line's requests travel.
+// carrier sends a line's requests.
 type carrier interface {
 	// keep stores what send needs of r. The dispatcher is locked.
 	keep(r *Request)
@@ -71,7 +70,7 @@ type carrier interface {
 	abandon() (ended bool)
 }
 
-// answer is what came of a request that was sent.
+// answer is the outcome of a request that was sent.
 type answer struct {
 	first, end time.Duration
 	status     int
@@ -82,7 +81,7 @@ type answer struct {
 
 func (d *dispatcher) now() time.Duration { return time.Since(d.start) }
 
-// pace sends requests as they fall due, until there are no more.
+// pace sends requests as they fall due, until the run ends.
 func (d *dispatcher) pace(ctx context.Context) {
 	switch {
 	case d.o.Recorded:
@@ -98,7 +97,7 @@ func (d *dispatcher) pace(ctx context.Context) {
 	d.mu.Unlock()
 }
 
-// until waits for a moment and reports whether the run goes on.
+// until waits until due and reports whether the run goes on.
 func (d *dispatcher) until(ctx context.Context, due time.Duration) bool {
 	for {
 		now := d.now()
@@ -132,7 +131,7 @@ func (d *dispatcher) follow(ctx context.Context) {
 	}
 }
 
-// withdraw drops what waits and is not to be sent any more.
+// withdraw drops the waiting requests that are not to be sent any more.
 func (d *dispatcher) withdraw() {
 	if d.o.Withdrawn == nil {
 		return
@@ -161,7 +160,7 @@ func (d *dispatcher) replay(ctx context.Context) {
 	}
 }
 
-// repeat keeps every line busy, each thinking before its request.
+// repeat keeps every line busy. Each thinks before its request.
 func (d *dispatcher) repeat(ctx context.Context) {
 	for _, l := range d.lines {
 		d.mu.Lock()
@@ -184,7 +183,8 @@ func (d *dispatcher) repeat(ctx context.Context) {
 }
 
 // thought returns the lines that have thought long enough, with their requests
-// launched, and in how long the next will have; negative at the end of the loop.
+// launched, and the time until the next line is ready, negative at the end of the
+// loop.
 func (d *dispatcher) thought() (ready []*line, next time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -242,7 +242,7 @@ func (d *dispatcher) dispatch(j job) bool {
 	return ok
 }
 
-// keep copies a request that has to outlast its source's next.
+// keep copies a request so that it outlasts its source's next.
 func (j *job) keep() {
 	if j.request == nil {
 		return
@@ -254,8 +254,8 @@ func (j *job) keep() {
 	j.request = &r
 }
 
-// pick takes the free line that has been longest, one with a connection if there
-// is one; nil if all are busy.
+// pick takes the line that has been free longest, one with an open connection if it
+// can. It returns nil if all are busy.
 func (d *dispatcher) pick() *line {
 	for d.open.len() > 0 {
 		l := d.open.pop()
@@ -272,7 +272,7 @@ func (d *dispatcher) pick() *line {
 	return nil
 }
 
-// begin gives a free line a request; false says that there are none left.
+// begin gives a free line a request. It returns false if the requests have run out.
 func (d *dispatcher) begin(l *line, j job) bool {
 	r := j.request
 	if r == nil {
@@ -296,7 +296,7 @@ func (d *dispatcher) load(l *line, r *Request) {
 	l.via.keep(r)
 }
 
-// launch makes a line's request one that is under way.
+// launch marks a line's request as under way.
 func (d *dispatcher) launch(l *line) {
 	now := d.now()
 	l.o.Sent = now
@@ -309,8 +309,8 @@ func (d *dispatcher) launch(l *line) {
 	}
 }
 
-// exhaust ends the run for want of requests; asked have been counted as due that
-// there turned out to be none for, and none for those that wait.
+// exhaust ends the run because the requests have run out. It takes back asked
+// requests that were counted as due, and those that wait.
 func (d *dispatcher) exhaust(asked int) {
 	d.account.Due -= uint64(asked + d.waiting.len())
 	d.waiting = ring[job]{}
@@ -319,8 +319,9 @@ func (d *dispatcher) exhaust(asked int) {
 	d.alarm.wake()
 }
 
-// done accounts for a line's request. It reports whether the line has taken
-// another, which is to be sent; if not it is free, with a connection or without.
+// done accounts for a line's request. more reports that the line has taken another
+// request, which the caller has to send. Otherwise the line is free, and open says
+// whether its connection is.
 func (d *dispatcher) done(l *line, a answer, open bool) (more bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -369,8 +370,8 @@ func (d *dispatcher) finish(l *line, a answer) (more bool) {
 	return false
 }
 
-// again gives a closed loop's line its next request, at the earliest after pause.
-// It reports whether that is to be sent now.
+// again gives a closed loop's line its next request, at the earliest after pause. It
+// reports whether the request is to be sent now.
 func (d *dispatcher) again(l *line, now, pause time.Duration) bool {
 	if d.o.Duration > 0 && now >= d.o.Duration {
 		d.ending = true
@@ -407,7 +408,8 @@ func (d *dispatcher) expects(l *line) bool {
 	return l.busy
 }
 
-// closeIfEmpty closes empty once all is over. The dispatcher is locked.
+// closeIfEmpty closes empty at the end of the run, when nothing waits or is under
+// way. The dispatcher is locked.
 func (d *dispatcher) closeIfEmpty() {
 	if !d.ending || d.under > 0 || d.waiting.len() > 0 {
 		return
@@ -438,8 +440,8 @@ func (d *dispatcher) cutOff() {
 	d.closeIfEmpty()
 }
 
-// watch gives up requests that have had Options.Timeout. All have the same time,
-// so the next to run out is never sooner than the oldest that is under way.
+// watch gives up requests after Options.Timeout. The time-out is the same for all, so
+// the oldest request is the next to run out.
 func (d *dispatcher) watch(stop <-chan struct{}) {
 	t := time.NewTimer(d.o.Timeout)
 	defer t.Stop()
@@ -457,8 +459,8 @@ func (d *dispatcher) watch(stop <-chan struct{}) {
 	}
 }
 
-// expire gives up what has run out and says in how long the next will, and which
-// lines have taken a request that is to be sent.
+// expire gives up requests that have run out. It returns the time until the next may,
+// and the lines that have taken a request to be sent.
 func (d *dispatcher) expire() (next time.Duration, more []*line) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -479,7 +481,7 @@ func (d *dispatcher) expire() (next time.Duration, more []*line) {
 	return max(oldest+d.o.Timeout-now, 100*time.Microsecond), more
 }
 
-// thoughts is a heap of lines whose next request is due later, earliest first.
+// thoughts is a heap of lines by when their next request is due, earliest first.
 type thoughts []*line
 
 func (t thoughts) Len() int           { return len(t) }

@@ -36,7 +36,7 @@ var engines = []struct {
 	{name: "HTTP2", http: HTTP2, run: Run},
 }
 
-// runPlainStreams is what runs where there is no event loop.
+// runPlainStreams is runStreams on the systems without an event loop.
 func runPlainStreams(ctx context.Context, o Options) (Account, error) {
 	if err := o.complete(); err != nil {
 		return Account{}, err

@@ -47,7 +47,7 @@ func appendBlock(b []byte, r *Request, o *Options) []byte {
 	return b
 }
 
-// ofConnection reports whether a field is of a connection of HTTP/1.1 and none of
+// ofConnection reports whether a field belongs to an HTTP/1.1 connection and not to
 // HTTP/2 (RFC 9113, section 8.2.2), or is made here.
 func ofConnection(name string) bool {
 	switch len(name) {
@@ -81,7 +81,7 @@ func appendLower(b []byte, s string) []byte {
 	return b
 }
 
-// appendInt appends an integer with a prefix of some bits (RFC 7541 section 5.1).
+// appendInt appends an integer with a prefix of bits bits (RFC 7541 section 5.1).
 func appendInt(b []byte, flags byte, bits uint, n int) []byte {
 	most := 1<<bits - 1
 	if n < most {

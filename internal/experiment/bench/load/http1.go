@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// runStreams sends requests in HTTP/1.1 over TLS, and without it where there is no
-// event loop: a goroutine of each connection dials and reads.
+// runStreams sends requests in HTTP/1.1 over TLS, and over plain connections on
+// systems without an event loop. Each connection has a goroutine that dials and
+// reads.
 func runStreams(ctx context.Context, o Options) (Account, error) {
 	s := newStreams(&o)
 	defer s.end()
@@ -30,7 +31,7 @@ func runStreams(ctx context.Context, o Options) (Account, error) {
 	})
 }
 
-// conn1 carries requests over one connection of HTTP/1.1 after the other.
+// conn1 carries requests over HTTP/1.1 connections, one after the other.
 type conn1 struct {
 	s    *streams
 	line *line
@@ -83,7 +84,7 @@ func (c *conn1) send() {
 	}
 }
 
-// writer returns what writes the request. The connection is locked.
+// writer returns a function that writes the request. The connection is locked.
 func (c *conn1) writer() func() {
 	conn, wire := c.conn, c.wire
 	c.unsent = false
@@ -119,7 +120,8 @@ func (c *conn1) stop() {
 	close(c.call)
 }
 
-// hangUp closes a connection at once: that of TLS would wait to say so.
+// hangUp closes a connection at once. The Close of a TLS connection would wait to
+// send its alert.
 func hangUp(conn net.Conn) {
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()
@@ -147,8 +149,8 @@ func (c *conn1) serve() {
 	}
 }
 
-// dial connects for the request that is to be sent; no connection and no cause
-// say that there is none.
+// dial connects for the request that is to be sent. It returns neither a connection
+// nor a cause if there is no such request.
 func (c *conn1) dial() (net.Conn, Cause) {
 	if !c.line.dispatcher.expects(c.line) {
 		return nil, Answered
@@ -180,8 +182,8 @@ func (c *conn1) dial() (net.Conn, Cause) {
 	return conn, Answered
 }
 
-// speak sends and reads until the connection ends. It reports whether there is a
-// request that wants another.
+// speak sends and reads until the connection ends. It reports whether a request waits
+// for another connection.
 func (c *conn1) speak(conn net.Conn, buffer []byte) (more bool) {
 	d, o := c.line.dispatcher, c.s.o
 	defer hangUp(conn)
@@ -245,8 +247,8 @@ func (c *conn1) isWriting() bool {
 	return c.writers > 0 && len(c.wire) > bodiesAtOnce
 }
 
-// ended accounts for the end of a connection, and for the request that is under
-// way, if there is one. It reports whether there is another.
+// ended accounts for the end of a connection, and for the request under way on it. It
+// reports whether another request is to be sent.
 func (c *conn1) ended(a answer) (more bool) {
 	d := c.line.dispatcher
 	d.mu.Lock()

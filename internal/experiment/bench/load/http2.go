@@ -14,8 +14,8 @@ import (
 )
 
 // runHTTP2 sends requests as streams of HTTP/2 (RFC 9113). Each of
-// Options.Connections lines is a stream at a time; as many connections are opened
-// as the target's limit of streams asks for.
+// Options.Connections lines is one stream at a time. The target's limit of streams
+// decides how many connections are opened.
 func runHTTP2(ctx context.Context, o Options) (Account, error) {
 	s := newStreams(&o)
 	defer s.end()
@@ -48,8 +48,8 @@ func runHTTP2(ctx context.Context, o Options) (Account, error) {
 	})
 }
 
-// group is the streams that share a connection, and that connection: when it
-// goes away the next is dialled.
+// group holds the streams that share a connection, and that connection. When it goes
+// away the next is dialled.
 type group struct {
 	s          *streams
 	dispatcher *dispatcher
@@ -62,8 +62,8 @@ type group struct {
 	pending []*stream // that wait for a connection with capacity
 }
 
-// stream carries one request at a time. Its fields are guarded by its group's mu;
-// those of the answer are the reader's, while it is under way.
+// stream carries one request at a time. Its group's mu guards its fields, except
+// those of the answer, which are the reader's while it is under way.
 type stream struct {
 	line  *line
 	group *group
@@ -108,8 +108,8 @@ func (st *stream) keep(r *Request) {
 
 func (st *stream) send() { st.submit(true) }
 
-// submit sends what was taken, and flushes the connection unless its reader is
-// about to.
+// submit sends the request that was taken, and flushes the connection unless its
+// reader is about to.
 func (st *stream) submit(flush bool) {
 	g := st.group
 	g.mu.Lock()
@@ -132,7 +132,7 @@ func (st *stream) submit(flush bool) {
 }
 
 // pump starts pending requests as far as the connection has capacity, and dials if
-// there is none. The group is locked.
+// there is no connection. The group is locked.
 func (g *group) pump() {
 	n := 0
 	for n < len(g.pending) && g.conn != nil && g.conn.hasCapacity() {
@@ -172,7 +172,7 @@ func (g *group) dial() {
 	c.flush()
 }
 
-// fail accounts for requests that have come to nothing.
+// fail accounts for requests that were given up.
 func (g *group) fail(failed []*stream, cause Cause) {
 	for _, st := range failed {
 		if g.dispatcher.done(st.line, answer{end: g.dispatcher.now(), cause: cause}, true) {
@@ -204,7 +204,7 @@ func (st *stream) abandon() (ended bool) {
 	return true
 }
 
-// stop closes the connections, once nothing is under way.
+// stop closes the connections. Nothing may be under way.
 func (g *group) stop() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -214,8 +214,8 @@ func (g *group) stop() {
 	}
 }
 
-// connect opens a connection and waits for the target's settings, Options.Timeout
-// at most.
+// connect opens a connection and waits for the target's settings, Options.Timeout at
+// most.
 func (s *streams) connect(ctx context.Context) (*conn2, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// stream returns the stream that an answer's frame is of; nil if nobody waits
-// for it any more.
+// stream returns the stream of an answer's frame, or nil if nobody waits for it any
+// more.
 func (c *conn2) stream(id uint32) (*stream, error) {
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
@@ -51,8 +51,8 @@ func (c *conn2) headers(f frame) error {
 		return err
 	}
 	c.current, c.status = st, 0
-	// The block is decoded even if nobody waits for it, for the table is one of
-	// the whole connection.
+	// The block is decoded even if nobody waits for it: the table belongs to the
+	// whole connection.
 	_, err = c.hpack.Write(p)
 	if err == nil {
 		err = c.hpack.Close()
@@ -84,7 +84,7 @@ func (c *conn2) headers(f frame) error {
 	return nil
 }
 
-// field is called with each field of the block that is decoded.
+// field handles a field of the block that is being decoded.
 func (c *conn2) field(f hpack.HeaderField) {
 	st := c.current
 	switch {

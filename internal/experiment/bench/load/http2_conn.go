@@ -31,8 +31,8 @@ const (
 
 var errFrame = errors.New("the target breaks the rules of HTTP/2")
 
-// conn2 is a connection of HTTP/2. Its fields are guarded by its group's mu, but
-// those of the reader.
+// conn2 is a connection of HTTP/2. Its group's mu guards its fields, except those of
+// the reader.
 type conn2 struct {
 	group   *group
 	net     net.Conn
@@ -94,7 +94,7 @@ func greet(n net.Conn) (*conn2, error) {
 	return c, nil
 }
 
-// Read reads from the connection, once all that was to be sent is.
+// Read reads from the connection after everything to be sent was sent.
 func (c *conn2) Read(p []byte) (int, error) {
 	if c.group != nil {
 		c.flush()
@@ -102,7 +102,7 @@ func (c *conn2) Read(p []byte) (int, error) {
 	return c.net.Read(p)
 }
 
-// flush writes what is to be sent, unless somebody does that already.
+// flush writes what is to be sent, unless another goroutine is writing.
 func (c *conn2) flush() {
 	g := c.group
 	g.mu.Lock()
@@ -123,8 +123,8 @@ func (c *conn2) flush() {
 	c.write()
 }
 
-// write writes until there is nothing more. The group is locked but while it
-// writes.
+// write writes until nothing is left. The group is locked, but not during the writes
+// themselves.
 func (c *conn2) write() {
 	for len(c.out) > 0 && !c.broken {
 		out := c.out
@@ -174,7 +174,7 @@ func (c *conn2) start(st *stream) {
 	c.feed(st)
 }
 
-// feed sends of a stream's body what the windows allow; the rest waits.
+// feed sends as much of a stream's body as the windows allow; the rest waits.
 func (c *conn2) feed(st *stream) {
 	for len(st.left) > 0 && st.window > 0 && c.window > 0 {
 		n := int(min(int64(len(st.left)), st.window, c.window, int64(c.frame)))
@@ -202,8 +202,8 @@ func (c *conn2) opened() {
 	}
 }
 
-// removeStream takes a stream off the connection, which is closed if it was the last
-// of one that goes away.
+// removeStream removes a stream from the connection. A retired connection is closed
+// with its last stream.
 func (c *conn2) removeStream(st *stream) {
 	delete(c.streams, st.id)
 	if len(st.left) > 0 {
@@ -220,7 +220,7 @@ func (c *conn2) reset(id uint32, code http2.ErrCode) {
 	c.out = binary.BigEndian.AppendUint32(c.out, uint32(code))
 }
 
-// retire makes it a connection that finishes what it has.
+// retire lets the connection finish its streams and start no more.
 func (c *conn2) retire() {
 	c.going = true
 	if c.group.conn == c {
@@ -228,8 +228,8 @@ func (c *conn2) retire() {
 	}
 }
 
-// read reads answers until the connection ends, and accounts for what was under
-// way then.
+// read reads answers until the connection ends, and accounts for what was under way
+// then.
 func (c *conn2) read() {
 	var err error
 	for err == nil {
@@ -261,7 +261,7 @@ func (c *conn2) read() {
 	g.fail(failed, cause)
 }
 
-// frame is a frame that came in; payload is valid until the next is read.
+// frame is a frame that was received; payload is valid until the next is read.
 type frame struct {
 	kind    http2.FrameType
 	flags   http2.Flags
@@ -392,8 +392,8 @@ func (c *conn2) windowUpdate(f frame) error {
 	return nil
 }
 
-// refuse ends the streams that the target will not answer; those that it has not
-// looked at are tried again.
+// refuse ends the streams that the target will not answer. With again it sends once
+// more those that the target has not processed.
 func (c *conn2) refuse(which func(*stream) bool, again bool) {
 	g := c.group
 	var failed []*stream

@@ -24,35 +24,35 @@ type Request struct {
 	Path   string // path and query, as on the request line
 	Header []Field
 	Body   []byte
-	// Wire is the request as HTTP/1.1 has it, if it was rendered before; a loop that
-	// speaks HTTP/1.1 then sends it as it is. AppendHTTP1 renders one.
+	// Wire is the request in HTTP/1.1, if it was rendered before (AppendHTTP1). A
+	// loop that speaks HTTP/1.1 sends it as it is.
 	Wire []byte
-	// Due is when a recorded request is due, from the start of the run; only of
-	// sources that are asked for it (Options.Recorded).
+	// Due is the intended start of a recorded request, from the start of the run. It
+	// is read only with Options.Recorded.
 	Due time.Duration
-	// Think is how long a closed loop's user waits before this request.
+	// Think is the time that a closed loop's user waits before this request.
 	Think time.Duration
 }
 
-// Field is a header field; its name as it is to be sent.
+// Field is a header field; its name is sent as it is written.
 type Field struct{ Name, Value string }
 
 // Source yields requests. Each loop has a Source of its own, so that none needs
 // a lock. Next must be quick and should allocate nothing.
 type Source interface {
-	// Next fills r and reports whether there is a request; false says that the
-	// requests have run out, after which it is not called again.
+	// Next fills r and reports whether there is a request. After it has returned
+	// false it is not called again.
 	Next(r *Request) bool
 }
 
-// Pacer says when requests are due, from the start of the run, never decreasing;
-// ok is false at the end of the plan. A phase Again says that it knows no further
-// than that. bench.Plan's schedules are Pacers.
+// Pacer says when requests are due, from the start of the run, never decreasing. ok
+// is false at the end of the plan. The phase Again means that the next request is not
+// known yet. The schedules of bench.Plan are Pacers.
 type Pacer interface {
 	Next() (due time.Duration, phase int, ok bool)
 }
 
-// Cause says why a request has no whole answer.
+// Cause is the reason why a request has no whole answer.
 type Cause uint8
 
 const (
@@ -71,17 +71,17 @@ func (c Cause) String() string {
 	return [...]string{"answered", "timeout", "connect", "reset", "closed", "protocol", "tls", "cut off", ""}[min(c, Causes)]
 }
 
-// Observation is what became of one request that was sent. Times are from the
-// start of the run.
+// Observation is the outcome of one request that was sent. Times are from the start
+// of the run.
 type Observation struct {
 	Query, Tenant, Phase int
 	Due, Sent            time.Duration
-	// FirstByte is when what was read of the answer first had arrived: its first byte
-	// if it came in pieces, its end if it was read at once.
+	// FirstByte is when the part of the answer that was read first had arrived: its
+	// first byte if it came in pieces, its end if it was read at once.
 	FirstByte time.Duration
 	End       time.Duration
-	// Late is how long after it was due it was sent although a connection was free.
-	// Sent − Due − Late is what it waited for a connection.
+	// Late is the time from Due to when the request was sent during which a
+	// connection was free. Sent − Due − Late is the wait for a connection.
 	Late   time.Duration
 	Status int   // 0 without a whole answer
 	Bytes  int64 // of the answer, header and body
@@ -89,31 +89,31 @@ type Observation struct {
 	Check  int // index of the check that failed, -1 if none did
 }
 
-// Recorder takes a loop's observations, on the loop's own thread. It must be
-// quick and allocate nothing.
+// Recorder records a loop's observations, on the loop's own thread. It must be quick
+// and allocate nothing.
 type Recorder interface {
 	Observe(o *Observation)
 	// Drop counts a request that was due and dropped.
 	Drop(due time.Duration, phase int)
 }
 
-// Beginner may be implemented by a Recorder that is to know what is under way: it is
-// called for each request as it is sent, likewise on the loop's own thread, before
-// the recorder is.
+// Beginner may be implemented by a Recorder that counts what is under way. It is
+// called for each request as it is sent, on the loop's own thread, before the
+// recorder.
 type Beginner interface {
 	Begin(query, phase int, due, sent time.Duration)
 }
 
 // Checker checks answers; nil if only the status counts. It returns the index of the
-// check that failed, -1 if none did. Header and body are valid during the call only;
-// body is whole up to Options.BodyLimit bytes.
+// check that failed, or -1. Header and body are valid during the call only; body is
+// whole up to Options.BodyLimit bytes.
 type Checker interface {
-	// Wants says what a query's checks need, so that the rest is not kept.
+	// Wants reports which parts a query's checks need, so that the rest is not kept.
 	Wants(query int) (header, body bool)
 	Check(query, status int, header []Field, body []byte) int
 }
 
-// Protocol is how requests are sent.
+// Protocol is the version of HTTP that requests are sent in.
 type Protocol uint8
 
 const (
@@ -127,44 +127,44 @@ type Options struct {
 	Host     string      // field Host or :authority of requests that have none
 	TLS      *tls.Config // nil for none
 	Protocol Protocol
-	// Connections is how many are open at once at most; requests under way at once
-	// over HTTP/2. Default 64.
+	// Connections bounds the open connections, or over HTTP/2 the requests under way
+	// at once. Default 64.
 	Connections int
-	// Loops is how many threads send; 0 chooses by the rate and the cores.
+	// Loops is the number of sending threads; default by the rate and the cores.
 	Loops int
-	// Source makes a loop's requests, Recorder takes its observations.
+	// Source makes a loop's requests, Recorder records its observations.
 	Source   func(loop, loops int) (Source, error)
 	Recorder func(loop, loops int) Recorder
 	Checker  Checker
-	// Pacer makes the schedule of one loop of loops: together they are the plan.
-	// nil is a closed loop: each connection sends its next request when its last is
-	// answered, after its Think. It may be called more than once for a loop, and each
-	// Pacer is to say the same.
+	// Pacer makes the schedule of one of loops loops: together they are the plan. nil
+	// is a closed loop: each connection sends its next request when its last is
+	// answered, after its Think. Pacer may be called more than once for a loop and
+	// must return the same schedule each time.
 	Pacer func(loop, loops int) (Pacer, error)
-	// Withdrawn, if it is set, says up to which phase requests that wait for a
-	// connection are dropped instead of sent, none if negative. It is asked often,
-	// from the loops' threads.
+	// Withdrawn, if set, returns the last phase whose waiting requests are dropped
+	// instead of sent, or a negative number for none. The loops' threads call it
+	// often.
 	Withdrawn func() int
-	// Begun, if it is set, is called when the run begins, from which times count,
-	// before anything is sent.
+	// Begun, if set, is called with the time from which times count, before anything
+	// is sent.
 	Begun func(time.Time)
 	// Recorded takes Due from the requests instead of a Pacer.
 	Recorded bool
 	Duration time.Duration // 0: until the plan, the requests or ctx end
 	Timeout  time.Duration // of a request from when it was sent; default 30 s
-	// Drain is how long requests under way at the end may still take; default
-	// Timeout.
+	// Drain bounds the time that requests under way at the end may still take;
+	// default Timeout.
 	Drain time.Duration
-	// Waiting is how many due requests may wait for a connection at once; default
-	// 1,000,000. Recorded requests that wait where they were recorded take no memory,
-	// and are not dropped.
+	// Waiting bounds the due requests that wait for a connection at once; default
+	// 1,000,000. Recorded requests wait in their recording: they take no memory and
+	// are not dropped.
 	Waiting   int
 	BodyLimit int // bytes of a body that checks see; default 1 MiB
 	// NoKeepAlive closes each connection after one answer.
 	NoKeepAlive bool
 }
 
-// Account is what Run did. Due = Sent + Dropped + Unsent.
+// Account counts the requests of a run. Due = Sent + Dropped + Unsent.
 type Account struct {
 	Due, Sent, Dropped, Unsent uint64
 	Connections                uint64 // opened in all

@@ -41,20 +41,19 @@ type loop struct {
 	err     error
 }
 
-// spin is how short a wait is not worth a sleep: a few polls of the connections take
-// as long.
+// spin is the longest wait that is spent polling: a sleep would cost as much.
 const spin = 4 * time.Microsecond
 
-// refusedPause is how long a closed loop's user waits after a connection that failed,
-// or a target that refuses would be asked as fast as it can refuse.
+// refusedPause is the time that a closed loop's user waits after a connection that
+// failed. Without it a target that refuses would be asked as fast as it can refuse.
 const refusedPause = 10 * time.Millisecond
 
 func (l *loop) now() time.Duration { return time.Since(l.start) }
 
-// free is how many requests could be sent now.
+// free returns the number of requests that could be sent now.
 func (l *loop) free() int { return l.idle.n + l.shut.n }
 
-// run sends until the end. The thread is the loop's.
+// run sends until the end, on the loop's own thread.
 func (l *loop) run() {
 	before := threadCPU()
 	for l.now() < 0 && !l.stop.Load() {
@@ -128,10 +127,9 @@ func (l *loop) step() bool {
 	return true
 }
 
-// woke learns from a sleep that ended by itself, so long before the time for
-// which it was meant. To wake takes a while, tens of microseconds on a virtual
-// machine, so that the clock is set ahead of it: by what it takes at the least, or
-// the rest would be a spin.
+// woke learns from a sleep that ended by itself, early before the time for which it
+// was meant. To wake takes tens of microseconds on a virtual machine. The alarm is
+// set ahead by the least that it takes: any more would be spent spinning.
 func (l *loop) woke(early time.Duration) {
 	const margin, step, most = time.Microsecond, 50 * time.Nanosecond, 30 * time.Microsecond
 	switch {
@@ -143,25 +141,26 @@ func (l *loop) woke(early time.Duration) {
 	}
 }
 
-// attentive is how long answers are read at once after one that could not be left.
+// attentive is the time for which answers are read at once after one that could not
+// be left.
 const attentive = time.Second
 
-// leaves reports whether answers may be left where they are for d, until the next
-// request is due. To sleep once for a request and its answer and not twice is half of
-// what a loop costs that has little to do; the kernel says when the answers arrived.
-// Not if someone may be kept waiting by it: a request for a connection, a connection
-// for space in its socket, the rest of an answer.
+// leaves reports whether answers may be left unread for d, until the next request is
+// due. One sleep instead of two halves the cost of a loop that has little to do, and
+// the kernel says when the answers arrived. Answers are not left if anything may wait
+// for them: a request for a connection, a connection for space in its socket, the
+// rest of an answer.
 func (l *loop) leaves(d time.Duration) bool {
 	return d < time.Millisecond && l.poll.brief && l.busy.n > 0 && l.free() > 0 && l.blockedWrites == 0 &&
 		(l.queue != nil || l.o.Recorded) && l.now() > l.prompt && !l.ended
 }
 
-// waits reports whether requests that have fallen due are to be sent yet.
+// waits reports whether requests that have fallen due are still to be sent.
 func (l *loop) waits() bool {
 	return l.queue != nil && l.queue.waiting > 0 || l.ahead || len(l.thinking) > 0
 }
 
-// next is when there is something to be done if nothing happens before.
+// next returns the time at which something is to be done, whatever happens before.
 func (l *loop) next() time.Duration {
 	next := l.now() + time.Second
 	if l.busy.n > 0 {
@@ -205,7 +204,7 @@ func (l *loop) end(now time.Duration) {
 	l.drained = max(now, l.o.Duration) + l.o.Drain
 }
 
-// send sends what is due and finds a connection free.
+// send sends the requests that are due and find a connection free.
 func (l *loop) send(now time.Duration) {
 	switch {
 	case l.queue != nil:
@@ -264,7 +263,7 @@ func (l *loop) sendQueue(now time.Duration) {
 	}
 }
 
-// fetch gets the next recorded request.
+// fetch reads the next recorded request.
 func (l *loop) fetch() {
 	l.request = Request{}
 	if l.ahead = l.source.Next(&l.request); !l.ahead {
@@ -274,8 +273,8 @@ func (l *loop) fetch() {
 	}
 }
 
-// again gives a closed loop's connection, which is in the list shut or idle, its
-// next request, at the earliest after pause.
+// again gives a closed loop's connection, which is in the list shut or idle, its next
+// request, at the earliest after pause.
 func (l *loop) again(id int32, now, pause time.Duration) {
 	if l.ended || l.o.Duration > 0 && now >= l.o.Duration {
 		l.end(now)
@@ -326,7 +325,7 @@ func (l *loop) cutOff(now time.Duration) {
 	}
 }
 
-// total is the loop's account, once it has ended.
+// total returns the loop's account. The loop has ended.
 func (l *loop) total() Account {
 	a := l.account
 	if q := l.queue; q != nil {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// raw is a target that does with each connection what it is told: the n-th request
-// on the k-th connection, both from 0.
+// raw is a target that answers the n-th request on the k-th connection, both from 0,
+// as its function says.
 type raw struct {
 	net.Listener
 	wg   sync.WaitGroup
@@ -270,7 +270,7 @@ func TestFrozenTarget(t *testing.T) {
 	}
 }
 
-// thinkingSource is a source of requests each of which waits for told before, and then
+// thinkingSource returns a source of requests. Each request waits for told, and then
 // thinks.
 func thinkingSource(n int, told <-chan struct{}, r Request) func(int, int) (Source, error) {
 	next := requests(n, r)
@@ -305,8 +305,8 @@ func TestClosedWhileIdle(t *testing.T) {
 	}
 }
 
-// A connection that the target closed for want of use while the next request was
-// on its way: that is no failure, and the clock runs on.
+// The target closes an idle connection while the next request is on its way: that is
+// not a failure, and the clock runs on.
 func TestStaleConnection(t *testing.T) {
 	t.Parallel()
 	for method, want := range map[string]Cause{"GET": Answered, "POST": Closed} {
@@ -346,8 +346,8 @@ func TestManyConnectionsAndLoops(t *testing.T) {
 	}
 }
 
-// At the end of ctx what is under way is cut off, what waits is unsent, and both
-// are told within moments.
+// At the end of ctx what is under way is cut off, what waits is unsent, and both are
+// counted within moments.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{}, 10)

@@ -8,11 +8,10 @@ import (
 	"tailscope/internal/http1"
 )
 
-// parser reads one answer of HTTP/1.1 from pieces as they arrive. It takes what it
-// is given without keeping it, but for a head that is not whole yet and for what a
-// check wants to see, and allocates only until its buffers have grown. A loop over
-// many connections reads into one buffer and hands each piece to the parser of its
-// connection.
+// parser reads one answer of HTTP/1.1 from pieces as they arrive. It keeps only an
+// incomplete head and what a check needs, and stops allocating once its buffers have
+// grown. A loop over many connections reads into one buffer and hands each piece to
+// the parser of its connection.
 type parser struct {
 	status int
 	size   int64 // bytes taken, head and framing included
@@ -34,7 +33,7 @@ type parser struct {
 	fields  []Field
 }
 
-// span is where a field's name and value are in parser.text.
+// span locates a field's name and value in parser.text.
 type span struct{ name, value, end int32 }
 
 // maxHead bounds a head with its interim answers.
@@ -47,8 +46,8 @@ var (
 	methodHEAD = []byte("HEAD")
 )
 
-// begin makes the parser ready for the answer to a request: head says that it is
-// one to HEAD; limit is how much of a body that is wanted is kept.
+// begin prepares the parser for the answer to a request, to HEAD if head is set.
+// limit bounds the kept part of a wanted body.
 func (p *parser) begin(head, wantHeader, wantBody bool, limit int) {
 	p.status, p.size, p.done, p.keep = 0, 0, false, false
 	p.wantHdr, p.wantBdy, p.limit = wantHeader, wantBody, limit
@@ -59,8 +58,9 @@ func (p *parser) begin(head, wantHeader, wantBody bool, limit int) {
 	}
 }
 
-// feed takes from b what belongs to the answer and says how much that was: less
-// than all of b once done. An error says that this is not an answer of HTTP/1.1.
+// feed parses b and returns the number of bytes that belong to the answer: less than
+// len(b) only when it is complete. It returns an error if this is not an answer of
+// HTTP/1.1.
 func (p *parser) feed(b []byte) (n int, err error) {
 	for n < len(b) && !p.done {
 		var took int
@@ -78,8 +78,8 @@ func (p *parser) feed(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// eof reports whether the connection has ended, and reports whether that made the
-// answer whole.
+// eof handles the end of the connection, and reports whether it made the answer
+// whole.
 func (p *parser) eof() bool {
 	p.keep = false
 	if p.inBody && p.rest.AtEOF() {
@@ -97,7 +97,7 @@ func (p *parser) feedBody(b []byte) (n int, err error) {
 	return n, err
 }
 
-// feedHead takes a head, or the part of one that is there.
+// feedHead parses a head, or the part of one that has arrived.
 func (p *parser) feedHead(b []byte) (n int, err error) {
 	if len(p.part) == 0 {
 		if !startsHTTP(b) {
@@ -151,7 +151,7 @@ func startsHTTP(b []byte) bool {
 	return string(b[:n]) == version[:n]
 }
 
-// endHead goes on to what follows a head of n bytes.
+// endHead continues after a head of n bytes.
 func (p *parser) endHead(n int) error {
 	h := p.head
 	p.status = h.Status
@@ -176,7 +176,7 @@ func (p *parser) endHead(n int) error {
 	return nil
 }
 
-// header returns the fields of the answer if they were wanted, until begin.
+// header returns the answer's fields if they were wanted. They are valid until begin.
 func (p *parser) header() []Field {
 	p.fields = p.fields[:0]
 	for _, s := range p.spans {
@@ -185,5 +185,5 @@ func (p *parser) header() []Field {
 	return p.fields
 }
 
-// view is b as a string that changes with it.
+// view returns b as a string that changes with it.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// poll is an epoll(7) instance that one thread waits on. Waits are exact to the
-// nanosecond as far as the kernel's timers are; wake ends one from elsewhere.
+// poll is an epoll(7) instance that one thread waits on. Waits are as exact as the
+// kernel's timers, to the nanosecond; wake ends one from another goroutine.
 type poll struct {
 	fd, waker int
 	old       bool // the kernel has no epoll_pwait2(2): before Linux 5.11
@@ -20,11 +20,12 @@ type poll struct {
 	events    [256]unix.EpollEvent
 }
 
-// short is a sleep that the runtime need not know of. To leave it a processor and
-// ask for one again costs more than the sleep, and its signals end the sleep.
+// short is the longest sleep that the runtime does not learn of. Giving its processor
+// away and asking for one again costs more than such a sleep, and its signals end the
+// sleep.
 const short = 2 * time.Millisecond
 
-// wakeID is Fd of the waker's event.
+// wakeID is Fd in the waker's event.
 const wakeID = -1
 
 func newPoll() (*poll, error) {
@@ -50,8 +51,8 @@ func (p *poll) control(op, fd int, events uint32, id, generation int32) error {
 	return unix.EpollCtl(p.fd, op, fd, &e)
 }
 
-// wait waits for events until d has passed; they are valid until the next. With d a
-// wait of 0 only polls. A thread that sleeps has its timer slack at 1 ns (prepare).
+// wait waits for events until d has passed; they are valid until the next call. With
+// d = 0 it only polls. The timer slack of a thread that sleeps is 1 ns (prepare).
 func (p *poll) wait(d time.Duration) ([]unix.EpollEvent, error) {
 	var n uintptr
 	var errno syscall.Errno
@@ -82,7 +83,7 @@ func (p *poll) wait(d time.Duration) ([]unix.EpollEvent, error) {
 	return nil, fmt.Errorf("epoll: %w", errno)
 }
 
-// waitOld sleeps in ppoll(2), which has been exact for longer.
+// waitOld sleeps in ppoll(2), for kernels without epoll_pwait2(2).
 func (p *poll) waitOld(d time.Duration) ([]unix.EpollEvent, error) {
 	p.ts = unix.NsecToTimespec(int64(d))
 	fds := [1]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
@@ -107,15 +108,15 @@ func (p *poll) close() {
 	_ = unix.Close(p.fd)
 }
 
-// prepare makes the calling goroutine's thread its own, and exact: the kernel
-// would let it sleep 50 µs longer otherwise. The thread ends with the goroutine,
-// for nobody unlocks it.
+// prepare locks the calling goroutine to its thread and makes its sleeps exact: by
+// default the kernel adds up to 50 µs. The thread ends with the goroutine, because
+// nobody unlocks it.
 func prepare() {
 	runtime.LockOSThread()
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 }
 
-// threadCPU is what the calling thread has used, user and system.
+// threadCPU returns the CPU time of the calling thread, user and system.
 func threadCPU() time.Duration {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_THREAD, &u) != nil {
@@ -124,13 +125,13 @@ func threadCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// nap sleeps whatever happens to the connections.
+// nap sleeps whatever happens on the connections.
 func nap(d time.Duration) {
 	ts := unix.NsecToTimespec(int64(d))
 	_, _, _ = syscall.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0)
 }
 
-// send never waits, for its socket does not: the runtime need not know.
+// send does not block, since its socket does not, so the runtime is not involved.
 func send(fd int, b []byte) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
 	return int(n), errno

@@ -6,8 +6,8 @@ import (
 )
 
 // A queue holds the requests of a loop that have fallen due and are not sent yet. It
-// stores none of them: they lie between two positions in the schedule, the next to
-// fall due and the next to be sent. It stores the gaps between the two where requests
+// does not store them: they lie between two positions in the schedule, the next to
+// fall due and the next to be sent. It stores the gaps where requests between the two
 // were dropped.
 type queue struct {
 	head, tail Pacer // the same schedule twice
@@ -32,8 +32,8 @@ type gap struct{ at, n uint64 }
 
 const never = time.Duration(math.MaxInt64)
 
-// newQueue returns the queue of a schedule, given twice. Requests due at until or
-// later are not part of it; 0 is no such time.
+// newQueue returns the queue of a schedule, which it gets twice. Requests due at
+// until or later are not part of it; 0 means no end.
 func newQueue(head, tail Pacer, limit int, until time.Duration, drop func(time.Duration, int)) *queue {
 	if until == 0 {
 		until = never
@@ -50,8 +50,8 @@ func (q *queue) advance() {
 	}
 }
 
-// arrive lets fall due what does by now; free is how many can be sent at once,
-// which do not count as waiting.
+// arrive adds the requests that are due by now. free of them can be sent at once and
+// do not count as waiting.
 func (q *queue) arrive(now time.Duration, free int) {
 	for q.due <= now {
 		if q.phase == Again {
@@ -83,7 +83,8 @@ func (q *queue) dropPassed() {
 	}
 }
 
-// pop removes and returns the request that has waited longest; there must be one.
+// pop removes and returns the request that has waited longest. The queue must not be
+// empty.
 func (q *queue) pop() (due time.Duration, phase int) {
 	q.peek()
 	q.peeked = false
@@ -108,7 +109,7 @@ func (q *queue) peek() {
 	q.peeked = true
 }
 
-// withdraw drops what waits of the phases up to one.
+// withdraw drops the waiting requests of phases up to upTo.
 func (q *queue) withdraw(upTo int) {
 	for q.waiting > 0 {
 		if q.peek(); q.front.phase > upTo {

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A receiver reads from sockets, with the time at which the kernel received what
-// is read (SO_TIMESTAMPNS, socket(7)). An answer ends when it arrived, not when
-// its loop came to read it: a generator that is late, or that leaves answers
-// where they are until it has something to send anyway, measures no worse.
+// A receiver reads from sockets, with the time at which the kernel received the data
+// (SO_TIMESTAMPNS, socket(7)). An answer ends when it arrived, not when its loop read
+// it. So a generator that is late, or that leaves answers until it has something to
+// send, measures no worse.
 type receiver struct {
 	start   time.Time
 	buf     []byte
@@ -33,8 +33,8 @@ func newReceiver() *receiver {
 	return r
 }
 
-// receive reads what there is into buf. It never waits. at is when the last of it
-// arrived, 0 if the kernel does not say.
+// receive reads what has arrived into buf and never waits. at is the arrival of the
+// last of it, or 0 if the kernel does not say.
 func (r *receiver) receive(fd int) (n int, at time.Duration, errno syscall.Errno) {
 	r.message.SetControllen(len(r.control))
 	got, _, errno := syscall.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&r.message)), 0)
@@ -51,11 +51,11 @@ func (r *receiver) receive(fd int) (n int, at time.Duration, errno syscall.Errno
 	return int(got), at, 0
 }
 
-// stamped asks for times of a connection.
+// stamped asks the kernel for the times of a connection's data.
 func stamped(fd int) { _ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) }
 
-// check compares the clocks, now and then: that on the wall is set and slewed. A
-// comparison that was interrupted is made again the next time.
+// check compares the loop's clock with the wall clock, now and then, since the latter
+// is set and slewed. A comparison that was interrupted is repeated the next time.
 func (r *receiver) check(now time.Duration) {
 	const often, exact = 10 * time.Millisecond, time.Microsecond
 	if now-r.checked < often && r.checked > -never {

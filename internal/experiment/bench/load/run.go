@@ -13,13 +13,12 @@ import (
 
 // Run sends load until the plan, the requests, Options.Duration or ctx end.
 //
-// It connects once before it begins, so that an unreachable target is an error
-// before any load is sent. Requests that are due before the end and wait for a
-// connection are still sent for as long as Options.Drain lasts: what they waited
-// is part of the answer. When ctx is done nothing more is sent, what waits is
-// unsent, what is under way is cut off, and Run returns. It returns when the last
-// request has been accounted for; there is no error then, and none for requests
-// that fail.
+// It connects once before it begins, so that an unreachable target is an error before
+// any load is sent. Requests that are due before the end and wait for a connection
+// are still sent for as long as Options.Drain lasts: their wait is part of the
+// answer. When ctx is done Run sends nothing more, counts what waits as unsent, cuts
+// off what is under way, and returns. It returns when the last request has been
+// accounted for. Neither the end of ctx nor failed requests are errors.
 func Run(ctx context.Context, o Options) (Account, error) {
 	if err := o.complete(); err != nil {
 		return Account{}, err
@@ -44,7 +43,7 @@ func Run(ctx context.Context, o Options) (Account, error) {
 	}
 }
 
-// complete checks the options and puts the defaults in.
+// complete checks the options and sets the defaults.
 func (o *Options) complete() error {
 	switch {
 	case o.Source == nil || o.Recorder == nil:
@@ -94,7 +93,7 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// reach connects once and closes the connection. Address becomes the one that
+// reach connects once and closes the connection. It sets Address to the one that
 // answered, so that a name is looked up once and never while load is sent.
 func (o *Options) reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, min(o.Timeout, 10*time.Second))
@@ -138,12 +137,13 @@ func (o *Options) scheme() string {
 	return "http"
 }
 
-// loopRate is how many requests a second one loop is given, well below what it
-// can send.
+// loopRate is the highest rate for one loop in requests per second, well below what
+// it can send.
 const loopRate = 30_000
 
-// chooseLoops is as many as the schedule's highest rate needs, and a closed loop
-// half of the cores: the other half is for a target on the same machine.
+// chooseLoops returns as many loops as the schedule's highest rate needs. For a
+// closed loop that is half of the cores: the other half is for a target on the same
+// machine.
 func (o *Options) chooseLoops() (int, error) {
 	most := max(1, min(runtime.GOMAXPROCS(0)/2, o.Connections))
 	if most == 1 || o.Recorded {

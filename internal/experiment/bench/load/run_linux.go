@@ -15,7 +15,7 @@ import (
 	"tailscope/internal/http1"
 )
 
-// events says that there is an event loop for plain HTTP/1.1.
+// events reports that plain HTTP/1.1 has an event loop.
 const events = true
 
 // runEvents runs loops, each on a thread of its own.
@@ -132,7 +132,7 @@ func newLoop(o *Options, i int) (*loop, error) {
 	return l, nil
 }
 
-// share is what the i-th of n has of a whole.
+// share returns the i-th of n parts of whole.
 func share(whole, i, n int) int {
 	s := whole / n
 	if i < whole%n {
@@ -141,8 +141,7 @@ func share(whole, i, n int) int {
 	return s
 }
 
-// raiseFileLimit raises the limit of open files, so that so many connections can be
-// open.
+// raiseFileLimit raises the limit of open files to what connections need.
 func raiseFileLimit(connections int) error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -155,7 +154,7 @@ func raiseFileLimit(connections int) error {
 	return nil
 }
 
-// resolve makes a socket's address of one that was connected to.
+// resolve returns the socket address of an address that was connected to.
 func resolve(address string) (target, error) {
 	a, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {

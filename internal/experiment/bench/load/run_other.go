@@ -7,7 +7,7 @@ import (
 	"errors"
 )
 
-// events says that there is an event loop for plain HTTP/1.1.
+// events reports that plain HTTP/1.1 does not have an event loop.
 const events = false
 
 func runEvents(context.Context, Options) (Account, error) {

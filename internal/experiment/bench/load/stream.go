@@ -34,8 +34,8 @@ func newStreams(o *Options) *streams {
 	return s
 }
 
-// run runs the load over lines, which adds n to a dispatcher and returns how to close
-// their connections once nothing is under way.
+// run sends the load over lines. lines adds n lines to a dispatcher and returns a
+// function that closes their connections, which is called once nothing is under way.
 func (s *streams) run(ctx context.Context, lines func(d *dispatcher, n int) (stop func())) (Account, error) {
 	o := s.o
 	dispatchers := make([]*dispatcher, 0, o.Loops)
@@ -86,8 +86,8 @@ func (s *streams) run(ctx context.Context, lines func(d *dispatcher, n int) (sto
 	return a, nil
 }
 
-// drain waits for what is under way and what waits, Options.Drain at most, and
-// cuts off the rest.
+// drain waits for what is under way and what waits, Options.Drain at most, and cuts
+// off the rest.
 func (s *streams) drain(ctx context.Context, dispatchers []*dispatcher) {
 	t := time.NewTimer(s.o.Drain)
 	defer t.Stop()
@@ -126,7 +126,7 @@ func newDispatcher(o *Options, i int) (*dispatcher, error) {
 	return d, err
 }
 
-// line adds a line that is carried by via.
+// line adds a line whose requests via carries.
 func (d *dispatcher) line(via carrier) *line {
 	l := &line{dispatcher: d, via: via}
 	d.lines = append(d.lines, l)
@@ -157,7 +157,7 @@ type handshakeError struct{ error }
 
 func (e *handshakeError) Unwrap() error { return e.error }
 
-// refusal is the cause that dial's error is.
+// refusal returns the cause of an error of dial.
 func refusal(err error) Cause {
 	var h *handshakeError
 	switch {
@@ -169,7 +169,7 @@ func refusal(err error) Cause {
 	return Connect
 }
 
-// broken is the cause of the error of a read from a connection.
+// broken returns the cause of a failed read from a connection.
 func broken(err error) Cause {
 	switch {
 	case alerted(err): // TLS 1.3 refuses a client's certificate after the handshake
@@ -180,8 +180,7 @@ func broken(err error) Cause {
 	return Reset
 }
 
-// alerted reports whether the other side of a connection of TLS ended it with an
-// alert.
+// alerted reports whether the other side ended a TLS connection with an alert.
 func alerted(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "remote error"

@@ -2,10 +2,10 @@ package load
 
 import "strconv"
 
-// AppendHTTP1 appends a request as HTTP/1.1 sends it (RFC 9112, section 3): with
-// host as its field Host unless it has one, and with Content-Length if it has a
-// body or its method is one that has. Header fields are sent as they are; fields
-// of a connection (Content-Length, Transfer-Encoding) are left to this function.
+// AppendHTTP1 appends r in HTTP/1.1 (RFC 9112, section 3): with host as its field
+// Host if it does not have one, and with Content-Length if it has a body or its
+// method implies one. Header fields are written as they are. Fields of a connection
+// (Content-Length, Transfer-Encoding) are left to this function.
 func AppendHTTP1(dst []byte, r *Request, host string) []byte {
 	method, path := r.Method, r.Path
 	if method == "" {
@@ -48,8 +48,8 @@ func appendField(dst []byte, name, value string) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// appendWire appends a request that was rendered before, or renders it. With
-// closing it asks the target to close the connection after the answer.
+// appendWire appends a rendered request, or renders it. With closing it asks the
+// target to close the connection after the answer.
 func appendWire(dst []byte, r *Request, host string, closing bool) []byte {
 	if !closing {
 		if r.Wire != nil {
@@ -71,7 +71,7 @@ func appendWire(dst []byte, r *Request, host string, closing bool) []byte {
 	return dst
 }
 
-// is compares a name without regard to the case of its letters.
+// is reports whether a name equals lower, whatever the case of its letters.
 func is(name, lower string) bool {
 	if len(name) != len(lower) {
 		return false

@@ -12,7 +12,7 @@ import (
 	"tailscope/internal/experiment/bench/load"
 )
 
-// check is one compiled condition of a query on its answers.
+// check is one compiled condition on a query's answers.
 type check struct {
 	number int // index in Set.Checks
 	kind   checkKind
@@ -26,7 +26,7 @@ type check struct {
 	min, max int64 // of size
 }
 
-// number64 is what a value of JSON is compared with as a number.
+// number64 is the number that a JSON value is compared with.
 type number64 struct {
 	v  float64
 	ok bool
@@ -107,7 +107,7 @@ func (c *check) wantsStatus(status int) bool {
 	return false
 }
 
-// likes compares a value of JSON with what it should be.
+// likes compares a JSON value with the expected one.
 func (c *check) likes(value []byte) bool {
 	if c.op == "*" {
 		return true
@@ -144,7 +144,7 @@ func compare(a float64, op string, b float64) bool {
 	return a >= b
 }
 
-// checkFault is what is wrong with a check, and in which of its fields.
+// checkFault names the fault of a check and its field.
 type checkFault struct{ field, text, hint string }
 
 func (c *Check) empty() bool {
@@ -226,7 +226,7 @@ func (c *checker) add(query int, of *Check) (faults []checkFault) {
 	return faults
 }
 
-// pattern reads the value of a check: * for any, ~ REGEX, or a text.
+// pattern parses the value of a check: * for any, ~ REGEX, or a text.
 func pattern(text string) (op string, re *regexp.Regexp, err error) {
 	if text == "*" {
 		return "*", nil, nil
@@ -273,7 +273,7 @@ func jsonCheck(path, want string) (check, error) {
 	return k, nil
 }
 
-// statuses reads 200, 2xx or 200..204.
+// statuses parses 200, 2xx or 200..204.
 func statuses(text string) (from, to int, ok bool) {
 	if len(text) == 3 && strings.HasSuffix(strings.ToLower(text), "xx") && '1' <= text[0] && text[0] <= '5' {
 		from = int(text[0]-'0') * 100
@@ -288,7 +288,7 @@ func statuses(text string) (from, to int, ok bool) {
 	return from, to, err == nil && err2 == nil && 100 <= from && from <= to && to <= 999
 }
 
-// sizes reads > 100, >= 1kB, < 2MB, 1kB..2MB or 512.
+// sizes parses > 100, >= 1kB, < 2MB, 1kB..2MB or 512.
 func sizes(text string) (low, high int64, err error) {
 	const most = int64(1) << 62
 	if a, b, ok := strings.Cut(text, ".."); ok {

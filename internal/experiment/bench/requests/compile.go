@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// compiler makes a Set of a Spec, noting every problem on the way.
+// compiler makes a Set of a Spec and collects every problem.
 type compiler struct {
 	spec     Spec
 	set      *Set
@@ -22,8 +22,8 @@ type compiler struct {
 	name     string // its name
 }
 
-// Compile makes a Set, or says everything that is wrong with the Spec: the error
-// is Problems. It reads all files, so that nothing is found out under load.
+// Compile makes a Set, or returns Problems, an error that lists everything wrong with
+// the Spec. It reads all files, so that nothing is found out under load.
 func Compile(s Spec) (*Set, error) {
 	c := &compiler{spec: s, index: -1, set: &Set{seed: s.Seed, now: s.Now, http2: s.HTTP2}}
 	c.files = files{dir: s.Dir, left: s.MaxBytes}
@@ -75,7 +75,7 @@ func Compile(s Spec) (*Set, error) {
 	return c.set, nil
 }
 
-// problem notes one of the query that is compiled.
+// problem notes a problem of the query that is compiled.
 func (c *compiler) problem(field, text, hint string) {
 	c.problems = append(c.problems, Problem{Query: c.name, Index: c.index, Field: field, Text: text, Hint: hint})
 }
@@ -89,8 +89,7 @@ func (c *compiler) inFile(field string, p Problem) {
 	c.problems = append(c.problems, p)
 }
 
-// checkOnly compiles the check of everything, so that what is wrong with it is
-// said once.
+// checkOnly compiles the check of all queries, so that its problems are listed once.
 func (c *compiler) checkOnly() {
 	c.set.checker = &checker{}
 	for _, f := range c.set.checker.add(0, &c.spec.Check) {
@@ -133,8 +132,8 @@ func parseBase(text string) (u *url.URL, fault, hint string) {
 	return u, "", ""
 }
 
-// target makes a path and query of a target, which may be a URL of the base's
-// host. host tells whose Host field is meant.
+// localTarget returns the path and query of a target, which may be a URL of the
+// base's host. host is the Host field to send.
 func (c *compiler) localTarget(target string) (local, fault, hint string) {
 	if !strings.HasPrefix(target, "http://") && !strings.HasPrefix(target, "https://") {
 		return c.prefix + target, "", ""
@@ -159,7 +158,7 @@ func (c *compiler) localTarget(target string) (local, fault, hint string) {
 	return local, "", ""
 }
 
-// splitRequest takes METHOD TARGET or TARGET apart.
+// splitRequest splits METHOD TARGET or TARGET.
 func splitRequest(text string) (method, target string) {
 	text = strings.TrimSpace(text)
 	if method, target, ok := strings.Cut(text, " "); ok && validName(method) && strings.ToUpper(method) == method {

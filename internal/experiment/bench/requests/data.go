@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// table is rows of data, of the columns that are used.
+// table holds rows of data, only the columns that are used.
 type table struct {
 	file  string
 	wide  int // how many are kept
@@ -21,7 +21,7 @@ type table struct {
 	ends  []uint32 // where cells end in arena, row by row
 }
 
-// cell is a value, valid as long as the table.
+// cell returns a value, valid as long as the table.
 func (t *table) cell(row, column int) []byte {
 	i := row*t.wide + column
 	from := uint32(0)
@@ -68,7 +68,7 @@ func columnNames(file, format string, text []byte) ([]string, *Problem) {
 			return nil, p
 		}
 		if len(object) == 0 {
-			return nil, &Problem{File: file, Line: number, Text: "the first row is empty, and the columns are told by it", Hint: `write every row with all its names, such as {"word": "time"}`}
+			return nil, &Problem{File: file, Line: number, Text: "the first row is empty, but names the columns", Hint: `write every row with all its names, such as {"word": "time"}`}
 		}
 		return pathsOf(object, 8), nil
 	}
@@ -94,8 +94,8 @@ func columnNames(file, format string, text []byte) ([]string, *Problem) {
 	return header, nil
 }
 
-// readTable reads the columns that are used of all rows. At most maxProblems
-// problems are returned.
+// readTable reads the used columns of all rows. It returns at most maxProblems
+// problems.
 func readTable(file, format string, text []byte, used []string) (*table, []Problem) {
 	t := &table{file: file, wide: len(used)}
 	if len(text) > math.MaxUint32 {
@@ -113,7 +113,7 @@ func readTable(file, format string, text []byte, used []string) (*table, []Probl
 	return t, problems
 }
 
-// withoutMark leaves out a byte order mark, which spreadsheets write.
+// withoutMark removes a byte order mark, which spreadsheets write.
 func withoutMark(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")) }
 
 func csvReader(format string, text []byte) *csv.Reader {
@@ -250,8 +250,7 @@ func member(object map[string]json.RawMessage, name string) (json.RawMessage, bo
 	return nil, false
 }
 
-// pathsOf are the names by which the values of an object can be found, as deep as
-// is said.
+// pathsOf returns the names of the values of an object down to depth.
 func pathsOf(object map[string]json.RawMessage, depth int) (names []string) {
 	for key, raw := range object {
 		names = append(names, key)

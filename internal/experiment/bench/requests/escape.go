@@ -65,7 +65,7 @@ func appendJSON[T string | []byte](dst []byte, v T) []byte {
 			var rest [utf8.UTFMax]byte
 			n := copy(rest[:], v[i:])
 			r, size := utf8.DecodeRune(rest[:n])
-			dst = utf8.AppendRune(dst, r) // U+FFFD for what is no UTF-8
+			dst = utf8.AppendRune(dst, r) // U+FFFD for bytes that are not UTF-8
 			i += size
 			continue
 		}

@@ -12,7 +12,7 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// files reads files, each once, and no more than is allowed in all.
+// files reads each file once, and bounds their sum.
 type files struct {
 	dir  string
 	left int64
@@ -21,7 +21,7 @@ type files struct {
 
 var gzipMagic = []byte{0x1f, 0x8b}
 
-// path is where a file is.
+// path returns the place of a file.
 func (f *files) path(name string) string {
 	if filepath.IsAbs(name) {
 		return name
@@ -29,7 +29,7 @@ func (f *files) path(name string) string {
 	return filepath.Join(f.dir, name)
 }
 
-// open opens a file, unpacking one of gzip.
+// open opens a file, unpacking gzip.
 func (f *files) open(name string) (io.ReadCloser, *Problem) {
 	file, err := os.Open(f.path(name))
 	if err != nil {
@@ -59,7 +59,7 @@ type unpacked struct {
 
 func (u *unpacked) Close() error { return errors.Join(u.Reader.Close(), u.file.Close()) }
 
-// text returns what a file holds.
+// text returns the content of a file.
 func (f *files) text(name string) ([]byte, *Problem) {
 	path := f.path(name)
 	if text, ok := f.read[path]; ok {

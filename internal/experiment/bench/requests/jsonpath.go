@@ -55,9 +55,9 @@ func parsePath(text string) ([]step, error) {
 	return steps, nil
 }
 
-// find returns the value at a path in a text of JSON, as it is written there. It
-// reads no further than it must, so that it finds values in a text that goes on
-// wrongly; ok is false if the value is not there.
+// find returns the JSON value at a path, as it is written. It stops reading there, so
+// it finds values in a text that is broken later. ok is false if there is no such
+// value.
 func find(text []byte, steps []step) (value []byte, ok bool) {
 	for _, s := range steps {
 		if s.index >= 0 {
@@ -84,7 +84,7 @@ func space(b []byte) []byte {
 	return b
 }
 
-// valueOf is what follows a key of an object.
+// valueOf returns the text from the value of a key in an object.
 func valueOf(b []byte, key string) ([]byte, bool) {
 	if b = space(b); len(b) == 0 || b[0] != '{' {
 		return nil, false
@@ -113,7 +113,7 @@ func valueOf(b []byte, key string) ([]byte, bool) {
 	return nil, false
 }
 
-// element is what begins with the n-th element of an array.
+// element returns the text from the n-th element of an array.
 func element(b []byte, n int) ([]byte, bool) {
 	if b = space(b); len(b) == 0 || b[0] != '[' {
 		return nil, false
@@ -133,7 +133,7 @@ func element(b []byte, n int) ([]byte, bool) {
 	return b, len(b) > 0 && b[0] != ']'
 }
 
-// same reports whether a string of JSON, with its quotes, is a text.
+// same reports whether a quoted JSON string is a text.
 func same(quoted []byte, text string) bool {
 	inner := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(inner, '\\') < 0 {
@@ -143,7 +143,7 @@ func same(quoted []byte, text string) bool {
 	return json.Unmarshal(quoted, &s) == nil && s == text
 }
 
-// skipString returns what follows a string.
+// skipString returns the text after a string.
 func skipString(b []byte) ([]byte, bool) {
 	for i := 1; i < len(b); i++ {
 		switch b[i] {
@@ -156,8 +156,8 @@ func skipString(b []byte) ([]byte, bool) {
 	return nil, false
 }
 
-// skip returns what follows a value. Of brackets it only checks that they match in
-// number, strings aside.
+// skip returns the text after a value. It checks only that brackets match in number,
+// strings aside.
 func skip(b []byte) ([]byte, bool) {
 	b = space(b)
 	if len(b) == 0 {

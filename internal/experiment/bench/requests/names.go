@@ -12,14 +12,14 @@ import (
 // maxName is the longest name, in bytes.
 const maxName = 200
 
-// names are numbered; the heaviest are kept, and the others called _other.
+// names numbers names. It keeps the heaviest and calls the others _other.
 type names struct {
 	number map[string]int
 	texts  []string
 	weight []float64
 }
 
-// add returns the number of a name, -1 of none, and counts it.
+// add returns the number of a name, -1 if it is empty, and counts it.
 func (n *names) add(text string, weight float64) int {
 	if text == "" {
 		return -1
@@ -69,7 +69,7 @@ func (n *names) bound(most int) (kept []string, renumber func(int) int) {
 	}
 }
 
-// operations name requests by method and path without ids. Paths are all learned
+// operations name requests by method and path without ids. All paths are learned
 // before the first is named, so that equal requests have equal names.
 type operations struct {
 	tree *route.Tree[struct{}]
@@ -99,8 +99,8 @@ func (o *operations) name(method, target string) string {
 	return method + " " + string(route.AppendPath(nil, []byte(path)))
 }
 
-// nameOf is what a query is called that has no name: its method and path, with
-// {word} for values to fill in.
+// nameOf names a query without a name: by method and path, with {word} for values to
+// fill in.
 func nameOf(method, target string) string {
 	path, _, _ := strings.Cut(target, "?")
 	var b strings.Builder

@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// dealt is the order in which weighted queries take turns: each comes as often
-// within a period as its weight says, exactly, and as evenly spread as can be. It
-// is a function of the request's number, so that loops need not agree.
+// dealt is the order in which weighted queries take turns. Within a period each comes
+// exactly as often as its weight says, as evenly spread as possible. The order is a
+// function of the request's number, so loops need not agree.
 type dealt struct {
 	turns []uint32 // which query, of each place of the period
 	nth   []uint32 // how many times it came before, in the period
@@ -41,7 +41,7 @@ func deal(weights []float64) dealt {
 	return d
 }
 
-// shares are whole numbers in proportion to the weights.
+// shares returns whole numbers in proportion to the weights.
 func shares(weights []float64) []uint64 {
 	least := slices.Min(weights)
 	times := make([]uint64, len(weights))
@@ -85,7 +85,8 @@ func reduced(times []uint64) []uint64 {
 	return times
 }
 
-// turn is which query the k-th request is of, and the how manyth of it.
+// turn returns the query of the k-th request, and how many requests of that query
+// came before.
 func (d *dealt) turn(k uint64) (query int, nth uint64) {
 	period := uint64(len(d.turns))
 	at := k % period
@@ -93,7 +94,7 @@ func (d *dealt) turn(k uint64) (query int, nth uint64) {
 	return int(q), k/period*d.times[q] + uint64(d.nth[at])
 }
 
-// count is how many of the first n requests are of a query.
+// count returns how many of the first n requests are of a query.
 func (d *dealt) count(query int, n uint64) uint64 {
 	period := uint64(len(d.turns))
 	whole := n / period * d.times[query]
@@ -105,7 +106,7 @@ func (d *dealt) count(query int, n uint64) uint64 {
 	return whole
 }
 
-// mix is a hash of two numbers (Steele, Lea and Flood's SplitMix64, 2014).
+// mix hashes two numbers (Steele, Lea and Flood's SplitMix64, 2014).
 func mix(seed, k uint64) uint64 {
 	z := seed + (k+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -113,14 +114,14 @@ func mix(seed, k uint64) uint64 {
 	return z ^ z>>31
 }
 
-// below is a number below n, by chance (Lemire, Fast Random Integer Generation
-// in an Interval, 2019; the error of at most n/2^64 is left).
+// below maps a hash to a number below n (Lemire, Fast Random Integer Generation in an
+// Interval, 2019; the bias of at most n/2^64 is left).
 func below(hash, n uint64) uint64 {
 	high, _ := bits.Mul64(hash, n)
 	return high
 }
 
-// permuted is where i comes in a permutation of n numbers chosen by the seed: a
+// permuted returns the place of i in a permutation of n numbers chosen by the seed: a
 // Feistel network of four rounds over the next power of four, walked until it is
 // below n (Black and Rogaway, Ciphers with Arbitrary Finite Domains, 2002).
 func permuted(i, n, seed uint64) uint64 {
@@ -140,7 +141,7 @@ func permuted(i, n, seed uint64) uint64 {
 	}
 }
 
-// order is the order of rows.
+// order is the order in which rows are used.
 type order uint8
 
 const (
@@ -149,7 +150,7 @@ const (
 	shuffled
 )
 
-// row is the row of a query's nth request.
+// row returns the row of a query's nth request.
 func (o order) row(nth, rows, seed uint64) uint64 {
 	switch o {
 	case byChance:

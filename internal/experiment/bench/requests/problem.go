@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Problem is one thing that is wrong with a Spec.
+// Problem is one mistake in a Spec.
 type Problem struct {
 	Query  string // name of the query, empty if it is of none
 	Index  int    // of the query in Spec.Queries, -1 if it is of none
@@ -51,7 +51,7 @@ func (p Problem) Error() string {
 	return b.String()
 }
 
-// Problems are everything that is wrong with a Spec; Compile returns them.
+// Problems lists all mistakes in a Spec; Compile returns it.
 type Problems []Problem
 
 func (ps Problems) Error() string {
@@ -62,5 +62,5 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// maxProblems is how many are shown of one file.
+// maxProblems bounds the problems shown of one file.
 const maxProblems = 10

@@ -53,7 +53,7 @@ query q, order: "up" is not known (hint: write sequential, random or shuffle)`},
 		{"space", query(requests.Query{Name: "q", Request: "GET /a?q=b c"}), `query q, request: " " cannot stand in a path or query as it is (hint: write /a?q=b%20c)`},
 		{"fragment", query(requests.Query{Name: "q", Request: "/a#b"}), "query q, request: # begins a fragment, which is never sent (hint: write %23 for a # that is meant as such)"},
 		{"no slash", query(requests.Query{Name: "q", Request: "GET select"}), `query q, request: the path "select" does not begin with / (hint: write METHOD /path, such as GET /select?q=x)`},
-		{"no JSON", query(requests.Query{Name: "q", Request: "POST /", Body: `{"a": {{word}}}`, Data: "words.csv"}), `query q, body: row 1 of words.csv: the body is no JSON: invalid character 'i' in literal true (expecting 'r') (hint: write {{words}} that are texts in quotes, as "{{word}}")`},
+		{"no JSON", query(requests.Query{Name: "q", Request: "POST /", Body: `{"a": {{word}}}`, Data: "words.csv"}), `query q, body: row 1 of words.csv: the body is not JSON: invalid character 'i' in literal true (expecting 'r') (hint: write {{words}} that are texts in quotes, as "{{word}}")`},
 		{"a body of GET", query(requests.Query{Name: "q", Request: "/", Body: "x"}), "query q, body: GET has no body (hint: write POST before the path)"},
 		{"header", query(requests.Query{Name: "q", Request: "/", Header: []load.Field{{Name: "Content-Length", Value: "3"}, {Name: "a b", Value: "c"}}}), `query q, header: Content-Length cannot be chosen (hint: leave it out: it follows from the body)
 query q, header: "a b" is not a name of a header field (hint: write it as Name: value)`},

@@ -44,7 +44,7 @@ func (c *compiler) compileQueries() {
 	}
 	c.index, c.name = -1, ""
 	if n := len(c.spec.Queries); n > c.spec.MaxQueries {
-		c.problem("queries", fmt.Sprintf("there are %d, and at most %d are told apart", n, c.spec.MaxQueries), "give a file of targets instead, whose requests are named by their paths")
+		c.problem("queries", fmt.Sprintf("there are %d, and at most %d are counted apart", n, c.spec.MaxQueries), "give a file of targets instead, whose requests are named by their paths")
 	}
 	if len(c.problems) > 0 {
 		return
@@ -70,7 +70,7 @@ func cumulated(weights []float64) []float64 {
 	return out
 }
 
-// query compiles one; what is wrong is noted, and the result then of no use.
+// query compiles a query. The result is unusable if it has noted a problem.
 func (c *compiler) query(q *Query, method, target string) *item {
 	it := &item{name: c.name, query: c.index, tenant: -1, method: method, seed: mix(c.spec.Seed, uint64(c.index)+1)}
 	faults := len(c.problems)
@@ -158,8 +158,8 @@ func (c *compiler) data(q *Query, w *scope) []byte {
 	return nil
 }
 
-// template compiles one, and reports no unknown names if the data that they would be
-// columns of could not be read.
+// template compiles a template. It reports no unknown names if the data whose columns
+// they may be could not be read.
 func (c *compiler) template(field, text string, of place, w *scope) template {
 	t, f := parseTemplate(text, of, w)
 	if f != nil && (w.file == "" || w.known != nil) {
@@ -177,7 +177,7 @@ func (c *compiler) target(it *item, target string, w *scope) {
 		return
 	}
 	if strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://") {
-		// Variables may be part of the host; they stand there as they are.
+		// Variables may be part of the host; they are left as they are.
 		at := strings.IndexAny(target[8:], "/?") + 8
 		if at < 8 {
 			at = len(target)
@@ -225,7 +225,7 @@ func fieldNamed(fields []field, name string) *template {
 	return nil
 }
 
-// body compiles the body, and says what it is if nobody does.
+// body compiles the body, and sets its content type if no field does.
 func (c *compiler) body(it *item, q *Query, fields *[]field, w *scope) {
 	it.body = template{parts: []part{{}}}
 	text, name := q.Body, "body"

@@ -9,11 +9,11 @@ import (
 	"tailscope/internal/experiment/bench/load"
 )
 
-// agent is what servers' logs show requests as, unless a field says otherwise.
+// agent is the default User-Agent.
 const agent = "tailscope-bench"
 
-// appendRequest appends a request as HTTP/1.1 has it (RFC 9112). host is used
-// unless a field is called so.
+// appendRequest appends a request in HTTP/1.1 (RFC 9112). A field Host takes the
+// place of host.
 func appendRequest(dst []byte, method, target, host string, fields []load.Field, body []byte) []byte {
 	dst = append(append(append(dst, method...), ' '), target...)
 	dst = append(dst, " HTTP/1.1\r\n"...)
@@ -32,8 +32,8 @@ func appendField(dst []byte, name, value string) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// appendLength appends Content-Length, which a body needs, and a method that
-// usually has one (RFC 9110, section 8.6).
+// appendLength appends Content-Length if there is a body or the method usually has
+// one (RFC 9110, section 8.6).
 func appendLength(dst []byte, method string, n int) []byte {
 	if n == 0 && method != "POST" && method != "PUT" && method != "PATCH" {
 		return dst
@@ -62,7 +62,7 @@ func valueOfField(fields []load.Field, name string) string {
 
 func validName(name string) bool { return httpguts.ValidHeaderFieldName(name) }
 
-// ours reports whether a field is the engine's to set.
+// ours reports whether the engine sets a field.
 func ours(name string) (hint string, is bool) {
 	switch strings.ToLower(name) {
 	case "content-length", "transfer-encoding":
@@ -75,7 +75,7 @@ func ours(name string) (hint string, is bool) {
 	return "", false
 }
 
-// badTarget says what in a path and query cannot stand on a request line.
+// badTarget says which part of a path and query cannot stand on a request line.
 func badTarget(target string) (text, hint string) {
 	if !strings.HasPrefix(target, "/") {
 		return "the path " + strconv.Quote(target) + " does not begin with /", "write METHOD /path, such as GET /select?q=x"
@@ -91,7 +91,7 @@ func badTarget(target string) (text, hint string) {
 	return "", ""
 }
 
-// appendTarget writes what cannot stand in a target as %XX.
+// appendTarget escapes as %XX the bytes that cannot stand in a target.
 func appendTarget(dst []byte, target string) []byte {
 	for i := range len(target) {
 		if c := target[i]; c <= ' ' || c >= 0x7f {

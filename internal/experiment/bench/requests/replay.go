@@ -15,7 +15,7 @@ import (
 	"tailscope/internal/observe/accesslog"
 )
 
-// replay says what of a recording or a log is sent, and when.
+// replay selects the requests of a recording or a log, and their times.
 type replay struct {
 	path, field   string
 	speed         float64
@@ -29,7 +29,7 @@ type replay struct {
 	tenantOf      []string
 }
 
-// leftOut counts what is not sent.
+// leftOut counts the requests that are not sent, by reason.
 type leftOut struct {
 	operation, method, tenant, body, form uint64
 }
@@ -67,8 +67,8 @@ func (c *compiler) compileRecord() {
 
 var errFull = errors.New("more than may be kept in memory")
 
-// openReplay opens the file that is replayed; nil if anything is wrong, which is
-// noted.
+// openReplay opens the file that is replayed. It returns nil and notes a problem if
+// it cannot.
 func (c *compiler) openReplay(r *replay) io.ReadCloser {
 	if r.speed == 0 {
 		r.speed = 1
@@ -94,7 +94,7 @@ func (c *compiler) openReplay(r *replay) io.ReadCloser {
 	return file
 }
 
-// wanted reports whether a request is to be sent, and counts it if it is not.
+// wanted reports whether a request is to be sent, and counts it otherwise.
 func (r *replay) wanted(operation, method, tenant string) bool {
 	switch {
 	case len(r.only) > 0 && !slices.ContainsFunc(r.only, func(p string) bool { return matches(p, operation) }):
@@ -130,7 +130,7 @@ func matches(pattern, name string) bool {
 	return false
 }
 
-// takeEntry takes a recorded request, if it is wanted and can be sent.
+// takeEntry keeps a recorded request that is wanted and can be sent.
 func (c *compiler) takeEntry(r *replay, e *record.Entry, header []load.Field) error {
 	tenant := e.Tenant
 	if !r.wanted(e.Operation, e.Method, tenant) {
@@ -176,7 +176,7 @@ func (c *compiler) take(r *replay, at time.Duration, method, target string, fiel
 	return nil
 }
 
-// intern spares a copy of a name that is the same as the last.
+// intern returns name, or the last name if it is the same, to save a copy.
 func intern(have []string, name string) string {
 	if n := len(have); n > 0 && have[n-1] == name {
 		return have[n-1]
@@ -184,7 +184,7 @@ func intern(have []string, name string) string {
 	return strings.Clone(name)
 }
 
-// endReplay sorts what was taken, says when it is due, and what was left out.
+// endReplay sorts the kept requests, sets their times, and notes what was left out.
 func (c *compiler) endReplay(r *replay) {
 	c.noteLeftOut(r)
 	if len(c.problems) > 0 {
@@ -237,7 +237,7 @@ func (c *compiler) noteLeftOut(r *replay) {
 	}
 }
 
-// hint says how something would be sent.
+// hint says which options send what was left out.
 func (r *replay) hint() string {
 	switch l := r.out; {
 	case l.operation > 0:
@@ -283,7 +283,7 @@ func (c *compiler) compileAccessLog() {
 		if c.tenant.header != "" {
 			tenant = valueOfField(header, c.tenant.header)
 		}
-		// A log is not exact about what it escapes: what cannot be sent is escaped.
+		// Logs escape inexactly: bytes that cannot be sent are escaped.
 		return c.take(r, time.Duration(l.Start), method, string(appendTarget(nil, string(l.Target))), slices.Clone(header), nil, l.Operation, tenant)
 	})
 	if errors.Is(err, errFull) {
@@ -306,7 +306,7 @@ func (c *compiler) compileAccessLog() {
 }
 
 // spreadSeconds spreads requests evenly over their second, in their order, if the
-// log knows no finer time: else they would all come at its beginning.
+// log's times are whole seconds: otherwise they would all come at its beginning.
 func (c *compiler) spreadSeconds() {
 	fixed := c.set.fixed
 	for i := range fixed {

@@ -13,8 +13,8 @@ import (
 	"tailscope/internal/experiment/bench/load"
 )
 
-// finish renders what is always the same, checks what rows make of the rest, and
-// tells tenants apart.
+// finish renders the parts that are constant, checks the others with every row, and
+// numbers tenants.
 func (c *compiler) finish(it *item, fields []field, tenantColumn int) {
 	host := c.hostOf(fields)
 	c.checkRows(it, fields, host, tenantColumn)
@@ -59,8 +59,8 @@ func (c *compiler) hostOf(fields []field) string {
 	return ""
 }
 
-// checkRows renders every row once: a path that cannot be sent and a body that is no
-// JSON are found before any load, and tenants become known.
+// checkRows renders every row once. It finds paths that cannot be sent and bodies
+// that are not JSON before any load, and learns the tenants.
 func (c *compiler) checkRows(it *item, fields []field, host string, tenantColumn int) {
 	rows := 1
 	if it.table != nil {
@@ -90,7 +90,7 @@ func (c *compiler) checkRows(it *item, fields []field, host string, tenantColumn
 		if it.json != "" && row < 1000 {
 			body = it.body.append(body[:0], &fill)
 			if err := validJSON(body); err != nil {
-				c.problem(it.json, where(row)+"the body is no JSON: "+err.Error(), `write {{words}} that are texts in quotes, as "{{word}}"`)
+				c.problem(it.json, where(row)+"the body is not JSON: "+err.Error(), `write {{words}} that are texts in quotes, as "{{word}}"`)
 				return
 			}
 		}

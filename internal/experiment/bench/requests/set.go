@@ -12,10 +12,9 @@ import (
 	"tailscope/internal/experiment/bench/load"
 )
 
-// Set is a compiled Spec, good for one run: its Sources share which rows were
-// taken, and a second run goes on where the first ended only if the requests are
-// drawn at random (Spec.Random). Its Sources may be used at the same time, each
-// by one goroutine.
+// Set is a compiled Spec, good for one run. Its Sources share the rows that were
+// taken; a second run continues where the first ended, except with Spec.Random. Its
+// Sources may be used at the same time, each by one goroutine.
 type Set struct {
 	base    *url.URL
 	queries []string
@@ -70,17 +69,17 @@ type field struct {
 	value template
 }
 
-// Base is the URL that requests go to: scheme, host and port.
+// Base returns the URL that requests go to: scheme, host and port.
 func (s *Set) Base() *url.URL { return s.base }
 
-// Queries are the names that load.Request.Query is an index of.
+// Queries returns the names that load.Request.Query is an index of.
 func (s *Set) Queries() []string { return s.queries }
 
-// Tenants are the names that load.Request.Tenant is an index of: the heaviest,
+// Tenants returns the names that load.Request.Tenant is an index of: the heaviest,
 // then _other if there are more.
 func (s *Set) Tenants() []string { return s.tenants }
 
-// Checks are the names of the checks.
+// Checks returns the names of the checks.
 func (s *Set) Checks() []string {
 	if s.checker == nil {
 		return nil
@@ -91,8 +90,8 @@ func (s *Set) Checks() []string {
 // Recorded reports whether requests bring their own times (load.Options.Recorded).
 func (s *Set) Recorded() bool { return s.recorded }
 
-// Duration is how long the recorded requests take from first to last, once; 0 if
-// they bring no times.
+// Duration returns the time from the first recorded request to the last, once; 0 if
+// they have no times.
 func (s *Set) Duration() time.Duration {
 	if !s.recorded {
 		return 0
@@ -108,7 +107,7 @@ func (s *Set) Endless() bool {
 	return !slices.ContainsFunc(s.items, func(it *item) bool { return it.once })
 }
 
-// Checker returns the checks of answers; nil if there are none.
+// Checker returns the checks of answers, or nil if there are none.
 func (s *Set) Checker() load.Checker {
 	if s.checker == nil {
 		return nil
@@ -116,7 +115,7 @@ func (s *Set) Checker() load.Checker {
 	return s.checker
 }
 
-// Accepts reports whether a status is none of an error: the query's check wants it, or
+// Accepts reports whether a status is not an error: the query's check allows it, or
 // there is no such check and it is below 400.
 func (s *Set) Accepts(query, status int) bool {
 	if s.checker != nil {
@@ -129,7 +128,7 @@ func (s *Set) Accepts(query, status int) bool {
 	return status < 400
 }
 
-// Enough reports whether the data lasts for so many requests, as an error that says
+// Enough returns an error if the data does not last for so many requests; it names
 // what runs out and after how many.
 func (s *Set) Enough(requests uint64) error {
 	if s.fixed != nil {
@@ -159,8 +158,7 @@ func (s *Set) Enough(requests uint64) error {
 	return nil
 }
 
-// Lasts reports whether requests that bring their own times last for so long, as an
-// error that says for how long they do.
+// Lasts returns an error if requests with their own times do not last for so long.
 func (s *Set) Lasts(d time.Duration) error {
 	if !s.recorded || s.loop || d <= s.period+time.Second { // the next would come in a moment
 		return nil
@@ -168,11 +166,11 @@ func (s *Set) Lasts(d time.Duration) error {
 	return fmt.Errorf("%s lasts %s, and %s are asked for (hint: make the run shorter, or let it begin again at its end)", s.what, s.Duration().Round(time.Millisecond), d)
 }
 
-// Notes says, for people, what was left out of a recording or a log, and how
+// Notes describes, for people, what was left out of a recording or a log, and how
 // often.
 func (s *Set) Notes() []string { return s.notes }
 
-// RanOut says which data ended the run; empty if none did.
+// RanOut names the data that ended the run, or returns "".
 func (s *Set) RanOut() string {
 	if text := s.ranOut.Load(); text != nil {
 		return *text

@@ -11,7 +11,7 @@ import (
 	"tailscope/internal/experiment/bench/load"
 )
 
-// source is the requests of one loop.
+// source yields the requests of one loop.
 type source struct {
 	set     *Set
 	k, step uint64 // number of the next request of the run, and how far the one after is
@@ -22,7 +22,7 @@ type source struct {
 }
 
 // Next implements load.Source. It allocates nothing once its buffers have grown,
-// unless requests are for HTTP/2.
+// except for HTTP/2.
 func (s *source) Next(r *load.Request) bool {
 	k := s.k
 	s.k += s.step
@@ -53,7 +53,8 @@ func (s *source) Next(r *load.Request) bool {
 	return true
 }
 
-// choose returns the query of the k-th request, and the how manyth of it that is.
+// choose returns the query of the k-th request, and its number among the requests of
+// that query.
 func (s *source) choose(k uint64) (*item, uint64) {
 	if s.set.weights == nil {
 		i, nth := s.set.order.turn(k)
@@ -83,7 +84,7 @@ func (s *source) nextFixed(r *load.Request, k uint64) bool {
 
 func (s *source) runOut(text string) { s.set.ranOut.CompareAndSwap(nil, &text) }
 
-// view is b as a string for as long as b does not change.
+// view returns b as a string that changes with it.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // render fills the request from its templates.

@@ -13,8 +13,8 @@ import (
 	"tailscope/internal/experiment/bench/load"
 )
 
-// Spec says what is to be sent: Queries, Targets, Record or AccessLog, exactly
-// one of the four.
+// Spec names what is sent: Queries, Targets, Record or AccessLog, exactly one of the
+// four.
 type Spec struct {
 	Base      string // URL that paths begin at; empty if every request names its own, which must all be of one host
 	Queries   []Query
@@ -33,14 +33,14 @@ type Spec struct {
 	Seed uint64
 	// Random draws each request by the weights instead of dealing them out evenly.
 	Random bool
-	// HTTP2 reports whether requests will be sent over HTTP/2: then no Wire is rendered,
-	// and their strings are good for ever.
+	// HTTP2 is set if requests are sent over HTTP/2: no Wire is rendered, and the
+	// strings stay valid.
 	HTTP2 bool
 	// MaxQueries and MaxTenants bound names; what is beyond is _other. Defaults
 	// 500 and 100.
 	MaxQueries, MaxTenants int
-	// MaxBytes bounds what is kept in memory of data, targets, recordings and logs.
-	// Default 1 GiB.
+	// MaxBytes bounds the memory for data, targets, recordings and logs. Default 1
+	// GiB.
 	MaxBytes int64
 	Now      func() time.Time // for {{now}}; default time.Now
 }
@@ -65,7 +65,7 @@ type Query struct {
 type Record struct {
 	Path  string  `key:"file" need:"yes" doc:"What tailscope mirror recorded."`
 	Speed float64 `key:"speed" is:"positive" default:"1" doc:"2 is twice as fast."` // 0 stands for 1
-	// Untimed takes requests in their order; the plan says when.
+	// Untimed keeps the order of the requests and leaves their times to the plan.
 	Untimed bool
 	Loop    bool     `key:"loop" doc:"Begins again at its end."`
 	Only    []string `key:"only" doc:"Operations, such as GET /shop/{id}."` // with * for any part; empty: all
@@ -76,7 +76,7 @@ type Record struct {
 // AccessLog is a log of requests: their paths and times.
 type AccessLog struct {
 	Path    string   `key:"file" need:"yes" doc:"The log."`
-	Format  string   `key:"format" doc:"As tailscope import knows it; default told by its lines."`
+	Format  string   `key:"format" doc:"As tailscope import knows it; default: detected from its lines."`
 	Routes  []string `key:"routes" doc:"REGEX=NAME names operations."`
 	Speed   float64  `key:"speed" is:"positive" default:"1" doc:"2 is twice as fast."`
 	Untimed bool
@@ -86,8 +86,8 @@ type AccessLog struct {
 	Tenants []string `key:"tenants" doc:"Tenants; default all."`
 }
 
-// Check is what an answer must be like. The zero value asks for nothing, and a
-// status below 400 is then no error.
+// Check describes the expected answer. The zero value accepts any answer with a
+// status below 400.
 type Check struct {
 	Status   []string          `key:"status" is:"statuses" doc:"200, 2xx, 200..204"`
 	Header   map[string]string `key:"header" doc:"Value by name; * for any."`

@@ -89,7 +89,7 @@ func parseTargets(file string, text []byte) (targets []target, problems []Proble
 	return targets, problems
 }
 
-// isRequest reports whether a line is a request rather than a header field.
+// isRequest reports whether a line is a request, not a header field.
 func isRequest(line string) bool {
 	_, target := splitRequest(line)
 	return strings.HasPrefix(target, "/") || strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://")
@@ -154,7 +154,7 @@ func (c *compiler) compileTargets() {
 	}
 }
 
-// constantHeader is Spec.Header of requests that have no data.
+// constantHeader returns Spec.Header for requests without data.
 func (c *compiler) constantHeader() (header []load.Field) {
 	if c.tenant.column != "" {
 		c.problem("tenant", "there are no columns here", "write header:NAME, host, host:REGEX or path:REGEX")
@@ -169,7 +169,7 @@ func (c *compiler) constantHeader() (header []load.Field) {
 	return header
 }
 
-// merged is a request's own fields, and of the others those that it has not.
+// merged returns own, and those of others whose names own lacks.
 func merged(own, others []load.Field) []load.Field {
 	out := own
 	for _, f := range others {
@@ -187,7 +187,7 @@ func (c *compiler) hostHeader(fields []load.Field) string {
 	return c.set.base.Host
 }
 
-// whole makes a request that is known as a whole. Its header is kept until it has
+// whole makes a request that does not depend on data. Its header is kept until it has
 // a name.
 func (c *compiler) whole(method, path, host string, fields []load.Field, body []byte) load.Request {
 	if !has(fields, "User-Agent") {
@@ -199,8 +199,7 @@ func (c *compiler) whole(method, path, host string, fields []load.Field, body []
 	return load.Request{Method: method, Path: path, Header: fields, Body: body, Tenant: -1}
 }
 
-// nameFixed gives every request its query and tenant, as call says, and renders
-// it.
+// nameFixed sets every request's query and tenant by call, and renders it.
 func (c *compiler) nameFixed(call func(i int) (query, tenant string)) {
 	var queries names
 	for i := range c.set.fixed {

@@ -10,7 +10,7 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// place is what a template is of, which decides how its values are written.
+// place is where a template stands, which decides how its values are escaped.
 type place uint8
 
 const (
@@ -43,17 +43,17 @@ const (
 	uuid
 )
 
-// builtIn are the values that need no data. They come before columns and
-// variables.
+// builtIn are the values that need no data. Columns and variables of the same name
+// give way to them.
 var builtIn = map[string]value{"seq": sequence, "now": nowSeconds, "now ms": nowMillis, "now rfc3339": nowRFC3339, "uuid": uuid}
 
-// template is text with values to fill in; the last part has none.
+// template is text with values to fill in; the last part has no value.
 type template struct {
 	parts []part
 	text  string // as it was written
 }
 
-// static reports whether it is always the same.
+// static reports whether the template is constant.
 func (t *template) static() bool { return len(t.parts) == 1 && t.parts[0].value == nothing }
 
 func (t *template) literal() string {
@@ -63,7 +63,7 @@ func (t *template) literal() string {
 	return ""
 }
 
-// byData reports whether nothing but data changes it.
+// byData reports whether only data changes the template.
 func (t *template) byData() bool {
 	for _, p := range t.parts {
 		if p.value > fromColumn {
@@ -73,7 +73,7 @@ func (t *template) byData() bool {
 	return true
 }
 
-// raw reports whether it has data in it as it is.
+// raw reports whether a value is written without escapes.
 func (t *template) raw() bool {
 	for _, p := range t.parts {
 		if p.value == fromColumn && p.how == asIs {
@@ -83,7 +83,7 @@ func (t *template) raw() bool {
 	return false
 }
 
-// fault is what is wrong with a template.
+// fault describes a mistake in a template.
 type fault struct{ text, hint string }
 
 func (f *fault) Error() string { return f.text }
@@ -187,7 +187,7 @@ func (s *placeState) how() escape {
 	return asIs
 }
 
-// resolve finds what a name stands for: a part with a value, or a constant.
+// resolve finds the meaning of a name: a part with a value, or a constant.
 func (w *scope) resolve(name string) (p part, constant string, f *fault) {
 	if name == "" {
 		return p, "", &fault{"{{}} names nothing", example}
@@ -256,7 +256,7 @@ func parseRandom(name, text string) (part, string, *fault) {
 	return p, "", nil
 }
 
-// filler is what a loop fills templates with.
+// filler holds the values with which a loop fills templates.
 type filler struct {
 	table *table
 	row   int

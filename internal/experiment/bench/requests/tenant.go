@@ -8,7 +8,7 @@ import (
 	"tailscope/internal/route"
 )
 
-// tenantRule says where a request's tenant stands.
+// tenantRule says which part of a request names its tenant.
 type tenantRule struct {
 	header, column string
 	place          *route.Place
@@ -38,8 +38,7 @@ func parseTenantRule(text string) (t tenantRule, err error) {
 	return t, nil
 }
 
-// of is the template of the header field that names the tenant, nil if there is
-// none.
+// of returns the template of the header field that names the tenant, or nil.
 func (t *tenantRule) of(fields []field) *template {
 	if t.header == "" {
 		return nil
@@ -47,7 +46,7 @@ func (t *tenantRule) of(fields []field) *template {
 	return fieldNamed(fields, t.header)
 }
 
-// named is the tenant of a request that is known as a whole.
+// named returns the tenant of a request that does not depend on data.
 func (t *tenantRule) named(host, target string, fields []load.Field) string {
 	switch {
 	case t.header != "":

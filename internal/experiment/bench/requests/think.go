@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// think is how long a user waits before a request.
+// think is the distribution of a user's wait before a request.
 type think struct {
 	from, to time.Duration // uniform between them; constant if they are equal
 	mean     time.Duration // exponential, if not 0
 }
 
-// parseThink reads 1s, 1s..3s or exp 2s.
+// parseThink parses 1s, 1s..3s or exp 2s.
 func parseThink(text string) (t think, err error) {
 	if strings.TrimSpace(text) == "" {
 		return t, nil

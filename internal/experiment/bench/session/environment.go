@@ -12,8 +12,8 @@ import (
 	"tailscope/api"
 )
 
-// FindEnvironment describes this machine. What the system does not report stays
-// empty; it takes a second at most.
+// FindEnvironment describes this machine. A field that the system does not report
+// stays empty. It takes a second at most.
 func FindEnvironment(ctx context.Context, version string) api.Environment {
 	e := api.Environment{OS: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version(), Version: version,
 		Versions: map[string]string{}, Configuration: map[string]string{}}
@@ -23,8 +23,8 @@ func FindEnvironment(ctx context.Context, version string) api.Environment {
 	return e
 }
 
-// commit is that of the working directory, with + if files git knows were
-// changed; empty if there is none.
+// commit returns the commit of the working directory, with + if tracked files were
+// changed, or "" if there is none.
 func commit(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

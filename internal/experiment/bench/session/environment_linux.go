@@ -6,7 +6,7 @@ import (
 	"tailscope/api"
 )
 
-// machine fills in what the kernel says of itself and its machine.
+// machine fills in what the kernel reports of itself and the machine.
 func machine(e *api.Environment) {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {

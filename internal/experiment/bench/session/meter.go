@@ -7,7 +7,7 @@ import (
 	"tailscope/api"
 )
 
-// A Meter says what the generator and its machine use between two moments, for
+// A Meter measures what the generator and its machine use between two moments, for
 // loads that are measured piece by piece.
 type Meter struct {
 	usage   usage
@@ -20,11 +20,12 @@ func NewMeter(now time.Time) *Meter {
 	return &Meter{usage: measureUsage(now), delays: newDelays()}
 }
 
-// Sample adds up what threads that may end take along; call it about once a second.
+// Sample adds up the delays of threads that may end and take their count along. Call
+// it about once a second.
 func (m *Meter) Sample() { m.delays.sample() }
 
-// Lap ends a piece in which so many requests were sent, and begins the next. How
-// late requests were, and how busy single threads, it does not know.
+// Lap ends a piece in which sent requests were sent, and begins the next. It leaves
+// out lateness and the load of single threads, which it does not know.
 func (m *Meter) Lap(now time.Time, sent uint64) api.BenchGenerator {
 	g := api.BenchGenerator{Busiest: api.Float(math.NaN()), CPUPerRequest: api.Float(math.NaN())}
 	at := measureUsage(now)
@@ -34,7 +35,7 @@ func (m *Meter) Lap(now time.Time, sent uint64) api.BenchGenerator {
 	return g
 }
 
-// fill writes down what was used for so many requests.
+// fill writes what was used for sent requests.
 func fill(g *api.BenchGenerator, used usage, delayed time.Duration, known bool, sent uint64) {
 	g.CPUSeconds, g.Cores, g.Host = api.Float(used.cpu.Seconds()), api.Float(used.cores), api.Float(used.host)
 	g.Delayed = api.Float(math.NaN())

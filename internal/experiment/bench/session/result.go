@@ -13,8 +13,8 @@ import (
 	"tailscope/internal/experiment/bench/tally"
 )
 
-// result is how far the run has come; of one that has ended all but its end and
-// what the generator was like.
+// result returns the run so far. Of a run that has ended it lacks End and the
+// generator's figures.
 func (r *run) result(began time.Time, elapsed time.Duration, unsent uint64) *api.BenchResult {
 	none := api.Float(math.NaN())
 	o := &r.o
@@ -99,8 +99,8 @@ const (
 	defaultTimeout     = 30 * time.Second
 )
 
-// scheduled is for how long of the elapsed time the plan had requests due: what
-// comes after it are answers.
+// scheduled returns the part of elapsed in which the plan had requests due: after it
+// only answers come.
 func scheduled(p bench.Plan, elapsed time.Duration) time.Duration {
 	if d := p.Duration(); d > 0 {
 		return d
@@ -108,7 +108,7 @@ func scheduled(p bench.Plan, elapsed time.Duration) time.Duration {
 	return elapsed
 }
 
-// dueBefore is how many requests the plan has due before d on average.
+// dueBefore returns the mean number of requests that the plan has due before d.
 func dueBefore(p bench.Plan, d time.Duration) float64 {
 	due := 0.0
 	for _, ph := range p.Phases {
@@ -145,7 +145,7 @@ func rates(p *api.BenchPhase) string {
 
 func number(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }
 
-// headline says in a sentence what came of a run.
+// headline returns the outcome of a run in a sentence.
 func headline(r *api.BenchResult) string {
 	if r.Account.Sent == 0 {
 		return "no request was sent"

@@ -16,11 +16,10 @@ import (
 	"tailscope/internal/experiment/bench/tally"
 )
 
-// Run sends the load and returns what came of it. When ctx is done it ends in
-// order, and the outcome is of what was measured until then, with Aborted set.
-// An error says that nothing was measured: the target is not reached, or the
-// options are wrong, which is a Mistake. A missed threshold and an invalid run
-// are no errors.
+// Run sends the load and returns its outcome. When ctx is done it ends in order: the
+// outcome covers what was measured until then, with Aborted set. It returns an error
+// if nothing was measured: a Mistake if the options are wrong, else because the
+// target is not reached. A missed threshold and an invalid run are not errors.
 func Run(ctx context.Context, o Options) (*Outcome, error) {
 	r, err := prepare(o)
 	if err != nil {
@@ -29,14 +28,14 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	return r.run(ctx)
 }
 
-// Mistake is the error of a run that was asked for wrongly: no request was sent,
-// and none would be if it were asked for again.
+// Mistake is the error of wrong options: no request was sent, and trying again does
+// not help.
 type Mistake struct{ Err error }
 
 func (m Mistake) Error() string { return m.Err.Error() }
 func (m Mistake) Unwrap() error { return m.Err }
 
-// run is one run as it goes.
+// run is the state of one run.
 type run struct {
 	o      Options
 	plan   bench.Plan // with the warm-up before it
@@ -53,7 +52,7 @@ type run struct {
 	aborted string // which threshold ended it
 }
 
-// prepare finds every mistake that there is before anything is sent.
+// prepare finds every mistake before anything is sent.
 func prepare(o Options) (*run, error) {
 	if o.Target == nil || o.Set == nil {
 		return nil, errors.New("a run of load needs a target and a set of requests")
@@ -83,7 +82,7 @@ func prepare(o Options) (*run, error) {
 		return nil, fmt.Errorf("warm-up %s, duration %s: must not be negative", o.WarmUp, o.Duration)
 	}
 	if o.WarmUp > 0 && o.Plan.Arrivals == bench.Recorded {
-		return nil, errors.New("recorded requests come at their own times, so that there is no warm-up before them (hint: leave it out)")
+		return nil, errors.New("recorded requests come at their own times, so there is no warm-up before them (hint: leave it out)")
 	}
 	r := &run{o: o, plan: o.Plan, phases: phasesOf(o.Plan)}
 	var names []string
@@ -119,8 +118,8 @@ func prepare(o Options) (*run, error) {
 	return r, nil
 }
 
-// warm puts the warm-up before the plan: as many whole requests at its first
-// rate, so that the plan's own begin at its end.
+// warm puts the warm-up before the plan: a whole number of requests at its first
+// rate, so that the plan's own begin when it ends.
 func (r *run) warm() {
 	if r.skip = r.o.WarmUp; r.skip == 0 {
 		return
@@ -165,7 +164,7 @@ func phasesOf(p bench.Plan) []api.BenchPhase {
 	return out
 }
 
-// Towards fills in where requests go: the target, unless the options say so.
+// Towards returns lo with the address of target in fields that are empty.
 func Towards(target *url.URL, lo load.Options) load.Options {
 	if lo.Address == "" {
 		port := target.Port()
@@ -183,7 +182,7 @@ func Towards(target *url.URL, lo load.Options) load.Options {
 	return lo
 }
 
-// options are the engine's.
+// options returns the engine's options.
 func (r *run) options() load.Options {
 	lo := Towards(r.o.Target, r.o.Load)
 	lo.Source, lo.Checker = r.o.Set.Source, r.o.Set.Checker()
@@ -286,7 +285,7 @@ func (r *run) moment(res *api.BenchResult, began time.Time, elapsed time.Duratio
 	return m
 }
 
-// duration is how long the measured part takes; 0 if nobody says.
+// duration returns the length of the measured part, or 0 if it is not known.
 func (r *run) duration() time.Duration {
 	d := r.o.Plan.Duration()
 	if r.o.Duration > 0 && (d == 0 || r.o.Duration < d) {
@@ -301,7 +300,7 @@ func (r *run) finish(ctx, loading context.Context, account load.Account) (*Outco
 	r.tally.Collect(now)
 	began := account.Started.Add(r.skip)
 	elapsed := max(account.Elapsed-r.skip, 0)
-	// A plan that ran to its end took as long as it says, even if its last request
+	// A plan that ran to its end took its whole duration, even if its last request
 	// was answered before.
 	whole := r.duration()
 	stopped := loading.Err() != nil

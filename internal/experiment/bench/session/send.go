@@ -14,9 +14,9 @@ import (
 	"tailscope/internal/series"
 )
 
-// Families of what a run measures, all with the labels service and, if there are
-// any, variant, experiment and those of Options.Labels. Distributions have
-// operation (the query), tenant and status too.
+// Families of a run's series. All have the labels service, those of Options.Labels
+// and, if set, variant and experiment. Distributions have operation (the query),
+// tenant and status too.
 const (
 	FamilyDuration  = "bench_duration_seconds"   // of answers, from when the request was due
 	FamilyService   = "bench_service_seconds"    // of answers, from when it was sent
@@ -32,14 +32,14 @@ const (
 	LabelCause      = "cause"
 )
 
-// sendWithin is how long the last points and the last report may take.
+// sendWithin bounds the time for the last points and the last report.
 const sendWithin = 15 * time.Second
 
-// maxBacklog is how many slots of 10 s a server that is away may miss.
+// maxBacklog bounds the slots of 10 s that wait while the server is away.
 const maxBacklog = 120
 
-// sender reports a run to a server, on a goroutine of its own, so that a slow server
-// holds up nothing. What it does not take stays until it does.
+// sender reports a run to a server on a goroutine of its own, so that a slow server
+// delays nothing. It keeps what the server has not accepted.
 type sender struct {
 	o    Options
 	ctx  context.Context // ends with the sender
@@ -56,8 +56,8 @@ type sender struct {
 	lost    uint64
 }
 
-// newSender returns nil without a server. The end of ctx does not end it: what was
-// measured last is sent too.
+// newSender returns nil without a server. The sender outlives ctx, since the last
+// points are sent after it.
 func newSender(ctx context.Context, o Options) *sender {
 	if o.Sink == nil && o.Report == nil {
 		return nil
@@ -68,7 +68,7 @@ func newSender(ctx context.Context, o Options) *sender {
 	return s
 }
 
-// send hands over what is to be sent; nothing of it may change afterwards.
+// send queues pending and r, which must not change afterwards.
 func (s *sender) send(pending []*tally.Pending, lost uint64, r *api.BenchResult) {
 	if s == nil {
 		return
@@ -88,7 +88,7 @@ func (s *sender) send(pending []*tally.Pending, lost uint64, r *api.BenchResult)
 	}
 }
 
-// close sends what is left, and ends.
+// close sends what is left, and ends the sender.
 func (s *sender) close() {
 	if s == nil {
 		return
@@ -106,7 +106,7 @@ func (s *sender) close() {
 	s.stop()
 }
 
-// trouble says what is wrong with the server, empty if nothing is.
+// trouble returns the server's last error, or "" if it works.
 func (s *sender) trouble() string {
 	if s == nil {
 		return ""
@@ -138,7 +138,8 @@ func (s *sender) loop() {
 		}
 		s.mu.Lock()
 		s.said = said
-		// What was added before the end while this was sent is still to be sent.
+		// Points that were added before the end, while this was sent, are still to be
+		// sent.
 		last := closing && (s.result == nil || s.ctx.Err() != nil)
 		s.mu.Unlock()
 		if last {
@@ -147,10 +148,10 @@ func (s *sender) loop() {
 	}
 }
 
-// atOnce is how many points go into one request, which is then some 1 MB at most.
+// atOnce bounds the points of one request, which is then some 1 MB at most.
 const atOnce = 2000
 
-// put sends slots, the oldest first, until there are none or one is not taken.
+// put sends slots, the oldest first, until none is left or the server refuses one.
 func (s *sender) put() (said string) {
 	for {
 		s.mu.Lock()
@@ -181,7 +182,7 @@ func (s *sender) put() (said string) {
 	}
 }
 
-// points are a slot as a server takes it.
+// points converts a slot to points.
 func (s *sender) points(p *tally.Pending) []series.Point {
 	at := p.Time.UnixNano()
 	var out []series.Point

@@ -27,26 +27,27 @@ type Requests interface {
 	Queries() []string
 	Tenants() []string
 	Checks() []string
-	// Accepts reports whether a status is none of an error.
+	// Accepts reports whether a status is not an error.
 	Accepts(query, status int) bool
-	// Enough reports whether the data lasts for so many requests.
+	// Enough returns an error if the data does not last for so many requests.
 	Enough(requests uint64) error
-	// Lasts reports whether recorded requests last for so long.
+	// Lasts returns an error if recorded requests do not last for so long.
 	Lasts(d time.Duration) error
-	// RanOut says which data ended the run; empty if none did.
+	// RanOut names the data that ended the run, or returns "".
 	RanOut() string
 	// Recorded reports whether requests are due when they were recorded.
 	Recorded() bool
-	// Notes say, for people, what of a recording or a log is not sent.
+	// Notes describe, for people, the requests of a recording or a log that are not
+	// sent.
 	Notes() []string
 }
 
-// Sink takes what was measured, as *otlpsink.Sink does.
+// Sink stores what was measured, as *otlpsink.Sink does.
 type Sink interface {
 	Put(ctx context.Context, points []series.Point) error
 }
 
-// Options describe a run. Target, Set and Plan are needed.
+// Options configures a run. Target, Set and Plan are required.
 type Options struct {
 	Name       string // of the run; default the target
 	Service    string // label of its series; default the target's host
@@ -57,40 +58,41 @@ type Options struct {
 	Target *url.URL // scheme and host; the path is the requests'
 	Set    Requests
 	Plan   bench.Plan
-	// Load is what of the engine's options is chosen: Protocol, TLS, Connections,
-	// Loops, Timeout, Drain, Waiting, BodyLimit, NoKeepAlive, Host, Address. The
-	// rest is set here.
+	// Load holds the chosen options of the engine: Protocol, TLS, Connections, Loops,
+	// Timeout, Drain, Waiting, BodyLimit, NoKeepAlive, Host, Address. Run sets the
+	// rest.
 	Load load.Options
-	// Duration ends the run of a set that has its own times or a plan without an
+	// Duration ends the run of a set that has its own times or of a plan without an
 	// end; 0 leaves it to them.
 	Duration time.Duration
-	// WarmUp is how long the load runs before it is measured, at the rate at which
-	// the plan begins; what happens then is in no figure. Recorded requests have none.
+	// WarmUp is the time for which load is sent before anything is measured, at the
+	// rate at which the plan begins. Recorded requests have none.
 	WarmUp time.Duration
 
 	Thresholds []threshold.Threshold
-	// Limits are those of the generator's own error; the zero value is the default.
+	// Limits bounds the generator's own error.
 	Limits tally.Limits
 
-	// Sink takes the series while the run goes, nil for none. Labels are added to
+	// Sink stores the series while the run goes on; nil for none. Labels are added to
 	// each of them.
 	Sink   Sink
 	Labels map[string]string
-	// Report sends a server the state of the run, about once a second and at the end;
-	// what it fails with is in Outcome.Trouble.
+	// Report sends the state of the run to a server, about once a second and at the
+	// end. Its error is in Outcome.Trouble.
 	Report func(ctx context.Context, r *api.BenchResult) error
 	// Progress is called about once a second and at the end, from one goroutine at a
-	// time. What it is given must not be changed, and does not change.
+	// time. It must not change its argument, which does not change either.
 	Progress func(Moment)
-	// Every is how often; 1 s if 0.
+	// Every is the interval of progress; default 1 s.
 	Every time.Duration
 
-	// Environment is where the run takes place; default this machine.
+	// Environment describes where the run takes place; default this machine.
 	Environment *api.Environment
-	// Events are put into the result beside those of the run itself; called at each
-	// Progress.
+	// Events returns events for the result, beside the run's own. It is called at
+	// each Progress.
 	Events func() []api.BenchEvent
-	// Resources are readings of processes under test; called likewise.
+	// Resources returns readings of processes under test. It is called at each
+	// Progress.
 	Resources func(answered uint64) []api.BenchResource
 	// Loads and Warmed are put in the result: data loaded before, and how the target
 	// became steady.
@@ -101,16 +103,16 @@ type Options struct {
 	Now func() time.Time // time.Now if nil
 }
 
-// Moment is how far a run has come.
+// Moment is the state of a run at one time.
 type Moment struct {
 	Result *api.BenchResult // so far; complete at the end, when Ended is set
 	Live   tally.Live       // of the last seconds
-	// Elapsed is since what is measured began, negative during the warm-up; Left is
-	// how much of the plan's time is left, negative if nobody knows.
+	// Elapsed is the time since measuring began, negative during the warm-up. Left is
+	// the rest of the plan's time, negative if it is not known.
 	Elapsed, Left time.Duration
-	// Asked is how many requests a second the plan asked for in the seconds that Live
-	// is of, NaN if it does not say; Behind how many were due by it and neither ended
-	// nor dropped.
+	// Asked is the plan's rate in requests a second over the seconds of Live, NaN if
+	// there is none. Behind counts the requests that were due and neither ended nor
+	// dropped.
 	Asked   float64
 	Behind  uint64
 	Phase   int // index into Result.Phases
@@ -118,21 +120,21 @@ type Moment struct {
 	Trouble string // with the server that takes what is measured
 }
 
-// Series is the distributions of one query's requests by one tenant.
+// Series holds the distributions of one query's requests by one tenant.
 type Series struct {
 	Query   string
 	Tenant  string // empty of requests without one
 	Status  string // ok or error
 	Latency *hist.Histogram
-	// Uncorrected is from when a request was sent.
+	// Uncorrected counts from when a request was sent.
 	Uncorrected *hist.Histogram
 }
 
-// Outcome is what a run came to. It is whoever's that asked for the run.
+// Outcome is the result of a run. The caller owns it.
 type Outcome struct {
 	Result *api.BenchResult
 	Series []Series
-	// Latency and Uncorrected are of everything together.
+	// Latency and Uncorrected cover all requests.
 	Latency, Uncorrected *hist.Histogram
 	// Missed reports whether a threshold was not met.
 	Missed  bool

@@ -65,7 +65,7 @@ func (s *turns) Next(r *load.Request) bool {
 	return true
 }
 
-// lax is for machines that do other things too while tests run.
+// lax allows for machines that do other work while tests run.
 var lax = tally.Limits{Late: time.Hour, Busiest: 2, Host: 2}
 
 func target(t *testing.T, h http.HandlerFunc) *url.URL {
@@ -89,7 +89,7 @@ func constant(rate float64, d time.Duration) bench.Plan {
 	return bench.Plan{Arrivals: bench.Even, Phases: []bench.Phase{{Name: "load", From: rate, To: rate, For: d}}, Seed: 7}
 }
 
-// server is what a run tells: points and reports.
+// server records the points and reports of a run.
 type server struct {
 	mu      sync.Mutex
 	away    bool
@@ -198,8 +198,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A target that stalls makes requests wait: their latency counts from when they
-// were due, and that is no fault of the generator.
+// A target that stalls makes requests wait: their latency counts from when they were
+// due, and the generator is not at fault.
 func TestStall(t *testing.T) {
 	var n atomic.Int64
 	u := target(t, func(w http.ResponseWriter, r *http.Request) {

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// usage is what the generator and its machine have used until a moment.
+// usage is what the generator and its machine have used up to a moment.
 type usage struct {
 	at          time.Time
 	cpu         time.Duration // of this process, user and system
@@ -17,9 +17,9 @@ type usage struct {
 }
 
 // delays adds up how long the threads of this process waited for a core while they
-// were ready to run: the second number of /proc/self/task/*/schedstat (proc(5) leaves
-// it to Documentation/scheduler/sched-stats.rst), nanoseconds. A thread that has
-// ended takes its number along, so that they are sampled while a run goes.
+// were ready to run: the second number of /proc/self/task/*/schedstat
+// (Documentation/scheduler/sched-stats.rst in the kernel's sources), nanoseconds. A
+// thread that ends takes its number along, so they are sampled during a run.
 type delays struct {
 	last  map[int]uint64
 	sum   time.Duration
@@ -62,7 +62,7 @@ func measureUsage(now time.Time) usage {
 	return u
 }
 
-// since is the difference: host and cores are NaN if they are not known.
+// since returns u − before. Host and cores are NaN if they are not known.
 func (u usage) since(before usage) usage {
 	d := usage{at: u.at, cpu: u.cpu - before.cpu, cores: math.NaN(), host: math.NaN()}
 	if s := u.at.Sub(before.at).Seconds(); s > 0 {
@@ -75,7 +75,7 @@ func (u usage) since(before usage) usage {
 }
 
 // hostSeconds adds up the times of all cores (proc_stat(5)). Guests are in user
-// already. Stolen time is busy: somebody else had the core.
+// already. Stolen time is busy: another machine had the core.
 func hostSeconds(c procfs.CPUStat) (busy, total float64) {
 	busy = c.User + c.Nice + c.System + c.IRQ + c.SoftIRQ + c.Steal
 	return busy, busy + c.Idle + c.Iowait

@@ -14,7 +14,7 @@ const (
 	statuses
 )
 
-// What is measured of an answer.
+// Measures of an answer.
 const (
 	latency = iota // from when it was due
 	service        // from when it was sent
@@ -23,7 +23,7 @@ const (
 	measures
 )
 
-// cell is what is known of one query's requests by one tenant.
+// cell counts the requests of one query by one tenant.
 type cell struct {
 	sent     uint64
 	errors   uint64
@@ -39,13 +39,13 @@ type statusCount struct {
 	n      uint64
 }
 
-// phase is what is known of a phase.
+// phase counts the requests of one phase.
 type phase struct {
 	due, answered, errors uint64
 	latency, service      *hist.Histogram
 }
 
-// bank is counts and histograms, of a loop since it was taken last or in all.
+// bank holds counts and histograms: a loop's since the last Collect, or the totals.
 type bank struct {
 	t               *Tally
 	cells           []*cell // by query and tenant; nil until seen
@@ -71,8 +71,8 @@ func newBank(t *Tally) *bank {
 	return b
 }
 
-// cell returns that of a query and tenant, -1 being none; names that nobody said
-// are the last.
+// cell returns the cell of a query and a tenant; tenant -1 is none. A tenant out of
+// range is counted in the last cell.
 func (b *bank) cell(query, tenant int) *cell {
 	at := min(max(query, 0), max(len(b.t.o.Queries), 1)-1)*(b.t.tenants+1) + min(max(tenant, -1), b.t.tenants-1) + 1
 	c := b.cells[at]
@@ -178,7 +178,7 @@ func (b *bank) drop(due time.Duration, ph int) {
 	at.dropped++
 }
 
-// phase is the number of the phase without the warm-up.
+// phase returns the number of the phase without the warm-up.
 func (b *bank) phase(due time.Duration, engine int) int {
 	if b.t.o.Phase != nil {
 		engine = b.t.o.Phase(due - b.t.o.Skip)
@@ -188,7 +188,7 @@ func (b *bank) phase(due time.Duration, engine int) int {
 	return min(max(engine, 0), len(b.phases)-1)
 }
 
-// empty makes a bank as new, keeping its memory.
+// empty resets the bank and keeps its memory.
 func (b *bank) empty() {
 	for _, i := range b.used {
 		c := b.cells[i]
@@ -242,7 +242,7 @@ func (b *bank) add(o *bank) {
 	b.end = max(b.end, o.end)
 }
 
-// add adds o, which is of the same set of requests.
+// add adds o, which belongs to the same set of requests.
 func (c *cell) add(o *cell) {
 	c.sent, c.errors, c.bytes = c.sent+o.sent, c.errors+o.errors, c.bytes+o.bytes
 	for i, n := range o.causes {
@@ -263,5 +263,5 @@ func (c *cell) add(o *cell) {
 	}
 }
 
-// merge adds histograms of observations, which never overflow.
+// merge adds a histogram of observations, which never overflows.
 func merge(h, o *hist.Histogram) { _ = h.Merge(o) }

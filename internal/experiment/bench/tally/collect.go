@@ -8,8 +8,8 @@ import (
 	"tailscope/internal/experiment/bench/load"
 )
 
-// Collect takes what the loops have seen since the last time and adds it to the
-// totals. now is when; what is kept for a sink belongs to its slot of 10 s.
+// Collect adds to the totals what the loops have counted since the last call. now
+// decides which slot of 10 s it belongs to in what is kept for a sink.
 func (t *Tally) Collect(now time.Time) {
 	t.since.empty()
 	t.mu.Lock()
@@ -32,13 +32,13 @@ func (t *Tally) Collect(now time.Time) {
 	}
 }
 
-// Pending is what was collected in one slot of 10 s, or in a part of one.
+// Pending holds what was collected in one slot of 10 s, or in a part of one.
 type Pending struct {
 	Time time.Time // of the last that was collected
 	Part
 }
 
-// maxPending is how many slots are kept at most: of 10 minutes.
+// maxPending bounds the slots that are kept: ten minutes.
 const maxPending = 60
 
 func (t *Tally) keep(now time.Time) {
@@ -56,23 +56,23 @@ func (t *Tally) keep(now time.Time) {
 	p.bank.add(t.since)
 }
 
-// Take returns what was collected since it was taken last, slot by slot, and
-// leaves it to the caller. lost is how many requests were forgotten since nobody
-// took them for ten minutes.
+// Take returns what was collected since the last call, slot by slot. The caller owns
+// it. lost counts the requests that were forgotten because nobody called Take for ten
+// minutes.
 func (t *Tally) Take() (pending []*Pending, lost uint64) {
 	pending, lost = t.pending, t.lost
 	t.pending, t.lost = nil, 0
 	return pending, lost
 }
 
-// Part is counts and distributions, of a time or of the whole run.
+// Part holds counts and distributions of a stretch of the run, or of all of it.
 type Part struct{ bank *bank }
 
-// Totals are of the whole run as far as it is collected; they change with the
-// next Collect.
+// Totals returns what was collected of the whole run; it changes with the next
+// Collect.
 func (t *Tally) Totals() Part { return Part{t.sums} }
 
-// Sent is how many requests it is of.
+// Sent returns the number of requests that were sent.
 func (p Part) Sent() (n uint64) {
 	for _, c := range p.bank.all() {
 		n += c.sent
@@ -80,13 +80,13 @@ func (p Part) Sent() (n uint64) {
 	return n
 }
 
-// Half is distributions of answers to one query's requests by one tenant: those
-// that were right, or those that were errors. Seconds and bytes.
+// Half holds the distributions of the answers to one query's requests by one tenant,
+// either the right ones or the errors. Seconds and bytes.
 type Half struct {
 	Query, Tenant string // Tenant is empty of requests without one
 	Status        string // ok or error
-	// Latency is from when they were due, Service from when they were sent,
-	// FirstByte likewise, Bytes is the size of answers.
+	// Latency runs from when a request was due, Service and FirstByte from when it
+	// was sent; Bytes is the size of answers.
 	Latency, Service, FirstByte, Bytes *hist.Histogram
 }
 
@@ -96,7 +96,7 @@ const (
 	StatusError = "error"
 )
 
-// Halves yields what answers there were; the histograms are the tally's.
+// Halves yields the distributions that are not empty; the histograms are the tally's.
 func (p Part) Halves() iter.Seq[Half] {
 	return func(yield func(Half) bool) {
 		for name, c := range p.bank.all() {
@@ -113,7 +113,7 @@ func (p Part) Halves() iter.Seq[Half] {
 	}
 }
 
-// Count is how many requests of one query and tenant came to one end.
+// Count is a number of requests of one query and tenant with the same outcome.
 type Count struct {
 	Query, Tenant string
 	Status        string // ok or error; empty of those that were cut off or dropped
@@ -121,7 +121,7 @@ type Count struct {
 	N             uint64
 }
 
-// Counts yields what became of requests.
+// Counts yields the outcomes of requests.
 func (p Part) Counts() iter.Seq[Count] {
 	return func(yield func(Count) bool) {
 		for name, c := range p.bank.all() {
@@ -152,10 +152,10 @@ func (p Part) Counts() iter.Seq[Count] {
 	}
 }
 
-// Late is how late the generator was although a connection was free.
+// Late returns the lateness of the generator at times when a connection was free.
 func (p Part) Late() *hist.Histogram { return p.bank.late }
 
-// Latency and Service are of all answers together.
+// Latency returns the response times of all answers together.
 func (p Part) Latency() *hist.Histogram { return p.bank.whole(true) }
 func (p Part) Service() *hist.Histogram { return p.bank.whole(false) }
 
@@ -171,7 +171,7 @@ func (b *bank) whole(corrected bool) *hist.Histogram {
 	return h
 }
 
-// names are those of a cell.
+// names identify a cell.
 type names struct{ query, tenant string }
 
 func (b *bank) names(i int) names {

@@ -8,18 +8,17 @@ import (
 	"tailscope/hist"
 )
 
-// Quantiles are those that a result has.
+// Quantiles are the quantiles of every result.
 var Quantiles = []float64{0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999}
 
-// Key is the name of a quantile in api.BenchLatency.
+// Key returns the name of a quantile in api.BenchLatency.
 func Key(q float64) string { return strconv.FormatFloat(q, 'g', -1, 64) }
 
-// maxBars is how many buckets a distribution for charts has at most.
+// maxBars bounds the buckets of a distribution in a chart.
 const maxBars = 96
 
-// Latency writes a distribution in figures; with its buckets if it is for a
-// chart, which are made coarser until they are few. More quantiles are beside
-// Quantiles.
+// Latency returns h as figures: Quantiles and more. With chart it adds the buckets,
+// widened until there are maxBars at most.
 func Latency(h *hist.Histogram, chart bool, more ...float64) api.BenchLatency {
 	none := api.Float(math.NaN())
 	out := api.BenchLatency{Mean: none, Min: none, Max: none, Error: none, Quantiles: map[string]api.Float{}}
@@ -41,8 +40,8 @@ func Latency(h *hist.Histogram, chart bool, more ...float64) api.BenchLatency {
 	return out
 }
 
-// bars are h's buckets without gaps: counts[i] lie in (bounds[i], bounds[i+1]].
-// Zeros are in the first one, that begins at 0.
+// bars returns h's buckets without gaps: counts[i] lie in (bounds[i], bounds[i+1]].
+// Zeros are in the first bucket, which begins at 0.
 func bars(h *hist.Histogram) (bounds []api.Float, counts []uint64) {
 	h = h.Clone()
 	first, last := span(h)
@@ -67,8 +66,8 @@ func bars(h *hist.Histogram) (bounds []api.Float, counts []uint64) {
 	return bounds, counts
 }
 
-// span is the first and the last bucket that hold something; the first is behind
-// the last if none does.
+// span returns the first and the last bucket that hold something, or first > last if
+// none does.
 func span(h *hist.Histogram) (first, last int32) {
 	first, last = 0, -1
 	for i, n := range h.Positive.Counts {

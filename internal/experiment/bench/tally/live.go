@@ -7,10 +7,9 @@ import (
 	"tailscope/hist"
 )
 
-// Live is what there is to see of a run beside its result while it goes: of the
-// last seconds.
+// Live describes the last seconds of a run that goes on.
 type Live struct {
-	Seconds float64         // how long they are
+	Seconds float64         // covered
 	Latency *hist.Histogram // of answers that came in them, from when due
 	Service *hist.Histogram // the same from when sent
 	Late    *hist.Histogram
@@ -20,17 +19,17 @@ type Live struct {
 	Recent  []api.BenchSlot // the last minute, second by second; what is under way is not in it yet
 }
 
-// second is what one Collect found.
+// second holds the counts of one Collect.
 type second struct {
 	at                     time.Time
 	latency, service, late *hist.Histogram
 	answered, errors       uint64
 }
 
-// liveSeconds is how many collections Live is of.
+// liveSeconds is the number of collections that Live covers.
 const liveSeconds = 5
 
-// recall keeps what was just collected for Live.
+// recall keeps for Live what was just collected.
 func (t *Tally) recall(now time.Time) {
 	s := second{at: now}
 	if len(t.last) > liveSeconds { // one more: it says when the first began
@@ -54,8 +53,7 @@ func (t *Tally) recall(now time.Time) {
 	t.last = append(t.last, s)
 }
 
-// Live is what the last seconds were like; began is when the first request was
-// due.
+// Live returns the last seconds of the run; began is when the first request was due.
 func (t *Tally) Live(began time.Time) Live {
 	l := Live{Latency: hist.New(hist.DefaultSchema), Service: hist.New(hist.DefaultSchema), Late: hist.New(hist.DefaultSchema), Last: hist.New(hist.DefaultSchema)}
 	if len(t.last) == 0 {
@@ -83,5 +81,5 @@ func (t *Tally) Live(began time.Time) Live {
 	return l
 }
 
-// Warmed is how many requests were sent before what is measured began.
+// Warmed returns the number of requests that were sent in the warm-up.
 func (t *Tally) Warmed() uint64 { return t.sums.warmed }

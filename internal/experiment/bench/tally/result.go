@@ -12,18 +12,19 @@ import (
 	"tailscope/internal/experiment/bench/load"
 )
 
-// Frame is what a tally does not see of its run.
+// Frame holds what a tally cannot see of its run.
 type Frame struct {
 	Start   time.Time     // of what is measured
 	Elapsed time.Duration // since
-	// Due is how many requests the plan has due before d; nil if it does not say.
+	// Due returns the number of requests that the plan has due before d; nil if the
+	// plan does not say.
 	Due func(d time.Duration) float64
-	// Unsent is how many were due and neither sent nor dropped.
+	// Unsent counts requests that were due and neither sent nor dropped.
 	Unsent uint64
 }
 
-// Fill writes what is collected into a result: everything that is counted, and
-// the figures of its Phases, which stand there already.
+// Fill writes everything collected into r: all counts, and the figures of r.Phases,
+// whose names and times the caller has set.
 func (t *Tally) Fill(r *api.BenchResult, f Frame) {
 	b := t.sums
 	r.Account = api.BenchAccount{Dropped: b.dropped, Unsent: f.Unsent, Failed: map[string]uint64{}, Statuses: map[string]uint64{}, Checks: map[string]uint64{}}
@@ -77,8 +78,8 @@ func (t *Tally) addOutcomes(c *cell, statuses, checks map[string]uint64) {
 	}
 }
 
-// queries writes the rows of queries, in their order, and of tenants, the
-// heaviest first.
+// queries writes the rows of queries, in their order, and of tenants, the heaviest
+// first.
 func (t *Tally) queries(r *api.BenchResult) {
 	type row struct {
 		api.BenchQuery
@@ -129,7 +130,8 @@ func (t *Tally) queries(r *api.BenchResult) {
 	})
 }
 
-// phases writes the figures of phases. What was never sent was due last.
+// phases writes the figures of the phases. The requests that were never sent are
+// taken for those that were due last.
 func (t *Tally) phases(r *api.BenchResult, f Frame) {
 	left := f.Unsent
 	for i := min(len(r.Phases), len(t.sums.phases)) - 1; i >= 0; i-- {
@@ -142,8 +144,7 @@ func (t *Tally) phases(r *api.BenchResult, f Frame) {
 	}
 }
 
-// unsentIn returns how many of the left requests were due in a time beside those
-// counted.
+// unsentIn returns the requests due in [from, to) beside those counted, at most left.
 func (f Frame) unsentIn(from, to float64, counted, left uint64, first bool) uint64 {
 	if f.Due == nil || first {
 		return left
@@ -158,8 +159,7 @@ func (f Frame) unsentIn(from, to float64, counted, left uint64, first bool) uint
 	return min(left, uint64(max(due-float64(counted), 0)))
 }
 
-// assign adds requests that were never sent to the last slots for the time
-// being.
+// assign adds requests that were never sent to the last slots.
 func (l *timeline) assign(f Frame) {
 	left := f.Unsent
 	for i := len(l.slots) - 1; i >= 0 && left > 0; i-- {
@@ -176,7 +176,7 @@ func (l *timeline) unassign() {
 	}
 }
 
-// result writes the time line of a run that began then.
+// result returns the time line of a run that began at began.
 func (l *timeline) result(began time.Time) []api.BenchSlot {
 	out := make([]api.BenchSlot, 0, len(l.slots))
 	var due, handled uint64
@@ -196,7 +196,7 @@ func (l *timeline) result(began time.Time) []api.BenchSlot {
 	return out
 }
 
-// Unix is a moment as results have it: null of the zero one.
+// Unix returns t in Unix seconds, or NaN (null on the wire) for the zero time.
 func Unix(t time.Time) api.Float {
 	if t.IsZero() {
 		return api.Float(math.NaN())

@@ -6,15 +6,15 @@ import (
 	"tailscope/hist"
 )
 
-// How many intervals a time line has at most: it begins with seconds and has
-// ten times wider ones when there would be more.
+// Bounds of a time line: it begins with seconds, and its intervals widen tenfold when
+// there would be more.
 const (
 	maxSlots    = 600
 	recentSlots = 60
 )
 
-// slot is an interval of the time line. Requests due in it are in due, dropped
-// and the histograms; sent and ended are by when that was.
+// slot is an interval of the time line. due, dropped and the histograms count
+// requests by when they were due; sent and ended by when they were sent and ended.
 type slot struct {
 	at                                          int64 // number of the interval
 	due, dropped, sent, ended, answered, errors uint64
@@ -39,8 +39,8 @@ func (s *slot) add(o *slot) {
 	merge(s.late, o.late)
 }
 
-// slot returns that of a time. What a bank sees is of the last second mostly, so
-// that the slot is among the last ones it used.
+// slot returns the slot of a time. Most observations are of the last second, so the
+// slot is among the last ones that the bank used.
 func (b *bank) slot(d time.Duration) *slot {
 	at := int64(d / time.Second)
 	for i := b.n - 1; i >= 0; i-- {
@@ -57,7 +57,7 @@ func (b *bank) slot(d time.Duration) *slot {
 	return b.slots[b.n-1]
 }
 
-// timeline is slots in order, without gaps from its first.
+// timeline holds slots in order, without gaps from its first.
 type timeline struct {
 	width time.Duration
 	limit int

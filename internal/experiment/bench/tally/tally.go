@@ -22,29 +22,30 @@ import (
 	"tailscope/internal/experiment/bench/load"
 )
 
-// Options say what observations are told apart by.
+// Options configures a Tally.
 type Options struct {
 	Queries, Tenants, Checks []string
-	// Accepts reports whether a status is none of an error; nil: those below 400.
+	// Accepts reports whether a status is not an error; default: those below 400 are
+	// not.
 	Accepts func(query, status int) bool
 	Phases  int // how many; at least 1
-	// Phase says which phase a time from the start lies in, if the engine does not
-	// know, as of a closed loop; nil: it does.
+	// Phase returns the phase of a time from the start. It is needed if the engine
+	// does not know it, as in a closed loop; nil: the engine does.
 	Phase func(due time.Duration) int
 	// Skip leaves out what was due before it: the warm-up, which is phase 0 of the
 	// engine. Times and phases of what is kept count from its end.
 	Skip      time.Duration
-	Quantiles []float64 // that figures have beside the usual ones
-	// Keep has what was collected kept for a sink, until it is taken.
+	Quantiles []float64 // of figures, beside Quantiles
+	// Keep keeps what was collected for a sink until Take.
 	Keep bool
 }
 
-// MaxCells bounds how many pairs of query and tenant are told apart; tenants
-// beyond are counted as the last one, which sets of requests call _other.
+// MaxCells bounds the pairs of query and tenant that are counted apart. Tenants
+// beyond it are counted as the last one, which sets of requests call _other.
 const MaxCells = 4096
 
-// Tally is the count of one run. Recorder may be called by the engine at any
-// time; everything else by one goroutine at a time.
+// Tally counts one run. The engine may call Recorder at any time; the other methods
+// belong to one goroutine at a time.
 type Tally struct {
 	o       Options
 	tenants int // told apart, at most; beside none
@@ -78,7 +79,7 @@ func New(o Options) *Tally {
 	return t
 }
 
-// Recorder returns that of one loop; it is load.Options.Recorder.
+// Recorder returns the recorder of one loop; it is load.Options.Recorder.
 func (t *Tally) Recorder(_, _ int) load.Recorder {
 	l := &Loop{spare: newBank(t)}
 	l.bank.Store(newBank(t))
@@ -88,12 +89,12 @@ func (t *Tally) Recorder(_, _ int) load.Recorder {
 	return l
 }
 
-// Loop takes the observations of one loop, on one goroutine at a time.
+// Loop counts the observations of one loop, on one goroutine at a time.
 type Loop struct {
 	turn atomic.Uint64 // odd while an observation is counted
 	bank atomic.Pointer[bank]
 	_    [48]byte // the loop's own cache line
-	// spare is the collector's: empty, to be swapped in.
+	// spare is an empty bank to be swapped in; it belongs to the collector.
 	spare *bank
 }
 
@@ -113,7 +114,7 @@ func (l *Loop) Drop(due time.Duration, phase int) {
 	l.turn.Store(n + 2)
 }
 
-// take takes the bank away, when the loop is done with it.
+// take swaps the bank for the spare one as soon as the loop is not counting.
 func (l *Loop) take() *bank {
 	old := l.bank.Swap(l.spare)
 	if n := l.turn.Load(); n%2 == 1 {

@@ -208,7 +208,7 @@ func TestTimelineWidens(t *testing.T) {
 	}
 }
 
-// Tenants beyond what can be told apart are the last one, which is _other.
+// Tenants beyond MaxCells are counted as the last one, _other.
 func TestManyTenants(t *testing.T) {
 	var tenants, queries []string
 	for i := range 100 {

@@ -10,25 +10,25 @@ import (
 	"tailscope/internal/figure"
 )
 
-// Limits are how much of the generator's own error a run may have; of a zero
-// field the default holds.
+// Limits bounds the generator's own error in a run. A zero field means its default.
 type Limits struct {
-	// Late is how late the generator may be at the 99th percentile of requests
-	// although a connection was free, whatever it measures: 1 ms. At the median it
-	// is half of that, at the 99.9th percentile five times.
+	// Late bounds the generator's lateness at the 99th percentile of requests for
+	// which a connection was free, whatever the run measures; default 1 ms. The bound
+	// is half as high at the median and five times as high at the 99.9th percentile.
 	Late time.Duration
-	// Share is how much of the measured latency at the same percentile lateness may
-	// be where it is more than Late: 0.1.
+	// Share bounds lateness beyond Late as a share of the measured latency at the
+	// same percentile; default 0.1.
 	Share float64
-	// Busiest is how busy its busiest thread may be on average, 0..1: 0.95.
+	// Busiest bounds how busy the generator's busiest thread is on average, 0..1;
+	// default 0.95.
 	Busiest float64
-	// Host is how busy all cores of the machine together may be on average, 0..1:
-	// 0.95. More is a reason only if the generator's threads waited for a core for
-	// longer than Share of the mean latency, or if nobody knows.
+	// Host bounds how busy all cores of the machine are on average, 0..1; default
+	// 0.95. More is a reason only if the generator's threads waited for a core longer
+	// than Share of the mean latency, or if their wait is not known.
 	Host float64
 }
 
-// WithDefaults are the limits with the default of each zero field.
+// WithDefaults returns l with the default in each zero field.
 func (l Limits) WithDefaults() Limits {
 	if l.Late == 0 {
 		l.Late = time.Millisecond
@@ -57,8 +57,8 @@ var lateAt = []struct {
 	{"0.999", "p99.9", 5, 10_000},
 }
 
-// Judge says why the generator did not keep its schedule, a sentence each; none
-// means that it did. That the target was slow is never a reason: what waits for a
+// Judge returns the reasons why the generator did not keep its schedule, a sentence
+// each; none means that it did. A slow target is never a reason: what waits for a
 // connection is latency.
 func (l Limits) Judge(r *api.BenchResult) []string {
 	l = l.WithDefaults()

@@ -9,9 +9,9 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// Judge says what a result, or as much as there is of it, shows of the condition.
-// Without anything to judge by, such as the latency of no answer, Value is null
-// and the condition not met.
+// Judge evaluates the condition on a result, complete or not. Without anything to
+// judge by, such as the latency of answers that did not come, Value is null and the
+// condition is not met.
 func (t Threshold) Judge(r *api.BenchResult) api.BenchThreshold {
 	out := api.BenchThreshold{Text: t.text, Value: api.Float(math.NaN())}
 	if t.of == query {
@@ -37,9 +37,9 @@ func (t Threshold) Judge(r *api.BenchResult) api.BenchThreshold {
 	return out
 }
 
-// Hopeless reports whether a run should end now: the condition asks for it, it is late
-// enough, there is something to judge by, and it is missed. elapsed is since the
-// load began.
+// Hopeless reports whether a run should end now: the condition asks for it, its time
+// has come, there is something to judge by, and it is missed. elapsed counts from the
+// start of the load.
 func (t Threshold) Hopeless(live *api.BenchResult, elapsed time.Duration) bool {
 	if !t.abort || elapsed < t.after {
 		return false
@@ -48,8 +48,8 @@ func (t Threshold) Hopeless(live *api.BenchResult, elapsed time.Duration) bool {
 	return !j.Met && !math.IsNaN(float64(j.Value))
 }
 
-// Check reports whether what the condition is on exists in a run of these queries,
-// phases and tenants, before it begins. Tenants are only read if any are known.
+// Check returns an error if the query, phase or tenant of the condition does not
+// exist in a run. It leaves tenants out if none are known yet.
 func (t Threshold) Check(queries, phases, tenants []string) error {
 	var known []string
 	var what string
@@ -77,7 +77,7 @@ func (t Threshold) Check(queries, phases, tenants []string) error {
 	return fmt.Errorf("threshold %q: there is no %s %s (hint: %s)", t.text, what, t.name, hint)
 }
 
-// figures are what conditions are on, of the whole or a part.
+// figures are the measures of a run or a part of it.
 type figures struct {
 	latency                           *api.BenchLatency
 	answered, errors, of, failed, due uint64 // errors of so many; failed checks of answered; dropped of due
@@ -176,8 +176,8 @@ func sum(m map[string]uint64) (n uint64) {
 	return n
 }
 
-// quantileOf is a figure of the result; one that is not among them is read from
-// its buckets, interpolating by the logarithm, no worse than a bucket is wide.
+// quantileOf returns a quantile of the result. A quantile that is not listed is
+// interpolated logarithmically in its bucket, with an error below the bucket's width.
 func quantileOf(l *api.BenchLatency, q float64) float64 {
 	if v, ok := l.Quantiles[Key(q)]; ok {
 		return figure(l, v)

@@ -57,7 +57,7 @@ const (
 	tenant
 )
 
-// kind is what a measure's value is written in.
+// kind is the unit of a measure's value.
 type kind uint8
 
 const (
@@ -84,7 +84,7 @@ var measures = []struct {
 	{"median", quantile, duration},
 }
 
-// names are the measures as they are written.
+// names lists the measures as conditions write them.
 func names() []string {
 	known := []string{"p50", "p(99)"}
 	for _, m := range measures {
@@ -93,17 +93,18 @@ func names() []string {
 	return known
 }
 
-// String is the condition as it was written.
+// String returns the condition as it was written.
 func (t Threshold) String() string { return t.text }
 
-// Aborts reports whether missing it ends the run, and from when on.
+// Aborts reports whether missing the condition ends the run, and after what time.
 func (t Threshold) Aborts() (after time.Duration, ok bool) { return t.after, t.abort }
 
-// Quantile is the quantile it is on, 0..1, if it is on one.
+// Quantile returns the quantile of the condition, 0..1. ok is false if it has another
+// measure.
 func (t Threshold) Quantile() (q float64, ok bool) { return t.quantile, t.measure == quantile }
 
-// Measure is what it is on: quantile, mean, min, max, errors, checks, dropped,
-// rate or count.
+// Measure names the measure: quantile, mean, min, max, errors, checks, dropped, rate
+// or count.
 func (t Threshold) Measure() string {
 	for _, m := range measures {
 		if m.measure == t.measure && t.measure != quantile {
@@ -113,15 +114,15 @@ func (t Threshold) Measure() string {
 	return "quantile"
 }
 
-// Limit is what it compares with, one of < <= > >= =: seconds, a share, requests
-// a second or a number.
+// Limit returns the comparison, one of < <= > >= =, and its right side: seconds, a
+// share, requests a second or a number.
 func (t Threshold) Limit() (op string, value float64) { return t.op, t.value }
 
-// Key is the name of a quantile in api.BenchLatency.Quantiles.
+// Key returns the name of a quantile in api.BenchLatency.Quantiles.
 func Key(q float64) string { return strconv.FormatFloat(q, 'g', -1, 64) }
 
-// Names says what it is on that must exist: a query, phase or tenant; all empty
-// if it is on the whole run.
+// Names returns the query, phase or tenant of the condition; all are empty if it
+// covers the whole run.
 func (t Threshold) Names() (queryName, phaseName, tenantName string) {
 	switch t.of {
 	case query:
@@ -233,7 +234,7 @@ func (t *Threshold) parseMeasure(name string) error {
 				return fmt.Errorf("%s: a percentile is above 0 and below 100 (hint: write p(99) or p(99.9); the largest is max)", name)
 			}
 			t.measure = quantile
-			// In decimal, so that 99.9 is 0.999 and no neighbour of it.
+			// In decimal, so that 99.9 is 0.999 and not a neighbour of it.
 			t.quantile, _ = strconv.ParseFloat(strconv.FormatFloat(p/100, 'g', 12, 64), 64)
 			return nil
 		}

@@ -1,9 +1,9 @@
-// Package live keeps what a mirror measured in the last seconds, for live views:
+// Package live keeps the last seconds of a mirror's measurements for live views:
 // quantiles of each target's durations and of the ratios.
 //
-// A Window stands between a ledger and the sink that keeps what is measured. What
-// the sink refuses is put again later, together with what came meanwhile; it is
-// shown all the same, and counted once.
+// A Window stands between a ledger and its sink. Points that the sink refuses are put
+// again later, together with new ones; the window shows them at once, and counts them
+// once.
 package live
 
 import (
@@ -17,8 +17,8 @@ import (
 	"tailscope/internal/series"
 )
 
-// Span is the time that a window covers. Ledgers report slots of 10 s, so what is
-// shown is between one and two of them.
+// Span is the time that a window covers. Ledgers report slots of 10 s, so between one
+// and two of them are shown.
 const Span = 10 * time.Second
 
 // Window is a pair.Sink. It is safe for concurrent use.
@@ -39,12 +39,12 @@ type key struct {
 	ratio            bool
 }
 
-// New returns a window before a sink.
+// New returns a window in front of a sink.
 func New(next pair.Sink, now func() time.Time) *Window {
 	return &Window{next: next, now: now, kept: map[key]*hist.Histogram{}, pending: map[key]*hist.Histogram{}}
 }
 
-// Put passes points on and returns what the sink says.
+// Put passes points on and returns the sink's error.
 func (w *Window) Put(ctx context.Context, points []pair.Point) error {
 	err := w.next.Put(ctx, points)
 	w.mu.Lock()
@@ -86,22 +86,22 @@ const slotSeconds = 10
 
 func slotOf(seconds int64) int64 { return seconds - seconds%slotSeconds }
 
-// oldest is the begin of the oldest slot that is shown.
+// oldest returns the begin of the oldest slot that is shown.
 func (w *Window) oldest() int64 { return slotOf(w.now().Add(-Span).Unix()) }
 
-// Figures are of all operations and tenants together.
+// Figures cover all operations and tenants together.
 type Figures struct {
 	Durations map[string]*hist.Histogram // seconds, by variant
 	Ratios    []Ratio                    // by variant, then against
 }
 
-// Ratio is what one target took by what another did, of each request.
+// Ratio is one target's time by another's, request by request.
 type Ratio struct {
 	Variant, Against string
 	Hist             *hist.Histogram
 }
 
-// Figures are those of the last seconds. The caller owns them.
+// Figures returns the figures of the last seconds. The caller owns them.
 func (w *Window) Figures() Figures {
 	w.mu.Lock()
 	defer w.mu.Unlock()

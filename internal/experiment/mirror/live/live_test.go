@@ -14,7 +14,7 @@ import (
 	"tailscope/internal/series"
 )
 
-// fickle is a sink that refuses when told to.
+// fickle is a sink that returns err.
 type fickle struct{ err error }
 
 func (f *fickle) Put(context.Context, []pair.Point) error { return f.err }

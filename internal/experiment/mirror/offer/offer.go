@@ -16,13 +16,13 @@ import (
 	"tailscope/internal/experiment/mirror/shadow"
 )
 
-// Chooser decides what becomes of a request; *choose.Chooser is one. It retains
+// Chooser decides whether a request is copied; *choose.Chooser is one. It retains
 // nothing of its arguments.
 type Chooser interface {
 	Choose(r *choose.Request) choose.Decision
 }
 
-// Sender takes copies for one shadow; *shadow.Sender is one. No method may wait.
+// Sender sends copies to one shadow; *shadow.Sender is one. No method may wait.
 type Sender interface {
 	Copies(write bool) uint8
 	// Missed records that a write was not copied, and why.
@@ -36,28 +36,28 @@ type Maker struct {
 	Ledger  *pair.Ledger
 	Chooser Chooser
 	Senders []Sender // in the order of the ledger's shadows
-	// Keep has answers kept for comparison.
+	// Keep keeps answers for comparison.
 	Keep bool
 	// Watched is called with every request that is chosen, before it goes to the
 	// primary; its result is the exchange's Request. The payload, which has the body
 	// if that came with the head, is valid during the call. Default: none.
 	Watched func(d *choose.Decision, p *shadow.Payload, began int64) any
-	// BodyLimit is the longest body that is copied, if its length is said in advance;
-	// what is longer is skipped. 0: the senders' own limits. Negative: no request
-	// that has a body is copied.
+	// BodyLimit bounds the announced length of a body that is copied; requests with a
+	// longer one are skipped. 0: the senders' own limits. Negative: requests with a
+	// body are not copied.
 	BodyLimit int64
 }
 
-// Bound takes back that a request is copied if its body may not be. Length is that
-// of the body if it is known in advance, else 0 or less.
+// Bound marks a request as not copied if its body may not be. length is the body's if
+// it is known in advance, else 0 or less.
 func (m *Maker) Bound(d *choose.Decision, hasBody bool, length int64) {
 	if d.Mirror && (m.BodyLimit > 0 && length > m.BodyLimit || m.BodyLimit < 0 && hasBody) {
 		d.Mirror, d.Reason, d.Missed = false, pair.Length, d.Write
 	}
 }
 
-// Unreached begins the exchange of a request that the primary does not get. No
-// copies are made of it.
+// Unreached begins the exchange of a request that does not reach the primary. It is
+// not copied.
 func (m *Maker) Unreached(d *choose.Decision) *pair.Exchange {
 	if d.Mirror {
 		return m.Ledger.Begin(d.Names, nil, false)
@@ -65,8 +65,8 @@ func (m *Maker) Unreached(d *choose.Decision) *pair.Exchange {
 	return m.Ledger.Skip(d.Names, d.Reason)
 }
 
-// Offer is the copies of one request after the other, for one goroutine at a time.
-// Its zero value is ready.
+// Offer offers the copies of one request after the other, for one goroutine at a
+// time. Its zero value is ready.
 type Offer struct {
 	m      *Maker
 	counts []uint8 // of each sender

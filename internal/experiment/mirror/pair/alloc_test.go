@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Under -race pools forget on purpose, so there it cannot be told.
+// Under -race pools forget on purpose, so the test is skipped.
 func TestNoAllocation(t *testing.T) {
 	b, _, c := testLedger(t, Options{})
 	copies := []uint8{1, 1}

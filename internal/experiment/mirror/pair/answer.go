@@ -18,8 +18,8 @@ type Answer struct {
 // Field is one header or trailer field line, name as it came.
 type Field struct{ Name, Value string }
 
-// AnswerOf keeps the head of an answer of HTTP/1.1, nothing of which points into h,
-// with capacity for the announced length of its body, at most limit bytes.
+// AnswerOf copies the head of an HTTP/1.1 answer, with capacity for the announced
+// length of its body, at most limit bytes. Nothing in it points into h.
 func AnswerOf(h *http1.Head, limit int) *Answer {
 	passes := func(f *http1.Field) bool { return !f.Named && !http1.HopByHop.Has(f.Known) }
 	n, size := 0, 0

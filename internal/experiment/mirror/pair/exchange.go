@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// fate is what became of the primary's answer.
+// fate is the outcome of the primary's answer.
 type fate uint8
 
 const (
@@ -14,9 +14,9 @@ const (
 	broken
 )
 
-// Exchange is one request with the legs that were begun for it. It goes back to its
-// ledger when the last leg has ended. Whoever ended that leg must not use it any
-// more. Its methods may be called from any goroutine.
+// Exchange is one request with the legs that were begun for it. It returns to its
+// ledger with the end of the last leg: the caller that ended that leg must not use it
+// any more. Its methods may be called from any goroutine.
 type Exchange struct {
 	// Request is the handler's note of what was asked, for Watch. Set it before the
 	// first leg ends.
@@ -40,7 +40,7 @@ type Exchange struct {
 	copies  []copies
 }
 
-// copies are those of one shadow.
+// copies counts the copies for one shadow.
 type copies struct {
 	left    int // not ended
 	sent    int // of those, begun to be sent
@@ -49,9 +49,8 @@ type copies struct {
 	legs    []Leg // only if kept
 }
 
-// side is the middle of the durations of answers that ratios are made of: those
-// that are whole and below 500. It is geometric, so that a ratio and its inverse
-// come out alike.
+// side is the geometric mean of one side's durations, whole answers below 500 alone.
+// A ratio of two sides and its inverse come out alike.
 type side struct {
 	n   int
 	one float64 // seconds, of the first
@@ -69,7 +68,7 @@ func (s *side) add(seconds float64) {
 	s.log += math.Log(seconds)
 }
 
-// middle is 0 if there is nothing.
+// middle returns the geometric mean, or 0 if there is nothing.
 func (s *side) middle() float64 {
 	if s.n > 1 {
 		return math.Exp(s.log / float64(s.n))
@@ -110,9 +109,9 @@ func (x *Exchange) Copies(shadow int) []Leg { return x.copies[shadow].legs }
 // shadow's took more than Options.MaxAnswers. It is for Watch.
 func (x *Exchange) Crowded() bool { return x.crowded }
 
-// hold keeps the answer of a leg that has ended until the others have, within
-// MaxAnswers: without that bound a shadow that hangs would hold all answers of its
-// time limit. It is called with mu held.
+// hold keeps the answer of an ended leg until the other legs end, within MaxAnswers.
+// Without that bound a shadow that hangs would hold all answers of its time limit.
+// x.mu is held.
 func (x *Exchange) hold(l *Leg) {
 	if l.Answer == nil {
 		return
@@ -132,7 +131,7 @@ func (x *Exchange) hold(l *Leg) {
 	l.Answer = nil
 }
 
-// besideTexts is about the size of an answer without its texts.
+// besideTexts is the approximate size of an answer without its texts.
 const besideTexts = 512
 
 // letGo drops the exchange's answers.

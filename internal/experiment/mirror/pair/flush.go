@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// pointsAPut bounds how much a sink is given at once.
+// pointsAPut bounds the points of one Put.
 const pointsAPut = 2000
 
-// flusher takes what the recorder and the accounts hold to the sink. What was
-// collected is held until a Put has taken it.
+// flusher puts the counts of the recorder and the accounts into the sink. It holds
+// them until a Put has succeeded.
 type flusher struct {
 	b *Ledger
 
@@ -42,8 +42,8 @@ func (f *flusher) init(b *Ledger) {
 	f.numbers.init(b)
 }
 
-// Run flushes the ledger until ctx ends, and once more then. It returns an error
-// if something could not be put in the end. No exchange should be open by then.
+// Run flushes the ledger until ctx ends, and once more then. It returns the error of
+// that last flush. No exchange should be open by then.
 func (b *Ledger) Run(ctx context.Context) error {
 	if b.o.Sink == nil {
 		<-ctx.Done()
@@ -83,8 +83,8 @@ func (b *Ledger) Run(ctx context.Context) error {
 	return nil
 }
 
-// untilNext is how long it is to the next whole multiple of the interval, so
-// that what is collected does not straddle slots.
+// untilNext returns the time to the next whole multiple of the interval, so that
+// flushes do not straddle slots.
 func (f *flusher) untilNext() time.Duration {
 	every := int64(f.b.o.FlushEvery)
 	return time.Duration(every - f.b.o.Now()%every)
@@ -146,7 +146,7 @@ func (f *flusher) hold(at *slot) {
 	f.b.records.recycle(at)
 }
 
-// bound gives up what came first, if too much is held. Needs mu.
+// bound drops the oldest slots if too much is held. Needs mu.
 func (f *flusher) bound() {
 	for f.dists > f.b.o.MaxHeld && len(f.order) > 0 {
 		f.dropFirst()
@@ -216,7 +216,7 @@ func (f *flusher) take() []number {
 	return taken
 }
 
-// finishPut ends a Put: what the sink has not taken is held again.
+// finishPut ends a Put: what the sink has refused is held again.
 func (f *flusher) finishPut(taken []number, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -249,7 +249,7 @@ func (f *flusher) stats(s *Stats) {
 	s.Held, s.Refused, s.Lost, s.Err = f.dists, f.refused, f.lost, f.err
 }
 
-// size is the number of distributions.
+// size returns the number of distributions.
 func (at *slot) size() int {
 	n := 0
 	for _, h := range at.hists {

@@ -10,24 +10,24 @@ import (
 	"tailscope/api"
 )
 
-// Shadow is a server, or a pool of them, that gets copies.
+// Shadow is a server, or a pool of servers, that gets copies.
 type Shadow struct {
 	Name string // label variant
 	Role Role   // Control or Candidate
 }
 
-// Options configures a Ledger. What is zero takes its default; Service,
-// Experiment and Shadows have none.
+// Options configures a Ledger. Service, Experiment and Shadows are required; the zero
+// value of every other field means its default.
 type Options struct {
 	Service    string
 	Experiment string // id of the session
 	Primary    string // the primary's name; default primary
 	Shadows    []Shadow
-	// Sink takes what was measured; nil measures nothing but accounts.
+	// Sink stores what was measured; nil keeps accounts alone.
 	Sink Sink
-	// Now is the time of day, in Unix nanoseconds, by which slots go; default the
-	// system's. Steady is the clock of legs; default Now if that is given, else
-	// the function Steady.
+	// Now returns the time of day in Unix nanoseconds, which decides an observation's
+	// slot; default the system's. Steady is the clock of legs; default Now if that is
+	// set, else the function Steady.
 	Now, Steady func() int64
 	// Watch is called with every exchange that is kept, after its last leg has
 	// ended, on the goroutine that ended it: it must not wait, nor keep the
@@ -42,7 +42,7 @@ type Options struct {
 	MaxHeld    int           // distributions kept while the sink refuses them; default 20,000
 }
 
-// EnsureDefaults fills in what is zero.
+// EnsureDefaults sets the zero fields to their defaults.
 func (o *Options) EnsureDefaults() {
 	if o.Primary == "" {
 		o.Primary = "primary"
@@ -122,10 +122,10 @@ func NewLedger(o Options) *Ledger {
 	return b
 }
 
-// Begin begins the exchange of a request that was chosen: copies says how many
-// each shadow is to get, in the order of Options.Shadows; they are on the
-// accounts as offered from now on. Nil copies is a chosen request without any.
-// Keep asks for the answers, and for Watch. Begin does not keep copies.
+// Begin begins the exchange of a request that was chosen. copies holds the number of
+// copies for each shadow, in the order of Options.Shadows; the accounts count them as
+// offered from now on. Nil copies is a chosen request without any. Keep asks for the
+// answers, and for Watch. Begin does not retain copies.
 //
 // EndPrimary must follow exactly once, and EndCopy once for every copy.
 func (b *Ledger) Begin(n Names, copies []uint8, keep bool) *Exchange {
@@ -143,8 +143,8 @@ func (b *Ledger) Begin(n Names, copies []uint8, keep bool) *Exchange {
 	return x
 }
 
-// Skip begins the exchange of a request that was not chosen: only the primary's
-// leg is timed, apart from those of requests that were.
+// Skip begins the exchange of a request that was not chosen. Only its primary leg is
+// timed, apart from those of chosen requests.
 func (b *Ledger) Skip(n Names, why Reason) *Exchange {
 	x := b.begin(n, why)
 	x.left = 1
@@ -169,8 +169,8 @@ func (b *Ledger) begin(n Names, why Reason) *Exchange {
 	return x
 }
 
-// Account returns what became of the copies meant for a shadow, all at one moment.
-// The sender fills in Buffered and BufferBound.
+// Account returns the account of the copies for a shadow, all at one moment. The
+// sender fills in Buffered and BufferBound.
 func (b *Ledger) Account(shadow int) api.MirrorAccount {
 	return b.account[shadow].snapshot()
 }
@@ -191,8 +191,8 @@ type Stats struct {
 	Err     error  // of the last Put, nil if it succeeded
 }
 
-// Stats returns the totals. Requests is never below the sum of Skipped, nor
-// that of Failed above Requests.
+// Stats returns the totals. Requests is never below the sum of Skipped, nor the sum
+// of Failed above Requests.
 func (b *Ledger) Stats() Stats {
 	s := Stats{Skipped: map[string]uint64{}, Failed: map[string]uint64{}}
 	for c := range b.failed {

@@ -176,7 +176,8 @@ func TestFailedLegIsTimed(t *testing.T) {
 	}
 }
 
-// Who broke off is not the server: such legs are counted, but are no errors.
+// Legs that a client broke off are counted and are not errors: the server is not at
+// fault.
 func TestNoFaultIsNoError(t *testing.T) {
 	for c := QueueFull; c < NumCauses; c++ {
 		b, m, clock := testLedger(t, Options{})

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errFull = errors.New("full")
 
-// memory is a Sink that adds points up, and refuses while told to.
+// memory is a Sink that adds points up, and refuses while refusing is set.
 type memory struct {
 	mu     sync.Mutex
 	refuse bool

@@ -4,7 +4,8 @@ package pair
 // goroutines that serve clients and read answers, with the exchange locked: they must
 // not wait, and do not keep the exchange.
 type Observer interface {
-	// Begun is called when a request has come, which was chosen or why not.
+	// Begun is called for each request that arrives: why is Chosen, or the reason it
+	// was not.
 	Begun(x *Exchange, why Reason)
 	// Ended is called when a leg has ended: the primary's, 0, or 1+i, that of a
 	// copy for shadow i.

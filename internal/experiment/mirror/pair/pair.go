@@ -1,11 +1,11 @@
-// Package pair keeps together what several servers made of one request: who was
-// asked, what became of every copy, how long each took, and the ratio of their
-// times.
+// Package pair keeps together the answers of several servers to one request: which
+// servers were asked, the outcome of every copy, the durations, and the ratio of
+// their times.
 //
-// A request is an Exchange. The primary's leg and the legs of its copies end in
-// any order and on any goroutine; when the last has ended the exchange is
-// recorded and used again. Every copy is also on the account of its shadow from
-// the moment it is offered, so that the sums close at any moment.
+// A request is an Exchange. The primary's leg and the legs of its copies end in any
+// order and on any goroutine; when the last has ended the exchange is recorded and
+// used again. Every copy is also on the account of its shadow from the moment it is
+// offered, so that the sums close at any moment.
 package pair
 
 // Role is a server's part in a session.
@@ -28,8 +28,8 @@ func (r Role) String() string {
 	return "candidate"
 }
 
-// Cause says why a copy was dropped, or why a leg has no whole answer. None is
-// of a leg whose answer is whole.
+// Cause is the reason why a copy was dropped, or why a leg has no whole answer. A leg
+// with a whole answer has None.
 type Cause uint8
 
 const (
@@ -79,7 +79,7 @@ func (c Cause) Fault() bool {
 	return false
 }
 
-// Reason says why a request was not chosen. Chosen is of one that was.
+// Reason is the reason why a request was not chosen. A request that was has Chosen.
 type Reason uint8
 
 const (
@@ -108,8 +108,8 @@ func (r Reason) String() string {
 	return "unknown"
 }
 
-// Leg is what one server made of one request. Times are Unix nanoseconds of the
-// clock of legs, see [Steady]; those that were not reached are 0.
+// Leg is one server's answer to one request. Times are Unix nanoseconds of the clock
+// of legs, see [Steady]; those that were not reached are 0.
 type Leg struct {
 	Due       int64 // when it was to be sent; until Start it waited for a connection; 0 for the primary, and for copies dropped at once
 	Start     int64 // the first byte of the request was about to be written
@@ -118,11 +118,11 @@ type Leg struct {
 	Status    int   // of the final answer, 0 if none came
 	Bytes     int64 // of the answer's body, as sent (chunk framing left out)
 	Cause     Cause // None if the answer is whole
-	// Answer is what came back, kept only if the exchange asked for it.
+	// Answer is the answer itself, kept only if the exchange asked for it.
 	Answer *Answer
 }
 
-// Names are what an exchange is counted under.
+// Names are the labels under which an exchange is counted.
 type Names struct {
 	Operation string // low in cardinality: GET /cart/{id}
 	Tenant    string // empty if unknown

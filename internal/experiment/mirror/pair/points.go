@@ -14,7 +14,7 @@ type tags struct {
 
 var familyOf = [perStatus]string{duration: FamilyDuration, firstByte: FamilyFirstByte, answerBytes: FamilyBytes}
 
-// appendPoints appends the distributions of a slot; they are the slot's still.
+// appendPoints appends the distributions of a slot, which keeps them.
 func (r *recorder) appendPoints(dst []Point, at *slot) []Point {
 	for i, h := range at.hists {
 		if h == nil || h.Count == 0 {
@@ -68,7 +68,7 @@ func (r *recorder) variant(i int) string {
 	return r.o.Shadows[i-1].Name
 }
 
-// labelsOf leaves out what is empty: labels have no empty value.
+// labelsOf leaves out empty values, which labels cannot have.
 func labelsOf(pairs map[string]string) labels.Labels {
 	for name, value := range pairs {
 		if value == "" {
@@ -78,7 +78,7 @@ func labelsOf(pairs map[string]string) labels.Labels {
 	return labels.FromMap(pairs)
 }
 
-// numbers are the counters: what they have grown by in each slot.
+// numbers holds the counters' growth in each slot.
 type numbers struct {
 	b     *Ledger
 	defs  []numberDef
@@ -138,8 +138,8 @@ func (n *numbers) read(yield func(family, variant, outcome string, value uint64)
 	}
 }
 
-// collect takes over what the counters have grown by. It is counted in the
-// slot of the middle of the time since it was last done.
+// collect reads the growth of the counters since the last call, and counts it in the
+// slot of the middle of that time.
 func (n *numbers) collect(now int64) {
 	middle := n.since + (now-n.since)/2
 	start := middle - middle%slotNanos
@@ -154,8 +154,8 @@ func (n *numbers) collect(now int64) {
 	})
 }
 
-// maxNumbers bounds what is held: an hour of slots of some counters. What is
-// beyond goes into the latest slot, so that totals stay whole.
+// maxNumbers bounds the slots held: an hour of some counters. Anything beyond goes
+// into the latest slot, so that totals stay whole.
 const maxNumbers = 10_000
 
 // take moves what is held into points.

@@ -23,9 +23,9 @@ const (
 
 // recorder holds what was measured and not flushed yet.
 //
-// The histograms of an accumulator lie in this order: for the primary, each
-// shadow, and the primary's requests that were not chosen, those of ok and then
-// those of error; after them the ratios.
+// The histograms of an accumulator lie in this order: for the primary, each shadow,
+// and the primary's requests that were not chosen, those of ok and then those of
+// error; after them the ratios.
 type recorder struct {
 	o          *Options
 	unmirrored int // the variant of requests that were not chosen
@@ -38,7 +38,7 @@ type recorder struct {
 	shards     [shards]shard
 }
 
-// ratio is of two variants: 0 is the primary, 1+i shadow i.
+// ratio names two variants: 0 is the primary, 1+i shadow i.
 type ratio struct{ over, under int }
 
 type shard struct {
@@ -49,7 +49,7 @@ type shard struct {
 	_       [64]byte
 }
 
-// entry is what is known under one pair of names.
+// entry holds the slots of one pair of names.
 type entry struct {
 	names Names
 	shard *shard
@@ -59,7 +59,7 @@ type entry struct {
 	tags  []tags // by the flusher alone
 }
 
-// slot is what happened under one pair of names to the requests of 10 s.
+// slot holds the requests of 10 s under one pair of names.
 type slot struct {
 	entry *entry
 	start int64
@@ -91,7 +91,7 @@ func (r *recorder) shardOf(n Names) *shard {
 	return &r.shards[(maphash.String(r.seed, n.Operation)^maphash.String(r.seed, n.Tenant)<<1)%shards]
 }
 
-// open finds the entry of the names for an exchange, which must close it.
+// open returns the names' entry for an exchange, which must close it.
 func (r *recorder) open(n Names, now int64) *entry {
 	if r.o.Sink == nil {
 		return nil
@@ -134,9 +134,9 @@ func (r *recorder) find(n Names, now int64, add bool) *entry {
 	return e
 }
 
-// leg records one leg, and adds it to its side if ratios are made of it. What was
-// broken off without a fault of the server is counted alone: it would look like an
-// error, or like a quick answer.
+// leg records one leg, and adds it to its side if ratios are made of it. A leg that
+// was broken off without a fault of the server is only counted: its duration would
+// look like an error, or like a quick answer.
 func (r *recorder) leg(x *Exchange, variant int, l *Leg, side *side) {
 	if r.o.Sink == nil || l.Cause != None && !l.Cause.Fault() {
 		return
@@ -197,7 +197,7 @@ func (x *Exchange) side(variant int) *side {
 	return &x.copies[variant-1].side
 }
 
-// slot returns that of the entry that holds the moment. Needs mu.
+// slot returns the entry's slot of a moment. Needs mu.
 func (s *shard) slot(e *entry, nanos int64, width int) *slot {
 	start := nanos - nanos%slotNanos
 	for i := len(e.slots) - 1; i >= 0; i-- {

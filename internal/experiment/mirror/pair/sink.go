@@ -6,9 +6,9 @@ import (
 	"tailscope/internal/series"
 )
 
-// Families of what a session measures. All carry service and experiment; the
-// distributions also operation, tenant (if known), status and variant, which is
-// the name of the target. Status is ok for a whole answer below 500, else error.
+// Families of a session's series. All carry service and experiment; the distributions
+// also operation, tenant (if known), status and variant, which is the name of the
+// target. Status is ok for a whole answer below 500, else error.
 const (
 	FamilyDuration  = "mirror_duration_seconds"   // first byte of the request about to be written, to last byte of the answer read
 	FamilyFirstByte = "mirror_first_byte_seconds" // to the first byte of the final answer
@@ -24,9 +24,9 @@ const (
 	LabelExperiment = "experiment"
 	LabelAgainst    = "against" // whose duration is the denominator
 	LabelOutcome    = "outcome"
-	// LabelMirrored is "no" on the primary's distributions of requests that were
-	// not chosen, and absent on all others: what has no label is of the requests
-	// that shadows were meant to get too.
+	// LabelMirrored is "no" on the primary's distributions of requests that were not
+	// chosen, and absent on all others. Without it the requests are those that
+	// shadows were meant to get too.
 	LabelMirrored = "mirrored"
 )
 
@@ -36,7 +36,7 @@ const (
 	StatusError = "error"
 )
 
-// Point is what happened in one slot of 10 s, or in a part of one.
+// Point holds the observations of one slot of 10 s, or of a part of one.
 type Point = series.Point
 
 // Sink stores what a ledger has measured. Put takes all points or returns an error

@@ -164,9 +164,9 @@ func BenchmarkOffer(b *testing.B) {
 	}
 }
 
-// BenchmarkOfferToFaulty is what offering costs the client's goroutine while the
-// shadow does not do its part, and copies are dropped. The longest of all offers
-// is given, too, which on a machine with other things to do is theirs.
+// BenchmarkOfferToFaulty measures what offering costs the client's goroutine while
+// the shadow fails and copies are dropped. It also reports the longest of all offers,
+// which on a busy machine measures the machine.
 func BenchmarkOfferToFaulty(b *testing.B) {
 	for _, way := range []mirrortest.Way{mirrortest.Silent(), mirrortest.Hang(), mirrortest.ResetAtOnce(), mirrortest.Garbage()} {
 		for _, down := range []bool{false, true} {

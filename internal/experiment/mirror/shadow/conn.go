@@ -16,10 +16,10 @@ import (
 )
 
 // conn is a connection to a server. One goroutine makes it, reads answers, and closes
-// it. On HTTP/1.1 the goroutine that hands it the copy writes the request: Offer's,
-// or the one that reads. What does not fit into the socket's buffer, a body that is
-// still coming in, and what goes through TLS is written by a goroutine of its own,
-// which ends with the request.
+// it. On HTTP/1.1 the request is written by the goroutine that hands it the copy:
+// Offer's, or the one that reads. The part that does not fit into the socket's
+// buffer, a body that is still coming in, and everything over TLS is written by a
+// goroutine of its own, which ends with the request.
 //
 // l.mu and c.mu are never held at once.
 type conn struct {
@@ -41,11 +41,11 @@ type conn struct {
 	probe func(uintptr)      // c.probeNow
 	h2    *http2.ClientConn
 	ended chan struct{} // of HTTP/2: closed with the connection
-	// answers counts those of HTTP/2.
+	// answers counts the answers of HTTP/2.
 	answers atomic.Int64
 
-	// deadline of the copy under way, 0 if there is none. It is put off while
-	// the client is waited for.
+	// deadline of the copy under way, 0 if there is none. It is put off while the
+	// connection waits for the client.
 	deadline atomic.Int64
 	stopped  atomic.Bool // the writer is to stop
 
@@ -63,7 +63,7 @@ type conn struct {
 	used int    // copies it has had
 }
 
-// copyState is of the copy under way on a connection of HTTP/1.1, under c.mu.
+// copyState describes the copy under way on a connection of HTTP/1.1, under c.mu.
 type copyState struct {
 	busy      bool
 	sending   bool // by a goroutine of its own
@@ -105,8 +105,8 @@ func (c *conn) run() {
 	c.l.removeConn(c)
 }
 
-// connect makes the connection, and returns how many copies at a time it takes,
-// or what went wrong.
+// connect makes the connection. It returns the number of copies that it carries at a
+// time, or why it failed.
 func (c *conn) connect() (most int, cause pair.Cause, err error) {
 	l, s := c.l, c.s
 	ctx, cancel := context.WithTimeout(l.stopping, l.o.Connect)
@@ -198,8 +198,8 @@ func (c *conn) expire(now int64) {
 	}
 }
 
-// start sends a copy, or has it sent. It returns false, and has done nothing, if
-// the connection takes no more.
+// start sends a copy, or has it sent. It returns false and does nothing if the
+// connection has no capacity.
 func (c *conn) start(j job) bool {
 	if c.h2 != nil {
 		return c.startStream(j)
@@ -280,7 +280,7 @@ func (c *conn) writeNow(fd uintptr) bool {
 	}
 }
 
-// sentAll says that all of the request was written. Under c.mu.
+// sentAll notes that all of the request was written. Under c.mu.
 func (c *conn) sentAll() {
 	c.delivered = true
 	if c.j.held > 0 {
@@ -289,9 +289,9 @@ func (c *conn) sentAll() {
 	}
 }
 
-// finish ends the copy under way, and has the connection take the next one.
-// Called with c.mu locked, which it unlocks; by the goroutine that reads, or
-// when that has nothing more to do with the copy by the one that writes.
+// finish ends the copy under way, and lets the connection take the next one. c.mu is
+// locked on entry and unlocked on return. The reading goroutine calls it, or the
+// writing one when the reader has finished with the copy.
 func (c *conn) finish() {
 	l := c.l
 	j, leg := c.j, c.leg

@@ -33,9 +33,9 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkCPU is what a copy costs this process, user and system, apart from
-// the server, at a number of requests a second and as fast as it goes (rate 0).
-// The ledger is kept, so that accounts and measuring are in it.
+// BenchmarkCPU measures what a copy costs this process, user and system, without the
+// server, at a number of requests a second and as fast as it goes (rate 0). The
+// ledger is kept, so accounts and measuring are included.
 func BenchmarkCPU(b *testing.B) {
 	c := exec.Command(os.Args[0], "-test.run=^TestServerElsewhere$", "-test.v")
 	c.Env = append(os.Environ(), serveElsewhere+"=1")
@@ -114,7 +114,7 @@ func BenchmarkCPU(b *testing.B) {
 	}
 }
 
-// telling is an exchange that tells when its copy has ended.
+// telling is an exchange that notifies a channel of the end of its copy.
 type telling struct {
 	*pair.Exchange
 	free chan struct{}

@@ -64,7 +64,7 @@ func (c *conn) startStream(j job) bool {
 	return true
 }
 
-// fate is what became of a copy on a connection of HTTP/2.
+// fate is the outcome of a copy on a connection of HTTP/2.
 type fate uint8
 
 const (
@@ -115,7 +115,7 @@ type exchange struct {
 	under    Under
 }
 
-// wait puts the deadline off while the client is waited for.
+// wait puts the deadline off while the copy waits for the client.
 func (x *exchange) wait(l *Sender, waiting bool) {
 	if waiting {
 		x.deadline.Store(math.MaxInt64)
@@ -135,7 +135,7 @@ func (c *conn) expireStreams(now int64) {
 	}
 }
 
-// roundTrip is one request and its answer.
+// roundTrip sends one request and reads its answer.
 func (c *conn) roundTrip(j *job) (leg pair.Leg, delivered bool, _ fate) {
 	l := c.l
 	if j.r != nil {
@@ -228,9 +228,8 @@ func (c *conn) roundTrip(j *job) (leg pair.Leg, delivered bool, _ fate) {
 	}
 }
 
-// mayRetry reports whether a copy that was given no answer to may be sent again, as
-// HTTP/1.1's retry has it, or because the server says that it has not seen it
-// (RFC 9113 section 8.7).
+// mayRetry reports whether a copy without an answer may be sent again, by the rules
+// of HTTP/1.1 or because the server did not process it (RFC 9113 section 8.7).
 func (c *conn) mayRetry(j *job, err error) bool {
 	if j.r != nil || j.tries >= maxTries {
 		return false
@@ -242,7 +241,7 @@ func (c *conn) mayRetry(j *job, err error) bool {
 	return !j.write && c.answers.Load() > 0 && !errors.As(err, &stream)
 }
 
-// causeOf says why a request on HTTP/2 failed.
+// causeOf returns the cause of a request that failed on HTTP/2.
 func (c *conn) causeOf(ctx context.Context, body *streamBody, err error) pair.Cause {
 	c.mu.Lock()
 	killed := c.killed
@@ -263,7 +262,7 @@ func (c *conn) causeOf(ctx context.Context, body *streamBody, err error) pair.Ca
 	return pair.Reset
 }
 
-// request makes a copy's request as net/http has it.
+// request returns a copy's request for net/http.
 func (c *conn) request(ctx context.Context, j *job, body *streamBody) (*http.Request, error) {
 	raw := c.l.appendRequest(nil, j)
 	var h http1.Head
@@ -321,8 +320,8 @@ func (c *conn) request(ctx context.Context, j *job, body *streamBody) (*http.Req
 	return req.WithContext(ctx), nil
 }
 
-// fieldsOf returns an answer's fields, sorted by name, as net/http has lost
-// their order.
+// fieldsOf returns an answer's fields sorted by name, since net/http has lost their
+// order.
 func fieldsOf(h http.Header) []pair.Field {
 	var fields []pair.Field
 	for _, name := range slices.Sorted(maps.Keys(h)) {

@@ -88,7 +88,7 @@ func (b *streamBody) read(p []byte) (n int, wait bool, err error) {
 	return n, false, nil
 }
 
-// endWith fills in the trailer. Fields that were not announced cannot be sent.
+// endWith sets the trailer. Fields that were not announced cannot be sent.
 func (b *streamBody) endWith(lines []byte) {
 	fields, err := http1.TrailerFields(nil, lines)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"tailscope/internal/experiment/mirror/pair"
 )
 
-// Options configure a Sender: its servers and its bounds. A field's zero value is its
-// default.
+// Options configures a Sender: its servers and its bounds. A field's zero value is
+// its default.
 type Options struct {
 	Name    string    // label variant, and the mark on copies
 	Role    pair.Role // Control or Candidate
@@ -21,54 +21,53 @@ type Options struct {
 	// Servers are the pool: URLs of http, https (HTTP/2 if the server agrees to
 	// it) or h2c, with a host and nothing behind it. At least one.
 	Servers []string
-	// Using is how many of them, the first ones, are used to begin with. 0: all.
+	// Using is the number of servers in use at first, from the front of Servers;
+	// default all.
 	Using int
 
-	// Connections bounds those to one server, 256 if 0, and Streams the
-	// requests at a time on each that speaks HTTP/2, 64 if 0.
+	// Connections bounds the connections to one server, default 256. Streams bounds
+	// the requests at a time on each that speaks HTTP/2, default 64.
 	Connections int
 	Streams     int
-	// Queue bounds the copies that wait for a connection or for their time,
-	// 4096 if 0, and Buffer the bytes that are held for copies not yet sent,
-	// 64 MiB if 0.
+	// Queue bounds the copies that wait for a connection or for their time, default
+	// 4096. Buffer bounds the bytes held for copies not yet sent, default 64 MiB.
 	Queue  int
 	Buffer int64
-	// BodyLimit bounds a request's body, 16 MiB if 0, and AnswerLimit what is
-	// read of an answer's, 256 MiB if 0.
+	// BodyLimit bounds a request's body, default 16 MiB. AnswerLimit bounds the bytes
+	// read of an answer's body, default 256 MiB.
 	BodyLimit   int64
 	AnswerLimit int64
-	// KeepLimit is how much of an answer's body is handed over with a leg whose
-	// answer is kept, 256 KiB if 0.
+	// KeepLimit bounds the part of an answer's body that is kept with a leg, default
+	// 256 KiB.
 	KeepLimit int
-	// Timeout bounds a copy's time from when it is sent to the end of its
-	// answer, and before that its time in the queue. 30 s if 0.
+	// Timeout bounds the time from when a copy is sent to the end of its answer, and
+	// before that its time in the queue. Default 30 s.
 	Timeout time.Duration
-	// Connect bounds the time until a connection stands, 5 s if 0, and Idle how
-	// long it is kept unused, 60 s if 0.
+	// Connect bounds the time to connect, default 5 s. Idle bounds the time that a
+	// connection is kept unused, default 60 s.
 	Connect time.Duration
 	Idle    time.Duration
 
-	// Amplify is how many copies of each request are sent, on average: 2.5 is
-	// two, and a third of every other request. 1 if 0; see SetAmplify. Spread is
-	// the time over which the copies of one request are spread.
+	// Amplify is the mean number of copies of each request: 2.5 is two, and a third
+	// of every other request. Default 1; see SetAmplify. Spread is the time over
+	// which the copies of one request are spread.
 	Amplify float64
 	Spread  time.Duration
 
 	Rewrite Rewrite
-	// OnHeader is called with the header of each answer as soon as it has come, under
-	// locks: it must not wait. Default: none.
+	// OnHeader is called with the header of each answer as soon as it has arrived,
+	// under locks: it must not wait. Default none.
 	OnHeader func(header []pair.Field)
-	// TLS is the configuration for https; nil trusts what the machine trusts.
+	// TLS is the configuration for https; default the machine's trusted roots.
 	TLS *tls.Config
-	// Dial makes a connection. Nil: net.Dialer's.
+	// Dial makes a connection; default net.Dialer's.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Now is the clock of legs and time limits, in Unix nanoseconds. It must not
-	// go back. Nil: pair.Steady.
+	// Now is the clock of legs and time limits, in Unix nanoseconds. It must not go
+	// back. Default pair.Steady.
 	Now func() int64
 }
 
-// ensureDefaults fills in what is left to its default, and reports every field
-// that cannot be.
+// ensureDefaults sets the defaults and reports every field that is wrong.
 func (o *Options) ensureDefaults() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -125,7 +124,7 @@ func orDefault[T comparable](v *T, d T) {
 	}
 }
 
-// target is a server's URL, taken apart.
+// target is a server's URL, parsed.
 type target struct {
 	url, scheme   string
 	address, host string // host:port to dial; the name in a certificate

@@ -2,14 +2,14 @@ package shadow
 
 import "time"
 
-// Of an answer, what is beyond freeBytes is read at the pace of its sender: all
-// connections together no faster than paceBytes a second. A server whose answers
-// do not end would have every processor read them, and clients wait for one.
+// The part of an answer beyond freeBytes is read at the pace of its sender: all
+// connections together no faster than paceBytes a second. Without that a server whose
+// answers do not end would keep every processor busy, and clients would wait for one.
 const (
 	freeBytes = 1 << 20
 	paceBytes = 512 << 20
-	// paceStep is how far ahead of its pace a sender may be, so that not every read
-	// is followed by a wait.
+	// paceStep is how far a sender may be ahead of its pace, so that not every read
+	// waits.
 	paceStep = int64(200 * time.Microsecond)
 )
 

@@ -19,8 +19,8 @@ type Payload struct {
 	// Fields are the end-to-end field lines in their order and case, each with
 	// its line end, but for Host, Content-Length, Expect and Tailscope-Mirror.
 	Fields []byte
-	// Body is all of the body, if it was there when the copy was offered.
-	// HasBody tells an empty body, with Content-Length: 0, from none.
+	// Body is all of the body, if it had arrived when the copy was offered. HasBody
+	// distinguishes an empty body, with Content-Length: 0, from none.
 	Body    []byte
 	HasBody bool
 
@@ -28,8 +28,7 @@ type Payload struct {
 	refs  atomic.Int32
 }
 
-// keepBytes is how much memory a payload's slices may hold on to when it waits
-// for its next use.
+// keepBytes bounds the memory that a released payload's slices keep.
 const keepBytes = 64 << 10
 
 var payloads = sync.Pool{New: func() any { return new(Payload) }}
@@ -41,9 +40,9 @@ func NewPayload() *Payload {
 	return p
 }
 
-// Stream gives the payload a body that is still coming in, of that many bytes,
-// or -1 if that is not known. The spool is of use until it was closed or
-// aborted and the caller has released the payload.
+// Stream gives the payload a body that is still coming in, of length bytes, or -1 if
+// that is not known. The spool may be used until it was closed or aborted and the
+// caller has released the payload.
 func (p *Payload) Stream(length int64) *Spool {
 	p.spool = newSpool(length)
 	return p.spool
@@ -71,7 +70,7 @@ func (p *Payload) Release() {
 	payloads.Put(p)
 }
 
-// size is what the payload holds in memory but for a spool.
+// size returns the bytes that the payload holds in memory, without the spool's.
 func (p *Payload) size() int64 {
 	return int64(len(p.Method) + len(p.Target) + len(p.Host) + len(p.Fields) + len(p.Body))
 }

@@ -13,8 +13,8 @@ import (
 	"tailscope/internal/experiment/mirror/pair"
 )
 
-// server is one of a sender's pool. Its fields but for the target are under the
-// sender's lock.
+// server is one of a sender's pool. The sender's lock guards its fields except the
+// target.
 type server struct {
 	target
 	sender *Sender
@@ -67,9 +67,8 @@ func (l *Sender) send(j job) {
 	}
 }
 
-// place takes a connection that j can be sent on at once, or puts j into the
-// queue and has a connection made for it, or says why neither can be. Under
-// l.mu.
+// place returns a connection that can carry j at once, or queues j and begins a
+// connection for it, or returns the cause why neither is possible. Under l.mu.
 func (l *Sender) place(j *job) (*conn, pair.Cause) {
 	if l.closed {
 		return nil, pair.Stopped
@@ -130,8 +129,8 @@ func (l *Sender) place(j *job) (*conn, pair.Cause) {
 	return nil, pair.None
 }
 
-// hopeless says why no server can be reached: none has a connection, and all
-// are waiting after a failure. Under l.mu.
+// hopeless returns the cause if no server can be reached: none has a connection, and
+// all are waiting after a failure. Under l.mu.
 func (l *Sender) hopeless(now int64) pair.Cause {
 	cause := pair.None
 	for _, s := range l.servers[:l.using] {
@@ -143,8 +142,8 @@ func (l *Sender) hopeless(now int64) pair.Cause {
 	return cause
 }
 
-// connectFor makes connections for those that wait, each to the server that has
-// the least to do. Under l.mu.
+// connectFor begins connections for the copies that wait, each to the least busy
+// server. Under l.mu.
 func (l *Sender) connectFor(now int64) {
 	making := 0
 	for _, s := range l.servers[:l.using] {
@@ -164,8 +163,8 @@ func (l *Sender) connectFor(now int64) {
 	}
 }
 
-// canConnect reports whether another connection may be made. While it is not known
-// what the server speaks, or whether it is there again, one at a time is.
+// canConnect reports whether another connection may be begun: only one at a time
+// while the server's protocol is not known, or after a failure.
 func (s *server) canConnect(now int64) bool {
 	if now < s.retryAt || len(s.conns) >= s.sender.o.Connections {
 		return false
@@ -183,7 +182,7 @@ func (s *server) connect() {
 	l.wg.Go(c.run)
 }
 
-// take takes the connection, the last of s.idle, out of it if it can have no
+// take removes the connection, the last of s.idle, from it if it cannot carry a
 // further copy beside the one that it is about to get. Under l.mu.
 func (c *conn) take(s *server) {
 	s.busy++
@@ -194,8 +193,8 @@ func (c *conn) take(s *server) {
 	}
 }
 
-// takeIdle takes all connections out of s.idle, and appends those without a copy
-// to dst. Under l.mu.
+// takeIdle removes all connections from s.idle, and appends those without a copy to
+// dst. Under l.mu.
 func (s *server) takeIdle(dst []*conn) []*conn {
 	for _, c := range s.idle {
 		c.idling = false
@@ -213,7 +212,7 @@ func (l *Sender) wanted(s *server) bool {
 	return !l.closed && s.index < l.using
 }
 
-// connected has a connection that stands take copies, as many at a time as most.
+// connected lets a new connection take copies, most at a time.
 func (l *Sender) connected(c *conn, most int) {
 	s := c.s
 	l.lockBehind()
@@ -226,8 +225,8 @@ func (l *Sender) connected(c *conn, most int) {
 	l.next(c)
 }
 
-// unreachable ends a connection that did not come about. If there is nothing
-// else to wait for, those that wait are dropped for the same cause.
+// unreachable handles a failure to connect. If there is nothing else to wait for, the
+// waiting copies are dropped for the same cause.
 func (l *Sender) unreachable(c *conn, cause pair.Cause, err error) {
 	if cause != pair.Stopped {
 		l.lockBehind()
@@ -237,14 +236,14 @@ func (l *Sender) unreachable(c *conn, cause pair.Cause, err error) {
 	l.removeConn(c)
 }
 
-// breaks is how many copies in a row may break their connections before their
-// server is left alone for a while: a new connection for every copy costs more
-// than the copy, and clients would share that cost.
+// breaks is the number of copies in a row whose connections may break before their
+// server is left alone for a while. A new connection for every copy costs more than
+// the copy, and clients would share that cost.
 const breaks = 16
 
 var errBreaks = errors.New("it breaks every connection")
 
-// noteEnd counts copies in a row whose connection broke, by how a begun copy ended.
+// noteEnd counts copies in a row whose connection broke.
 func (s *server) noteEnd(cause pair.Cause) {
 	switch cause {
 	case pair.None:
@@ -262,9 +261,8 @@ func (s *server) noteEnd(cause pair.Cause) {
 	}
 }
 
-// backOff has the server left alone for some time, longer with every failure.
-// Connections that were begun together fail together, and count once. Under
-// l.mu.
+// backOff leaves the server alone for some time, longer after every failure.
+// Connections that were begun together fail together, and count once. Under l.mu.
 func (s *server) backOff(now int64, cause pair.Cause, err error) {
 	if now < s.retryAt {
 		return
@@ -277,7 +275,7 @@ func (s *server) backOff(now int64, cause pair.Cause, err error) {
 // well clears the back-off. Under l.mu.
 func (s *server) well() { s.fails, s.retryAt, s.cause, s.down = 0, 0, pair.None, "" }
 
-// why returns a short text on why a server is not reached.
+// why describes in short why a server is not reached.
 func why(err error) string {
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -292,8 +290,8 @@ func why(err error) string {
 	return err.Error()
 }
 
-// done takes one copy off a connection, and has it take those that wait, unless
-// it is dead.
+// done ends one copy on a connection, and lets it take those that wait if it is
+// alive.
 func (l *Sender) done(c *conn, dead bool) {
 	l.lockBehind()
 	c.streams--
@@ -305,9 +303,9 @@ func (l *Sender) done(c *conn, dead bool) {
 	l.next(c)
 }
 
-// next has a connection take the copies that wait for as long as it can take
-// any, and be idle then. One that is no longer wanted is ended. Called with l.mu
-// locked, which it unlocks.
+// next lets a connection take waiting copies up to its capacity, and be idle then. A
+// connection that is no longer wanted is ended. l.mu is locked on entry and unlocked
+// on return.
 func (l *Sender) next(c *conn) {
 	s := c.s
 	for {
@@ -350,8 +348,8 @@ func (l *Sender) next(c *conn) {
 	}
 }
 
-// refused takes back that a connection was given a copy. If it has no other, it
-// is of no use any more.
+// refused takes a copy back from a connection. A connection without another copy is
+// of no use any more.
 func (l *Sender) refused(c *conn) {
 	l.mu.Lock()
 	c.streams--
@@ -380,7 +378,7 @@ func (s *server) unidle(c *conn) {
 	}
 }
 
-// discard has a connection take nothing more.
+// discard lets a connection take nothing more.
 func (l *Sender) discard(c *conn) {
 	l.lockBehind()
 	c.discarded = true
@@ -388,8 +386,8 @@ func (l *Sender) discard(c *conn) {
 	l.mu.Unlock()
 }
 
-// removeConn removes a connection from the pool. Copies that wait get another, or are
-// dropped if there can be none.
+// removeConn removes a connection from the pool. Waiting copies get another, or are
+// dropped if none is possible.
 func (l *Sender) removeConn(c *conn) {
 	s := c.s
 	var dropped []job

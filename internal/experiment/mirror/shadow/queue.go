@@ -19,7 +19,7 @@ func (q *queue) push(j job) {
 	q.n++
 }
 
-// pop takes the oldest; there is one.
+// pop removes the oldest copy. The queue must not be empty.
 func (q *queue) pop() job {
 	j := q.ring[q.head]
 	q.ring[q.head] = job{}
@@ -28,7 +28,7 @@ func (q *queue) pop() job {
 	return j
 }
 
-// takeAll empties the queue and appends what was in it to dst.
+// takeAll empties the queue and appends its copies to dst.
 func (q *queue) takeAll(dst []job) []job {
 	for q.n > 0 {
 		dst = append(dst, q.pop())
@@ -36,7 +36,7 @@ func (q *queue) takeAll(dst []job) []job {
 	return dst
 }
 
-// takeBefore takes those that wait since a time before t.
+// takeBefore removes the copies that have waited since a time before t.
 func (q *queue) takeBefore(dst []job, t int64) []job {
 	for q.n > 0 && q.ring[q.head].since < t {
 		dst = append(dst, q.pop())

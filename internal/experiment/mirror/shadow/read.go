@@ -9,11 +9,10 @@ import (
 	"tailscope/internal/http1"
 )
 
-// readBytes is how much is read at a time, and the most that an answer's head
-// may have.
+// readBytes is the size of a read, and bounds an answer's head.
 const readBytes = 32 << 10
 
-// buffers are in use while something is read, not while it is waited for.
+// buffers are in use during reads, not during waits.
 var buffers = sync.Pool{New: func() any { return new([readBytes]byte) }}
 
 // read reads answers until the connection ends, and ends the copy that is under
@@ -22,8 +21,8 @@ func (c *conn) read() {
 	var end readEnd
 	if c.raw != nil {
 		// All reading is within one call, each time after the socket was found
-		// readable and until it is empty. So there is no read that finds
-		// nothing, which there is with net.Conn's before every wait.
+		// readable and until it is empty. So no read finds nothing, as one does with
+		// net.Conn before every wait.
 		err := c.raw.Read(func(fd uintptr) bool { return c.readable(fd, &end) })
 		if err != nil && end.cause == pair.None {
 			end.cause = pair.Reset
@@ -34,14 +33,14 @@ func (c *conn) read() {
 	c.endRead(end)
 }
 
-// readEnd says why nothing more is read.
+// readEnd is the reason why nothing more is read.
 type readEnd struct {
 	eof   bool
 	at    int64
 	cause pair.Cause
 }
 
-// readable reads what has come. It returns true when nothing more is to be read.
+// readable reads what has arrived. It returns true when nothing more is to be read.
 func (c *conn) readable(fd uintptr, end *readEnd) bool {
 	buf := buffers.Get().(*[readBytes]byte)
 	defer buffers.Put(buf)
@@ -79,7 +78,7 @@ func (c *conn) readable(fd uintptr, end *readEnd) bool {
 	}
 }
 
-// readWaiting is read for connections that have to be waited on.
+// readWaiting is read for connections that block.
 func (c *conn) readWaiting(end *readEnd) {
 	buf := make([]byte, readBytes)
 	for {
@@ -107,7 +106,7 @@ func (c *conn) readWaiting(end *readEnd) {
 	}
 }
 
-// then is what is done after bytes were read.
+// then is the action after a read.
 type then uint8
 
 const (
@@ -116,8 +115,8 @@ const (
 	readOn             // in the middle of one
 )
 
-// feed takes bytes that were read at a moment, those in c.rest before them, and
-// says what is to be done then, and what was wrong with them.
+// feed parses bytes that were read at now, after those in c.rest. It returns what to
+// do next, and the cause if they are wrong.
 func (c *conn) feed(p []byte, now int64) (then, pair.Cause) {
 	fresh := len(c.rest) == 0
 	c.rest = c.rest[:0]
@@ -189,8 +188,8 @@ func (c *conn) feed(p []byte, now int64) (then, pair.Cause) {
 		c.dead = true
 	}
 	if c.sending {
-		// An early answer. What is left of the request is still sent unless the
-		// server has had enough.
+		// An early answer. The rest of the request is still sent if the server has
+		// not had enough.
 		c.answered = true
 		if c.dead || c.leg.Status >= 400 {
 			c.stopSending()
@@ -208,15 +207,15 @@ func (c *conn) feed(p []byte, now int64) (then, pair.Cause) {
 	return after, pair.None
 }
 
-// fail has the connection end for something that came. Called with c.mu locked,
-// which it unlocks.
+// fail ends the connection for what it received. c.mu is locked on entry and unlocked
+// on return.
 func (c *conn) fail(cause pair.Cause) (then, pair.Cause) {
 	c.dead = true
 	c.mu.Unlock()
 	return stop, cause
 }
 
-// endRead ends the copy that is under way when nothing more is read.
+// endRead ends the copy under way when nothing more is read.
 func (c *conn) endRead(end readEnd) {
 	c.mu.Lock()
 	c.dead = true
@@ -257,12 +256,12 @@ func (c *conn) endRead(end readEnd) {
 	c.finish()
 }
 
-// maxTries bounds how often a copy is sent again. Each time a connection ends
-// that was in use before.
+// maxTries bounds the retries of a copy. Each follows the end of a connection that
+// had been used before.
 const maxTries = 10
 
-// retry sends the copy under way on another connection. Called with c.mu locked,
-// which it unlocks.
+// retry sends the copy under way on another connection. c.mu is locked on entry and
+// unlocked on return.
 func (c *conn) retry() {
 	j := c.j
 	j.tries++

@@ -8,7 +8,7 @@ import (
 	"tailscope/internal/experiment/mirror/pair"
 )
 
-// send writes what is left of the request under way, on a goroutine of its own.
+// send writes the rest of the request under way, on a goroutine of its own.
 func (c *conn) send() {
 	c.mu.Lock()
 	if c.written == 0 {
@@ -46,9 +46,9 @@ func (c *conn) send() {
 	}
 }
 
-// sendRest writes what is left of c.out and then the streamed body. It returns
-// None if that was all, Reset if the connection does not take it, or why the
-// body is not whole.
+// sendRest writes the rest of c.out and then the streamed body. It returns None if
+// that was all, Reset if the connection does not take it, or the cause why the body
+// is not whole.
 func (c *conn) sendRest() pair.Cause {
 	if _, err := c.nc.Write(c.out[c.written:]); err != nil {
 		return pair.Reset
@@ -97,7 +97,7 @@ func (c *conn) sendRest() pair.Cause {
 	}
 }
 
-// stopSending has who writes stop, wherever it waits. Under c.mu.
+// stopSending stops the writer, wherever it waits. Under c.mu.
 func (c *conn) stopSending() {
 	c.stopped.Store(true)
 	c.nc.SetWriteDeadline(past)
@@ -106,13 +106,13 @@ func (c *conn) stopSending() {
 	}
 }
 
-// peerGone reports whether the server has ended the connection, of which the
-// goroutine that reads may not know yet. Under c.mu.
+// peerClosed reports whether the server has ended the connection. The reader may not
+// know yet. Under c.mu.
 func (c *conn) peerClosed() bool {
 	c.peerEnded = false
 	c.raw.Control(c.probe)
 	return c.peerEnded
 }
 
-// lookNow is c.look.
+// probeNow is c.probe's callback.
 func (c *conn) probeNow(fd uintptr) { c.peerEnded = socketEnded(fd) }

@@ -76,8 +76,8 @@ func (l *Sender) Name() string { return l.o.Name }
 // Role returns the role of the sender's servers.
 func (l *Sender) Role() pair.Role { return l.o.Role }
 
-// Copies returns of how many copies the next request is to be offered, by the
-// factor of SetAmplify. A write that gets none has been missed.
+// Copies returns the number of copies of the next request, by the factor of
+// SetAmplify. A write that gets none has been missed.
 func (l *Sender) Copies(write bool) uint8 {
 	n := l.amplify.next()
 	if n == 0 && write {
@@ -86,11 +86,11 @@ func (l *Sender) Copies(write bool) uint8 {
 	return uint8(n)
 }
 
-// Missed marks the shadow as diverged: a write that it was meant to get was not
-// copied, for that reason.
+// Missed marks the shadow as diverged: a write was not copied to it, for the reason
+// why.
 func (l *Sender) Missed(why pair.Reason) { l.missed.mark(l.o.Now(), whyNotCopied(why)) }
 
-// Offer sends c's copies, at once where that takes no waiting, or has them sent,
+// Offer sends c's copies at once if that takes no waiting. Otherwise it queues them,
 // or ends them with the cause. It never blocks.
 func (l *Sender) Offer(c Copy) {
 	for k := range int(c.Copies) {
@@ -119,7 +119,7 @@ func (l *Sender) Offer(c Copy) {
 	}
 }
 
-// later has a copy wait for its time.
+// later queues a copy until its time.
 func (l *Sender) later(j job, delay time.Duration) {
 	size := j.p.size()
 	if !l.budget.Reserve(size) {
@@ -133,8 +133,8 @@ func (l *Sender) later(j job, delay time.Duration) {
 	}
 }
 
-// SetUsing has the first n servers of the pool used. Copies under way to others
-// are finished. With 0 every copy is dropped.
+// SetUsing limits the pool to its first n servers. Copies under way to others are
+// finished. With 0 every copy is dropped.
 func (l *Sender) SetUsing(n int) error {
 	if n < 0 || n > len(l.servers) {
 		return fmt.Errorf("using %d of %d servers: give 0 to %d", n, len(l.servers), len(l.servers))
@@ -162,8 +162,7 @@ func (l *Sender) SetUsing(n int) error {
 	return nil
 }
 
-// SetAmplify sets how many copies of each request are sent on average, from 0 to
-// 255.
+// SetAmplify sets the mean number of copies of each request, from 0 to 255.
 func (l *Sender) SetAmplify(f float64) error {
 	if err := checkAmplify(f); err != nil {
 		return err
@@ -172,13 +171,12 @@ func (l *Sender) SetAmplify(f float64) error {
 	return nil
 }
 
-// Buffered returns how many bytes are held for copies not yet sent, and their
-// bound.
+// Buffered returns the bytes held for copies not yet sent, and their bound.
 func (l *Sender) Buffered() (held, bound int64) {
 	return l.budget.Held(), l.budget.Bound()
 }
 
-// State returns the sender's state, but for the account, which the ledger keeps.
+// State returns the sender's state without the account, which the ledger keeps.
 func (l *Sender) State() api.MirrorTarget {
 	t := api.MirrorTarget{
 		Name:     l.o.Name,
@@ -199,10 +197,10 @@ func (l *Sender) State() api.MirrorTarget {
 	return t
 }
 
-// Close ends the sender. Copies that wait are dropped; those under way may end by
-// themselves until ctx is done and are broken off then. When it returns every
-// copy has ended and no goroutine is left. It returns ctx's error if it had to
-// break copies off.
+// Close ends the sender. Waiting copies are dropped. Those under way may end by
+// themselves until ctx is done, and are broken off then. When it returns every copy
+// has ended and no goroutine is left. It returns ctx's error if it had to break
+// copies off.
 func (l *Sender) Close(ctx context.Context) error {
 	var end []*conn
 	l.mu.Lock()
@@ -272,10 +270,10 @@ func (l *Sender) drop(j *job, cause pair.Cause) {
 	l.end(j, leg, false)
 }
 
-// end ends a copy. Delivered says that the server has all of the request.
+// end ends a copy. Delivered means that the server has received the whole request.
 func (l *Sender) end(j *job, leg pair.Leg, delivered bool) {
-	// What the client broke off the primary has not got either, and what ends
-	// with the session nobody misses.
+	// A request that its client broke off has not reached the primary either, and one
+	// that ends with the session is not missed.
 	if j.write && j.k == 0 && !delivered && leg.Cause != pair.ClientClosed && leg.Cause != pair.Stopped {
 		l.missed.mark(l.o.Now(), whyMissed(j.p, leg))
 	}
@@ -297,8 +295,7 @@ func (l *Sender) end(j *job, leg pair.Leg, delivered bool) {
 	p.Release()
 }
 
-// appendRequest appends the copy's request as HTTP/1.1 has it, the whole of it
-// but for a streamed body.
+// appendRequest appends the copy's request in HTTP/1.1, without a streamed body.
 func (l *Sender) appendRequest(b []byte, j *job) []byte {
 	p, rw := j.p, &l.o.Rewrite
 	b = append(b, p.Method...)

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// ender is what a test knows of the copies of one request.
+// ender records the copies of one request.
 type ender struct {
 	id   string
 	keep bool

@@ -27,45 +27,44 @@ import (
 	"tailscope/internal/experiment/mirror/pair"
 )
 
-// Ender is notified of what becomes of a copy. *pair.Exchange is one. It is not used
+// Ender is notified of the outcome of a copy. *pair.Exchange is one. It is not used
 // any more after EndCopy was called as often as copies were offered. It is called on
 // any goroutine, Offer's included.
 type Ender interface {
-	// AppendID appends the name under which the request's legs are kept
-	// together.
+	// AppendID appends the identifier that all legs of the request share.
 	AppendID(dst []byte) []byte
 	// Keep reports whether legs should carry their answers.
 	Keep() bool
-	// Sent says that a copy is about to be sent.
+	// Sent reports that a copy is about to be sent.
 	Sent(shadow int)
 	// EndCopy ends a copy: dropped if leg.Start is 0, else failed by leg.Cause,
 	// or answered.
 	EndCopy(shadow int, leg pair.Leg)
 }
 
-// Copy is what is offered: a request, as many times as Copies says.
+// Copy is an offer: a request, as many times as Copies says.
 type Copy struct {
-	// Payload is the request. Offer takes references of its own; the caller
-	// keeps, and releases, the one it has.
+	// Payload is the request. Offer takes references of its own; the caller keeps and
+	// releases its reference.
 	Payload *Payload
 	To      Ender
 	Shadow  int // the sender's index, passed on to To
-	// Copies is what Sender.Copies returned for this request, which To has on its
+	// Copies is the result of Sender.Copies for this request, which To has on its
 	// account. To's EndCopy is called that many times. 0 offers nothing.
 	Copies uint8
-	// Delay is waited before the first copy is sent.
+	// Delay is the wait before the first copy is sent.
 	Delay time.Duration
 	// Write reports whether the request may change something (its method is not safe,
 	// RFC 9110 section 9.2.1), so that a shadow that misses it has diverged.
 	Write bool
 }
 
-// Rewrite changes what shadows are sent. Each function appends the new value to
-// dst and returns it; nil leaves what came. They run on Offer's goroutine or the
-// sender's, several at a time, and keep nothing.
+// Rewrite changes the requests that shadows get. Each function appends the new value
+// to dst and returns it; nil keeps the original. They run on Offer's goroutine or the
+// sender's, several at a time, and retain nothing.
 type Rewrite struct {
 	Target func(dst, target []byte) []byte
 	Host   func(dst, host []byte) []byte
-	// Fields is given whole field lines with their line ends.
+	// Fields receives whole field lines with their line ends.
 	Fields func(dst, fields []byte) []byte
 }

@@ -6,7 +6,7 @@ import (
 	"tailscope/internal/experiment/mirror/pair"
 )
 
-// segmentBytes is how much of a streamed body is kept in one piece.
+// segmentBytes is the size of one piece of a streamed body.
 const segmentBytes = 16 << 10
 
 // Spool is a body that is read by several copies while it is still written. What it
@@ -27,8 +27,7 @@ type Spool struct {
 }
 
 // segment is a part of a body. Its bytes up to used are written once, under the
-// spool's lock. refs counts, under the same lock, readers that have not passed
-// it.
+// spool's lock. refs counts, under the same lock, readers that have not passed it.
 type segment struct {
 	next *segment
 	used int
@@ -50,19 +49,19 @@ type reader struct {
 	held int64    // bytes written and not yet taken
 	cut  pair.Cause
 	left bool
-	// began reports whether a byte of the copy was sent: what is cut off then is
-	// behind, before it did not fit.
+	// began reports whether a byte of the copy was sent. A reader that is cut off
+	// afterwards fell behind; before, the body did not fit.
 	began bool
 	wake  chan struct{} // capacity 1
 }
 
 func newSpool(length int64) *Spool { return &Spool{length: length} }
 
-// Length is the body's length as the client said it, -1 if it did not.
+// Length returns the body's announced length, or -1.
 func (s *Spool) Length() int64 { return s.length }
 
-// Write appends a copy of p. It takes as long as that takes, and cannot fail.
-// After Close or Abort it does nothing.
+// Write appends a copy of p. It does not wait and cannot fail. After Close or Abort
+// it does nothing.
 func (s *Spool) Write(p []byte) {
 	if len(p) == 0 {
 		return
@@ -126,15 +125,14 @@ func (s *Spool) grow() {
 	}
 }
 
-// Close says that the body is whole. Trailer holds field lines with their line
-// ends, which are copied, and may be empty.
+// Close marks the body as whole. Trailer holds field lines with their line ends,
+// which are copied, and may be empty.
 func (s *Spool) Close(trailer []byte) {
 	s.end(pair.None, trailer)
 }
 
-// Abort says that no more of the body comes, and why: pair.ClientClosed if the
-// client broke it off. Closing after it does nothing, nor does aborting what was
-// closed.
+// Abort marks the body as broken off, with the cause: pair.ClientClosed if the client
+// broke it off. Closing after it does nothing, nor does aborting after Close.
 func (s *Spool) Abort(cause pair.Cause) {
 	s.end(cause, nil)
 }
@@ -152,8 +150,8 @@ func (s *Spool) end(cause pair.Cause, trailer []byte) {
 	}
 }
 
-// open returns a reader at the body's beginning, or nil if that was written
-// before and is no longer there.
+// open returns a reader at the body's beginning, or nil if the beginning is no longer
+// held.
 func (s *Spool) open(budget *pair.Budget, limit int64) *reader {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,10 +163,10 @@ func (s *Spool) open(budget *pair.Budget, limit int64) *reader {
 	return r
 }
 
-// next returns the bytes that follow, which are valid until the next call, and
-// takes what it returned before out of the sender's bound. With nothing to return
-// it says by more whether something may come, for which wake is to be waited;
-// else the body has ended, whole if cause is None.
+// next returns the bytes that follow, which are valid until the next call, and gives
+// back what it returned before to the sender's budget. Without bytes, more reports
+// that others may come, for which the caller waits on wake; else the body has ended,
+// whole if cause is None.
 func (r *reader) next(taken int) (p []byte, more bool, cause pair.Cause) {
 	s := r.s
 	s.mu.Lock()
@@ -193,8 +191,8 @@ func (r *reader) next(taken int) (p []byte, more bool, cause pair.Cause) {
 	return nil, false, s.cause
 }
 
-// begin says that the copy's first byte is about to be sent. It returns the
-// cause if the reader was cut off before that, or the body broken off.
+// begin marks that the copy's first byte is about to be sent. It returns the cause if
+// the reader was cut off before that, or the body broken off.
 func (r *reader) begin() pair.Cause {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
@@ -208,7 +206,7 @@ func (r *reader) begin() pair.Cause {
 	return pair.None
 }
 
-// broken reports whether no whole body can come any more.
+// broken returns the cause why no whole body can come any more, or None.
 func (r *reader) broken() pair.Cause {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
@@ -235,7 +233,7 @@ func (r *reader) close() {
 	}
 }
 
-// cutOff ends a reader from the writer's side. The caller takes it out of the spool's
+// cutOff ends a reader from the writer's side. The caller removes it from the spool's
 // readers. The segment that the reader may be sending from is kept until it closes.
 func (r *reader) cutOff(cause pair.Cause) {
 	r.cut = cause

@@ -35,7 +35,7 @@ func newSpreader(l *Sender) *spreader {
 	return &spreader{l: l, wake: make(chan struct{}, 1)}
 }
 
-// add has a copy wait until a moment. It returns why it cannot.
+// add queues a copy until a moment. It returns the cause if it cannot.
 func (s *spreader) add(j job, at int64) pair.Cause {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,8 +57,8 @@ func (s *spreader) add(j job, at int64) pair.Cause {
 	return pair.None
 }
 
-// take takes what is due, and says how long to wait for what is next; a
-// negative wait is for nothing.
+// take appends the copies that are due, and returns the wait for the next one,
+// negative if there is none.
 func (s *spreader) take(dst []job, now int64) ([]job, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *spreader) run() {
 	}
 }
 
-// close appends what is still waiting to dst. Nothing is taken after it.
+// close appends the waiting copies to dst. Nothing is added after it.
 func (s *spreader) close(dst []job) []job {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,8 +113,8 @@ func (s *spreader) close(dst []job) []job {
 	return dst
 }
 
-// heap is copies with the one that is due first in front; children of i are at
-// 2i+1 and 2i+2. The standard library's would allocate for each.
+// heap orders copies by when they are due; the children of i are at 2i+1 and 2i+2.
+// container/heap would allocate for each.
 type heap []job
 
 func (h *heap) push(j job) {
@@ -130,7 +130,7 @@ func (h *heap) push(j job) {
 	}
 }
 
-// pop takes the first; there is one.
+// pop removes the first copy. The heap must not be empty.
 func (h *heap) pop() job {
 	a := *h
 	first, last := a[0], len(a)-1

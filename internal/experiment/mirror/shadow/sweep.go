@@ -6,8 +6,8 @@ import (
 	"tailscope/internal/experiment/mirror/pair"
 )
 
-// sweeps checks now and then for what has taken too long, so that no copy needs a
-// timer of its own. Limits are kept to within one of its steps.
+// sweeps calls sweep now and then, so that no copy needs a timer of its own. Limits
+// are kept to within one of its steps.
 func (l *Sender) sweeps() {
 	every := min(max(l.o.Timeout/20, 5*time.Millisecond), 100*time.Millisecond)
 	t := time.NewTicker(every)
@@ -23,9 +23,9 @@ func (l *Sender) sweeps() {
 	}
 }
 
-// sweep drops what has waited for too long, ends connections whose copy has
-// taken too long or that were not used for too long, and tries servers again
-// that were not reached. The slice is for use again.
+// sweep drops copies that have waited for too long, ends connections that are over
+// their time or idle for too long, and tries unreachable servers again. It returns
+// conns for the next call.
 func (l *Sender) sweep(now int64, conns []*conn) []*conn {
 	var unused []*conn
 	l.mu.Lock()

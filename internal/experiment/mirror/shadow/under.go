@@ -9,7 +9,7 @@ type Under struct {
 	Waits     bool   // for a connection: nothing of it was sent
 }
 
-// named is an Ender that knows what its request is called, as *pair.Exchange does.
+// named is an Ender that knows the names of its request, as *pair.Exchange does.
 type named interface{ Names() pair.Names }
 
 // underOf returns a copy whose end was not reported yet. Start is when it was sent,
@@ -25,9 +25,9 @@ func underOf(j *job, start int64) Under {
 	return u
 }
 
-// UnderWay appends the copies that have come due and have not ended to dst, in no
-// order. Those that wait for the time they are spread to are not among them. Its time
-// grows with their number: call it some times a second.
+// UnderWay appends the copies that have come due and have not ended to dst, in any
+// order. It leaves out those that wait for their time of spreading. It takes longer
+// the more they are: call it a few times a second.
 func (l *Sender) UnderWay(dst []Under) []Under {
 	var conns []*conn
 	l.mu.Lock()
@@ -57,9 +57,8 @@ func (l *Sender) UnderWay(dst []Under) []Under {
 	return dst
 }
 
-// Shed drops the copies that wait, for a connection or for their time, but the
-// first of each request: what amplifying has added and has not been sent. It
-// returns how many.
+// Shed drops all waiting copies except the first of each request, and returns their
+// number. They are copies that amplifying has added and that are not sent yet.
 func (l *Sender) Shed() int {
 	var shed []job
 	l.mu.Lock()
@@ -72,7 +71,7 @@ func (l *Sender) Shed() int {
 	return len(shed)
 }
 
-// takeExtra takes the copies but the first of each request.
+// takeExtra removes all copies except the first of each request.
 func (q *queue) takeExtra(dst []job) []job {
 	for range q.n {
 		if j := q.pop(); j.k > 0 {
@@ -84,7 +83,8 @@ func (q *queue) takeExtra(dst []job) []job {
 	return dst
 }
 
-// takeExtra is the queue's, of those that wait for their time.
+// takeExtra removes all copies except the first of each request, of those that wait
+// for their time.
 func (s *spreader) takeExtra(dst []job) []job {
 	s.mu.Lock()
 	defer s.mu.Unlock()

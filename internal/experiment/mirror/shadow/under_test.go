@@ -10,8 +10,8 @@ import (
 	"tailscope/internal/experiment/mirror/pair"
 )
 
-// What is under way is told with its age, whether it waits or was sent, and is
-// gone when it has ended.
+// Copies under way are listed with their age, waiting or sent, and no longer after
+// their end.
 func TestUnderWay(t *testing.T) {
 	hold := make(chan struct{})
 	s := mirrortest.Start(t, mirrortest.Func(func(*mirrortest.Request, []byte) (int, string) {
@@ -52,7 +52,7 @@ func TestUnderWay(t *testing.T) {
 	}
 }
 
-// Copies on a connection of HTTP/2 are told of too.
+// Copies on a connection of HTTP/2 are listed too.
 func TestUnderWayOnHTTP2(t *testing.T) {
 	hold := make(chan struct{})
 	url, _ := netServer(t, "h2c", func(http.ResponseWriter, *http.Request) { <-hold })

@@ -11,9 +11,9 @@ import (
 	"tailscope/internal/experiment/mirror/pair"
 )
 
-// BenchmarkTurn is of one connection with a client that never thinks. The
-// servers and the client are of this process too, so cpu-us/turn is to be set
-// against that of shadows=direct, which has neither proxy nor shadows.
+// BenchmarkTurn measures one connection with a client that never thinks. The servers
+// and the client are in this process too, so compare cpu-us/turn with that of
+// shadows=direct, which has neither proxy nor shadows.
 func BenchmarkTurn(b *testing.B) {
 	for _, shadows := range []int{-1, 0, 1, 2} {
 		name := fmt.Sprintf("shadows=%d", shadows)
@@ -48,7 +48,7 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
-// cpu is what this process has used, in seconds.
+// cpu returns the CPU time of this process in seconds.
 func cpu(b *testing.B) float64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -39,7 +39,7 @@ type conn struct {
 	cutShort bool
 }
 
-// turn is shared by the connection and the links that it was offered to.
+// turn is shared by the connection and its links.
 type turn struct {
 	x        *pair.Exchange
 	start    int64        // at the primary
@@ -119,7 +119,7 @@ func (c *conn) begin(start, connected int64) *pair.Exchange {
 	return x
 }
 
-// up takes the client's bytes to the primary, and then to the shadows.
+// up copies the client's bytes to the primary, and then to the shadows.
 func (c *conn) up() {
 	b := buffers.Get().(*[]byte)
 	defer buffers.Put(b)
@@ -128,8 +128,8 @@ func (c *conn) up() {
 		n, err := c.client.Read(*b)
 		if n > 0 {
 			if !spoken {
-				// Nobody can say whether a connection is idle whose protocol is not
-				// known: one that was used is not closed for a newcomer.
+				// Whether a connection is idle cannot be known without its protocol:
+				// one that was used is not closed for a newcomer.
 				spoken = true
 				c.place.Begin()
 			}
@@ -158,8 +158,7 @@ func (c *conn) up() {
 	}
 }
 
-// begins returns the turn that bytes of the client begin, nil if they go on
-// with one.
+// begins returns the turn that the client's bytes begin, or nil if they continue one.
 func (c *conn) begins() *turn {
 	if len(c.links) == 0 {
 		return nil
@@ -184,7 +183,7 @@ func (c *conn) begins() *turn {
 	return t
 }
 
-// down takes the primary's bytes to the client.
+// down copies the primary's bytes to the client.
 func (c *conn) down() {
 	b := buffers.Get().(*[]byte)
 	defer buffers.Put(b)
@@ -220,7 +219,7 @@ func (c *conn) down() {
 	}
 }
 
-// abort resets both sides, as one of them has. The first cause stays.
+// abort resets both sides after one of them was reset. The first cause stays.
 func (c *conn) abort(why pair.Cause) {
 	if !c.cause.CompareAndSwap(uint32(pair.None), uint32(why)) {
 		return
@@ -254,7 +253,7 @@ func reset(c net.Conn) {
 	_ = c.Close()
 }
 
-// dialCause says why there is no connection.
+// dialCause returns the cause of a failure to connect.
 func dialCause(ctx context.Context, err error) pair.Cause {
 	var timeout net.Error
 	switch {

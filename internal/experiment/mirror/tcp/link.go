@@ -13,13 +13,13 @@ import (
 
 const (
 	// An answer is whole when it is as long as the primary's, or when nothing came
-	// for a while. That is half as long after each time that nothing came indeed,
-	// and twice as long when something did: answers of a candidate may be shorter
-	// than the primary's every time.
+	// for a while. That while halves each time nothing came indeed, and doubles when
+	// something did: a candidate's answers may be shorter than the primary's every
+	// time.
 	leastQuiet, mostQuiet = 50 * time.Microsecond, 5 * time.Millisecond
-	// longestHold is how long a turn waits for the answer to the one before. After
-	// that the connection's turns are not timed any more: it is not known which bytes
-	// answer which.
+	// longestHold bounds the wait of a turn for the answer to the one before. After
+	// that the connection's turns are no longer timed: which bytes answer which is
+	// not known.
 	longestHold = time.Second
 
 	smallSegment = 2 << 10
@@ -74,7 +74,8 @@ func (l *link) alive() bool {
 	return !l.dead
 }
 
-// put copies the client's bytes into the queue. Beyond the budget the link ends.
+// put copies the client's bytes into the queue. The link ends if they exceed the
+// budget.
 func (l *link) put(data []byte, t *turn) {
 	if t != nil && !l.offered {
 		t = nil
@@ -134,7 +135,7 @@ func (l *link) signal() {
 	}
 }
 
-// finish says that the client has sent all.
+// finish notes that the client has sent everything.
 func (l *link) finish() {
 	l.mu.Lock()
 	l.finished = true
@@ -142,7 +143,7 @@ func (l *link) finish() {
 	l.signal()
 }
 
-// ends says that the client's connection has ended, so that the shadow's should.
+// ends notes the end of the client's connection, so that the shadow's ends too.
 func (l *link) ends() {
 	l.mu.Lock()
 	l.finished = true
@@ -161,8 +162,8 @@ func (l *link) release(s segment) {
 	}
 }
 
-// end closes the link and the accounts of all that it still owed. It does
-// nothing the second time.
+// end closes the link and the accounts of everything that it still owed. A second
+// call does nothing.
 func (l *link) end(why pair.Cause) {
 	l.mu.Lock()
 	if l.dead {
@@ -219,7 +220,7 @@ func (l *link) end(why pair.Cause) {
 	l.sender.count.Add(-1)
 }
 
-// run connects, and writes what comes.
+// run connects, and writes the queue.
 func (l *link) run(ctx context.Context) {
 	p := l.sender.p
 	start := p.o.Now()
@@ -249,7 +250,7 @@ func (l *link) run(ctx context.Context) {
 	<-done
 }
 
-// write writes segments until the client has sent all, or the link has ended.
+// write writes segments until the client has sent everything, or the link has ended.
 func (l *link) write(c net.Conn) {
 	for {
 		s, why := l.next()
@@ -329,8 +330,8 @@ func (l *link) next() (segment, step) {
 	}
 }
 
-// holds says how long a turn is to wait at most until it is asked again, 0 if
-// the one before has been answered. Needs mu.
+// holds returns the longest time that a turn waits before it asks again, 0 if the one
+// before has been answered. Needs mu.
 func (l *link) holds(t *turn, now int64) time.Duration {
 	if l.timed {
 		return 0
@@ -373,7 +374,7 @@ func (l *link) begin(t *turn, now int64) {
 	l.turn, l.turnAt, l.answer = t, now, 0
 }
 
-// await waits to be woken, for so long at most.
+// await waits to be woken, for d at most.
 func (l *link) await(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -383,7 +384,7 @@ func (l *link) await(d time.Duration) {
 	}
 }
 
-// read takes what the shadow sends, times it and throws it away.
+// read times what the shadow sends, and discards it.
 func (l *link) read(c net.Conn) {
 	b := buffers.Get().(*[]byte)
 	defer buffers.Put(b)
@@ -433,8 +434,8 @@ func (l *link) read(c net.Conn) {
 	}
 }
 
-// closed is how a link ends whose shadow has closed after the client said all: a
-// shadow that sends nothing where the primary has answered is at fault.
+// closed returns how a link ends whose shadow has closed after the client sent
+// everything. A shadow that sends nothing where the primary has answered is at fault.
 func (l *link) closed() pair.Cause {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -444,7 +445,7 @@ func (l *link) closed() pair.Cause {
 	return pair.None
 }
 
-// check ends a link that is too late.
+// check ends a link that is over its time.
 func (l *link) check(now int64) {
 	limit := int64(l.sender.p.o.Timeout)
 	l.mu.Lock()

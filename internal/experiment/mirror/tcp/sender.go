@@ -50,7 +50,7 @@ func newSender(p *Proxy, shadow int, s Shadow) *sender {
 
 func (l *sender) setUsing(n int) { l.using.Store(int64(min(max(n, 0), len(l.servers)))) }
 
-// open begins a connection; it is made by a goroutine of its own.
+// open begins a connection on a goroutine of its own.
 func (l *sender) open(c *conn, x, connect *pair.Exchange) *link {
 	k := &link{sender: l, c: c, x: x, connect: connect, wake: make(chan struct{}, 1), quiet: mostQuiet}
 	using := l.using.Load()
@@ -84,8 +84,8 @@ func (l *sender) open(c *conn, x, connect *pair.Exchange) *link {
 	return k
 }
 
-// missed says that a shadow's connection did not get, or not answer, all of its
-// client's bytes: from then on it may hold other data.
+// missed notes that a shadow's connection did not get, or not answer, all of its
+// client's bytes: from then on its data may differ.
 func (l *sender) missed(cause pair.Cause) {
 	l.mu.Lock()
 	if l.diverged == 0 {
@@ -120,7 +120,7 @@ func (l *sender) state() api.MirrorTarget {
 
 const sweepEvery = 100 * time.Millisecond
 
-// sweep ends links that are too late, until no more are to come.
+// sweep ends links that are over their time, until the proxy has shut down.
 func (p *Proxy) sweep() {
 	defer close(p.swept)
 	tick := time.NewTicker(sweepEvery)

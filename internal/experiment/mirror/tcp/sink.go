@@ -7,9 +7,9 @@ import (
 )
 
 // A connection lasts as long as its client likes, so neither its duration nor the
-// ratio of durations says anything of the servers; and a turn or a connect is not a
-// request to be counted. So of each ledger some families are passed on, under these
-// names.
+// ratio of durations says anything of the servers. A turn or a connect is not a
+// request to be counted. So only some families of each ledger are passed on, under
+// these names.
 var (
 	connectionFamilies = map[string]string{
 		pair.FamilyFirstByte: pair.FamilyFirstByte, pair.FamilyBytes: pair.FamilyBytes,
@@ -19,8 +19,8 @@ var (
 	connectFamilies = map[string]string{pair.FamilyDuration: FamilyConnect}
 )
 
-// only passes on points of some families. Those of turns and connects that have
-// failed are left out: with their connection they are counted already.
+// only passes on points of some families. It leaves out turns and connects that have
+// failed: they are counted with their connection.
 type only struct {
 	to       pair.Sink
 	families map[string]string

@@ -30,14 +30,14 @@ import (
 	"tailscope/internal/listen"
 )
 
-// Operations under which is measured.
+// Operations of the series.
 const (
 	Connection = "connection" // first byte since connecting began, bytes; what is accounted
 	Turn       = "turn"       // duration: from the client's bytes to the first of the answer; ratio
 )
 
-// FamilyConnect is a distribution of the time to connect, labelled as those of
-// package pair, with the operation Connection.
+// FamilyConnect is the distribution of the time to connect, labelled as the families
+// of package pair, with the operation Connection.
 const FamilyConnect = "mirror_connect_seconds"
 
 // Shadow is a pool of servers of one role; a connection goes to one of them.
@@ -48,7 +48,8 @@ type Shadow struct {
 	Using   int      // how many of them are used; 0 is all
 }
 
-// Options configure a Proxy. Primary must be given; other zeros take defaults.
+// Options configures a Proxy. Primary is required; the zero value of every other
+// field means its default.
 type Options struct {
 	Primary     string // host:port
 	PrimaryName string // default primary
@@ -58,19 +59,19 @@ type Options struct {
 	Sink        pair.Sink // nil: nothing is measured, connections are counted
 	Share       float64   // of connections that are copied, 0 to 1, taken as it is
 
-	// Buffer bounds the bytes kept for one shadow, 64 MiB, and ConnBuffer those
-	// of one of its connections, 1 MiB. A connection beyond is dropped: bytes in
-	// between cannot be left out.
+	// Buffer bounds the bytes held for one shadow, default 64 MiB. ConnBuffer bounds
+	// those of one of its connections, default 1 MiB: a connection beyond it is
+	// dropped, because bytes in between cannot be left out.
 	Buffer     int64
 	ConnBuffer int64
-	// Connections to each server of a shadow at most, those that are being made and
-	// being closed included; default 4,096.
+	// Connections bounds the connections to each server of a shadow, those being made
+	// and closed included; default 4,096.
 	Connections int
-	// DialTimeout is for connecting, 5 s. Timeout is how long a shadow may take to
-	// accept bytes, to answer a turn that the primary has answered, and to close
-	// after its client has; 30 s.
+	// DialTimeout bounds connecting; default 5 s. Timeout bounds the time for a
+	// shadow to accept bytes, to answer a turn that the primary has answered, and to
+	// close after its client has; default 30 s.
 	DialTimeout, Timeout time.Duration
-	// AnswerLimit is how many bytes a shadow may send beyond four times the
+	// AnswerLimit bounds the bytes that a shadow may send beyond four times the
 	// primary's; default 64 MiB.
 	AnswerLimit int64
 	Now         func() int64 // Unix nanoseconds
@@ -116,7 +117,7 @@ func (o *Options) ensureDefaults() error {
 	return nil
 }
 
-// Proxy duplicates the connections of its listeners. New, Serve, Shutdown.
+// Proxy duplicates the connections of its listeners.
 type Proxy struct {
 	o        Options
 	conns    *pair.Ledger // one exchange a connection
@@ -178,8 +179,8 @@ func (p *Proxy) runLedgers(ctx context.Context) {
 	p.flushed <- errors.Join(errs...)
 }
 
-// Serve takes connections until the listener fails or the proxy shuts down; of
-// the latter the error is nil. It closes the listener.
+// Serve accepts connections until the listener fails or the proxy shuts down, and
+// closes the listener. After a shutdown it returns nil.
 func (p *Proxy) Serve(ln net.Listener) error {
 	defer ln.Close()
 	p.mu.Lock()
@@ -236,8 +237,8 @@ func (p *Proxy) Serve(ln net.Listener) error {
 	}
 }
 
-// Shutdown takes no more connections and waits for those there are; once ctx is
-// done they are cut. Then what was measured is handed over; the error is of that.
+// Shutdown accepts no more connections and waits for the others; they are cut when
+// ctx is done. Then it flushes the ledgers, and returns their error.
 func (p *Proxy) Shutdown(ctx context.Context) error {
 	p.mu.Lock()
 	again := p.closing
@@ -278,7 +279,7 @@ func (p *Proxy) Shutdown(ctx context.Context) error {
 	return <-p.flushed
 }
 
-// snapshot are the links; needs mu.
+// snapshot returns the links; needs mu.
 func (p *Proxy) snapshot() []*link {
 	links := make([]*link, 0, len(p.links))
 	for l := range p.links {
@@ -287,15 +288,16 @@ func (p *Proxy) snapshot() []*link {
 	return links
 }
 
-// SetShare and SetPaused say which of the connections to come are copied.
+// SetShare sets the share of the connections to come that are copied, SetPaused
+// whether any are.
 func (p *Proxy) SetShare(share float64) { p.share.Store(math.Float64bits(share)) }
 
 func (p *Proxy) SetPaused(paused bool) { p.paused.Store(paused) }
 
-// SetUsing says how many servers of a shadow the connections to come go to.
+// SetUsing sets the number of a shadow's servers that the connections to come go to.
 func (p *Proxy) SetUsing(shadow, servers int) { p.senders[shadow].setUsing(servers) }
 
-// choose reports whether a connection is copied.
+// choose decides whether a connection is copied.
 func (p *Proxy) choose() pair.Reason {
 	switch share := math.Float64frombits(p.share.Load()); {
 	case p.paused.Load():
@@ -306,11 +308,11 @@ func (p *Proxy) choose() pair.Reason {
 	return pair.Chosen
 }
 
-// Stats are of connections.
+// Stats returns the totals of connections.
 func (p *Proxy) Stats() pair.Stats { return p.conns.Stats() }
 
-// Turns are of turns: begun and not ended yet, and of each shadow what became of
-// them. A turn that is unanswered when its connection ends has failed.
+// Turns returns the totals of turns, and their account for each shadow. A turn that
+// is unanswered when its connection ends has failed.
 func (p *Proxy) Turns() (pair.Stats, []api.MirrorAccount) {
 	accounts := make([]api.MirrorAccount, len(p.senders))
 	for i := range accounts {
@@ -319,7 +321,7 @@ func (p *Proxy) Turns() (pair.Stats, []api.MirrorAccount) {
 	return p.turns.Stats(), accounts
 }
 
-// Primary is the primary's target, and Shadows those of the shadows with their
+// Primary returns the primary's state, and Shadows those of the shadows with their
 // accounts.
 func (p *Proxy) Primary() api.MirrorTarget {
 	p.mu.Lock()

@@ -34,7 +34,7 @@ func serve(t testing.TB, handle func(net.Conn)) *backend {
 	return serveUntil(t, func(c net.Conn, _ <-chan struct{}) { handle(c) })
 }
 
-// serveUntil tells the function when the test ends.
+// serveUntil closes the function's channel at the end of the test.
 func serveUntil(t testing.TB, handle func(net.Conn, <-chan struct{})) *backend {
 	t.Helper()
 	done := make(chan struct{})
