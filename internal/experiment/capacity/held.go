@@ -13,7 +13,7 @@ import (
 	"tailscope/internal/experiment/capacity/search"
 )
 
-// held is what is known of a step of load of our own.
+// held holds what is known of a step of the search's own load.
 type held struct {
 	l     *Load
 	st    search.Step
@@ -55,7 +55,7 @@ func newHeld(l *Load, st search.Step, rate float64) *held {
 	return &held{l: l, st: st, rate: rate, seen: newObserved(l.step, len(l.o.Set.Queries()))}
 }
 
-// see takes what was seen. What ended before the step is measured, or after, is in its
+// see adds a sample. What ended before the step is measured, or after, is in its
 // slots only.
 func (h *held) see(o *sample) {
 	i := int(o.at.Sub(h.start) / heldWidth)
@@ -76,14 +76,14 @@ func (h *held) see(o *sample) {
 	h.seen.merge(o.step)
 	h.queued, h.timed, h.timing = h.queued+o.queued, h.timed+o.timed, o.timing
 	if h.from.IsZero() && o.at.Sub(h.start)+sampleEvery/2 >= h.st.Discard {
-		// What was before is not of it.
+		// What came before does not belong to the step.
 		h.from, h.early, h.seen = o.at, h.seen, newObserved(o.step.step, len(o.step.under))
 		h.queuedEarly, h.timedEarly, h.queued, h.timed = h.queued, h.timed, 0, 0
 		h.l.meter.Lap(o.at, 0)
 	}
 }
 
-// close ends what is measured.
+// close ends the measured part of the step.
 func (h *held) close() {
 	h.closed = true
 	if h.from.IsZero() || h.to.Sub(h.from) < 2*sampleEvery { // it was stopped before: all is of it that there is
@@ -100,7 +100,7 @@ func (h *held) close() {
 	}
 }
 
-// report is the step as far as it is.
+// report returns the step so far.
 func (h *held) report(w *search.Watch) *api.CapacityStep {
 	s := &api.CapacityStep{
 		Phase: h.st.Phase, X: api.Float(h.st.X), Asked: api.Float(h.rate), Kept: w.Kept(), Objectives: w.Objectives(), Valid: true,
@@ -125,7 +125,7 @@ func (h *held) report(w *search.Watch) *api.CapacityStep {
 	return s
 }
 
-// figures are those of the time that is measured.
+// figures writes the figures of the measured part.
 func (h *held) figures(s *api.CapacityStep) {
 	if h.start.IsZero() {
 		return
@@ -156,12 +156,12 @@ func (h *held) figures(s *api.CapacityStep) {
 	h.l.o.Usage.of(s, h.from, h.to)
 }
 
-// Usage is what processes under test took on average between two moments: cores
-// altogether, NaN if nothing was read, and everything else by process and name. nil
-// if nobody reads them.
+// Usage returns the mean usage of the processes under test between two moments: cores
+// altogether, NaN if nothing was read, and all other readings by process and name.
+// nil if nobody reads them.
 type Usage func(from, to time.Time) (cores float64, resources map[string]float64)
 
-// of writes down what they took in a step.
+// of writes the usage during a step.
 func (u Usage) of(s *api.CapacityStep, from, to time.Time) {
 	if u == nil || from.IsZero() {
 		return
@@ -185,15 +185,15 @@ func (h *held) picture(s *api.CapacityStep) {
 	}
 }
 
-// within reports whether no condition looks broken. On the way to the limit that is enough,
-// whatever the generator added.
+// within reports whether no condition looks broken. On the way to the limit that is
+// enough, whatever the generator's own error.
 func within(s *api.CapacityStep) bool {
 	return !slices.ContainsFunc(s.Objectives, func(o api.CapacityObjective) bool { return !(o.Value <= o.Limit) })
 }
 
-// judge reports whether the generator kept up: whether its own error is small against
-// what the objective allows. What was kept in spite of it is kept, as its error is in
-// what was measured.
+// judge checks whether the generator kept up: its own error must be small against the
+// objective's limits. A step that was kept in spite of the error is valid, since the
+// error is part of the measurement.
 func (h *held) judge(s *api.CapacityStep) {
 	limit := math.Inf(1)
 	for _, c := range h.l.o.Objective {

@@ -16,31 +16,31 @@ import (
 	"tailscope/internal/experiment/mirror"
 )
 
-// LiveOptions say whose live traffic is searched on.
+// LiveOptions name the session whose live traffic is searched.
 type LiveOptions struct {
 	Objective objective.Objective
 	// Unit is Copies, of each live request, Requests, that those make a second, or
 	// Servers, of the candidate's pool.
 	Unit string
-	// Session is one in this process. If it is nil the search is on session ID, which
-	// Client's server knows; not with Requests.
+	// Session is a session in this process. If it is nil the search is on session ID,
+	// by Client's server; not with Requests.
 	Session *mirror.Session
 	Client  *client.Client
 	ID      string
-	// Timings reads the queueing times in the answers of Session; nil if there are
-	// none.
+	// Timings reads the queueing times in the answers of Session; default none.
 	Timings *AnswerTimings
-	// Candidate is the shadow's name; empty if there is but one candidate.
+	// Candidate is the shadow's name; default the only candidate.
 	Candidate string
 	Usage     Usage // of the candidate's processes
-	// Quiet is how long no live request may come until the search gives up; 0 is 10 s.
+	// Quiet is how long the search waits for a live request before it gives up;
+	// default 10 s.
 	Quiet time.Duration
 	Now   func() time.Time // time.Now if nil
 }
 
-// Live is a Holder of steps on live traffic: each is so many copies of every live
-// request, or so many servers of the candidate's pool. Clients are answered by the
-// primary all the time.
+// Live is a Holder of steps on live traffic: each is a number of copies of every live
+// request, or of servers of the candidate's pool. The primary answers clients all the
+// time.
 type Live struct {
 	t           traffic
 	o           objective.Objective
@@ -58,7 +58,7 @@ type Live struct {
 	events      []api.BenchEvent
 }
 
-// NewLive borrows a session. Restore gives it back, as it was.
+// NewLive borrows a session. Restore gives it back as it was.
 func NewLive(ctx context.Context, o LiveOptions) (*Live, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -83,8 +83,7 @@ func NewLive(ctx context.Context, o LiveOptions) (*Live, error) {
 	return l, nil
 }
 
-// Check says why a session of that state cannot be searched with up to so much of the
-// unit.
+// Check returns an error if a session in that state cannot be searched up to highest.
 func (o *LiveOptions) Check(state *api.MirrorState, highest float64) error {
 	i, err := candidateOf(state, o.Candidate)
 	if err != nil {
@@ -108,8 +107,8 @@ func (o *LiveOptions) Check(state *api.MirrorState, highest float64) error {
 	return nil
 }
 
-// Options fills in the options of a search on live traffic: all but the bounds
-// between which bounds, and what it is called.
+// Options sets the options of a search on live traffic: all except the bounds of the
+// answer and the name.
 func (l *Live) Options(o *Options) {
 	t := l.t.shadow()
 	o.Search.Objective, o.Search.Unit = l.o, l.unit
@@ -130,7 +129,7 @@ func (l *Live) Options(o *Options) {
 // mostCopies bounds the copies of a request, as the mirror does.
 const mostCopies = 255
 
-// warnings are of what makes the answer less than it seems.
+// warnings returns what makes the answer less certain than it seems.
 func (l *Live) warnings(c *api.Capacity) (out []api.CompareWarning) {
 	least, most := math.Inf(1), 0.0
 	for _, s := range c.Steps {
@@ -171,7 +170,7 @@ func (l *Live) Restore(ctx context.Context) error {
 // errQuiet says that nobody sends anything that could be copied.
 var errQuiet = errors.New("no live requests came: nothing can be searched for (hint: have clients connect to the mirror's address first)")
 
-// Hold is Holder's.
+// Hold implements Holder.
 func (l *Live) Hold(ctx context.Context, st search.Step, w *search.Watch, report func(*api.CapacityStep)) (*api.CapacityStep, search.Outcome, error) {
 	began := l.now()
 	step := &api.CapacityStep{
@@ -255,18 +254,18 @@ func (l *Live) Hold(ctx context.Context, st search.Step, w *search.Watch, report
 	return step, outcome(), err
 }
 
-// pause is a moment in which this process did not run, as its machine had no time for
-// it: what took long meanwhile the candidate may not be blamed for.
+// pause is a time in which this process did not run, because its machine was busy.
+// The candidate must not be blamed for what took long meanwhile.
 type pause struct {
 	most  time.Duration // between two samples that are none
 	since time.Time     // the end of the last one; zero: it is over
 	n     int
 }
 
-// catchUp is how long what waited in a pause may take to be done.
+// catchUp bounds the time in which requests that waited in a pause are done.
 const catchUp = 500 * time.Millisecond
 
-// missed reports whether what was seen is of a pause, or of what waited in it.
+// missed reports whether a sample falls in a pause, or holds what waited in one.
 func (p *pause) missed(s *sight, healthyAge time.Duration) bool {
 	switch {
 	case s.to.Sub(s.from) > p.most:
@@ -309,7 +308,7 @@ func (l *Live) each(ctx context.Context, see func(*sight) (bool, error)) error {
 	}
 }
 
-// begin has the next batch be the first of a step.
+// begin lets the next batch be the first of a step.
 func (l *Live) begin(ctx context.Context) error {
 	return l.each(ctx, func(s *sight) (bool, error) {
 		l.batches.batch(s)
@@ -318,8 +317,8 @@ func (l *Live) begin(ctx context.Context) error {
 	})
 }
 
-// drain takes what was added away and waits until the candidate has caught up: what is
-// under way there is about as much as the load of before needs, and nothing of it old.
+// drain removes the added load and waits until the candidate has caught up: no more
+// is under way there than the load before needs, and none of it is old.
 func (l *Live) drain(ctx context.Context, most time.Duration) error {
 	if err := l.t.rest(ctx); err != nil {
 		return err
@@ -332,7 +331,8 @@ func (l *Live) drain(ctx context.Context, most time.Duration) error {
 	})
 }
 
-// healthyAge is an age that no request under way has while all is well.
+// healthyAge returns an age that no request under way reaches while the candidate is
+// healthy.
 func (l *Live) healthyAge() time.Duration {
 	longest := 0.0
 	for _, c := range l.o {
@@ -343,7 +343,7 @@ func (l *Live) healthyAge() time.Duration {
 	return max(time.Duration(longest*float64(time.Second)), 250*time.Millisecond)
 }
 
-// measured adds up what is measured of a step.
+// measured adds up the measurements of a step.
 type measured struct {
 	bounds                 []float64
 	from, to               time.Time
@@ -399,14 +399,14 @@ func (m *measured) add(s *sight) {
 	at.errors += c.Errors
 }
 
-// mostLost is the share of copies that may be lost for a reason of the mirror's own.
+// mostLost is the share of copies that the mirror may lose for its own reasons.
 const mostLost = 0.001
 
 // mostLate is the share of copies that the mirror may send late without a warning.
-// What they are late is in their latency.
+// Their delay is part of their latency.
 const mostLate = 0.02
 
-// into writes it down.
+// into writes the measurements into a step.
 func (m *measured) into(step *api.CapacityStep) {
 	step.Start, step.End = none, none
 	step.Rate, step.Errors, step.Concurrency, step.Waited, step.Worked = none, none, none, none, none
@@ -447,8 +447,8 @@ func (m *measured) into(step *api.CapacityStep) {
 	}
 }
 
-// countsIn spreads a distribution over bounds; what is below or above all of them is in
-// the first or last.
+// countsIn spreads a distribution over bounds. Values below or above all of them are
+// in the first or last.
 func countsIn(h *hist.Histogram, bounds []float64) []uint64 {
 	out := make([]uint64, len(bounds)-1)
 	i := 0

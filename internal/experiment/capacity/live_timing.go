@@ -7,7 +7,7 @@ import (
 	"tailscope/internal/experiment/mirror/pair"
 )
 
-// AnswerTimings reads the queueing times in answers to copies. Record is for
+// AnswerTimings reads the queueing times in answers to copies. Record is the
 // mirror.Options.OnHeader of the session that a search will use. The zero value is
 // ready, and records nothing before the search begins.
 type AnswerTimings struct {

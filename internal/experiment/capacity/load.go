@@ -18,7 +18,8 @@ import (
 	"tailscope/internal/experiment/capacity/search"
 )
 
-// LoadOptions describe load of our own. Target, Set, Objective and Highest are needed.
+// LoadOptions describe the search's own load. Target, Set, Objective and Highest are
+// required.
 type LoadOptions struct {
 	Target    *url.URL // scheme and host; the path is the requests'
 	Set       session.Requests
@@ -28,21 +29,22 @@ type LoadOptions struct {
 	Objective objective.Objective
 	Bounds    []float64 // of slots
 	Limits    tally.Limits
-	// Timings are the fields of answers with the time they queued; default
+	// Timings are the fields of answers that hold the time they queued; default
 	// usualTimings, an empty list for none.
 	Timings []Timing
-	// Highest is the highest rate that is going to be asked for, requests a second.
+	// Highest is the highest rate that will be asked for, in requests a second.
 	Highest float64
-	// Pool is of a search for servers, under Highest; nil if the rate is searched for.
+	// Pool is the pool of a search for servers, under Highest; nil if the rate is
+	// searched for.
 	Pool  Pool
 	Usage Usage // of processes under test
-	// Note is called with a line for each action beside the load; nil is allowed.
+	// Note is called with a line for each action beside the load; default none.
 	Note func(string)
 	Now  func() time.Time // time.Now if nil
 }
 
-// Load is a Holder of load of our own: one engine from the first step to the last,
-// or one for each server of a list, whose rate is dialled.
+// Load is a Holder that sends its own load. It has one engine from the first step to
+// the last, or one for each server of a list, whose rate is dialled.
 type Load struct {
 	o       LoadOptions
 	engines []*engine
@@ -51,18 +53,18 @@ type Load struct {
 	metered time.Time
 	step    int // number of the last one that was begun, -1 before
 	applied int // servers in the pool's last command, 0 before
-	// reachWithin is how long a target that takes no connections may need to come back.
+	// reachWithin bounds the time for a target that refuses connections to come back.
 	reachWithin time.Duration
 }
 
 // sampleEvery is the interval of samples of a step.
 const sampleEvery = 100 * time.Millisecond
 
-// engine is one that runs until it is ended.
+// engine is an engine that runs until it is ended.
 type engine struct {
 	dial     *load.Dial
 	observer *observer
-	// address is where it sends to, host:port.
+	// address is the target's, host:port.
 	address string
 	// loops are its threads.
 	loops   int
@@ -73,8 +75,8 @@ type engine struct {
 	handled uint64 // of them that were sent or dropped
 }
 
-// StartLoad reaches the target and begins at a rate of 0. Whoever started it calls
-// Restore, which Run does.
+// StartLoad reaches the target and begins at a rate of 0. The caller calls Restore,
+// or passes the Load to Run.
 func StartLoad(ctx context.Context, o LoadOptions) (*Load, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -111,7 +113,7 @@ func StartLoad(ctx context.Context, o LoadOptions) (*Load, error) {
 	return l, nil
 }
 
-// loopRate is how many requests a second one loop is asked for.
+// loopRate is the highest rate for one loop, in requests a second.
 const loopRate = 20_000
 
 func (l *Load) start(ctx context.Context, i, n int, address string) (*engine, error) {
@@ -158,7 +160,7 @@ func (l *Load) start(ctx context.Context, i, n int, address string) (*engine, er
 	}
 }
 
-// now is the engine's time.
+// now returns the engine's time.
 func (e *engine) now() time.Duration { return time.Since(e.dial.Started()) }
 
 // set brings the load to a rate that is spread over the first n engines.
@@ -172,20 +174,20 @@ func (l *Load) set(rate float64, n int) {
 	}
 }
 
-// rest takes the load away.
+// rest removes the load.
 func (l *Load) rest() {
 	for _, e := range l.engines {
 		e.dial.Stop()
 	}
 }
 
-// sample is what all engines observed since the last sample.
+// sample holds what all engines observed since the last sample.
 type sample struct {
 	at   time.Time
 	step *observed // of the step that goes on; empty between steps
 	due  uint64    // requests that became due
 	left uint64    // due, and neither sent nor dropped
-	// away is how many of steps before are under way yet.
+	// away counts the requests of earlier steps that are still under way.
 	away   uint64
 	queued float64 // seconds that answers queued, as they say
 	timed  uint64  // by how many
@@ -214,7 +216,7 @@ func (l *Load) sample() *sample {
 	return out
 }
 
-// under is how many requests were due and have not ended.
+// under returns the number of requests that were due and have not ended.
 func (o *sample) under() uint64 {
 	n := o.left + o.away
 	for _, u := range o.step.under {
@@ -223,7 +225,7 @@ func (o *sample) under() uint64 {
 	return n
 }
 
-// batch is what an objective is judged by.
+// batch returns the sample as the objective needs it.
 func (l *Load) batch(o *sample, since time.Time) objective.Batch {
 	b := objective.Batch{At: o.at.Sub(since), Ended: map[objective.Part]objective.Ended{}, Waiting: map[objective.Part]objective.Waiting{}}
 	whole := objective.Waiting{Due: o.due, UnderWay: o.left}
@@ -245,7 +247,7 @@ func (l *Load) batch(o *sample, since time.Time) objective.Batch {
 	return b
 }
 
-// trouble says why there is no more load.
+// trouble returns the reason why an engine has ended.
 func (l *Load) trouble() error {
 	for _, e := range l.engines {
 		select {
@@ -257,7 +259,7 @@ func (l *Load) trouble() error {
 	return nil
 }
 
-// Hold is Holder.Hold.
+// Hold implements Holder.
 func (l *Load) Hold(ctx context.Context, st search.Step, w *search.Watch, report func(*api.CapacityStep)) (*api.CapacityStep, search.Outcome, error) {
 	began := l.o.Now()
 	rate, servers := st.X, len(l.engines)
@@ -289,13 +291,14 @@ func (l *Load) Hold(ctx context.Context, st search.Step, w *search.Watch, report
 	return step, out, err
 }
 
-// idleCores is how much a generator may run that can surely send more.
+// idleCores is how busy a generator may be that can surely send more.
 const idleCores = 0.1
 
 // reportEvery is the interval of reports of a step that grows.
 const reportEvery = 500 * time.Millisecond
 
-// watch holds the step until it ends. Unless it was kept the load is away then.
+// watch holds the step until it ends. If it was not kept the load has been removed by
+// then.
 func (l *Load) watch(ctx context.Context, h *held, w *search.Watch, report func(*api.CapacityStep)) error {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
@@ -334,11 +337,11 @@ func (l *Load) watch(ctx context.Context, h *held, w *search.Watch, report func(
 	}
 }
 
-// afterwards is how long answers are observed, after the load was taken away, that
-// the picture of a step is to have.
+// afterwards is the time for which answers are still observed after the load was
+// removed, for the step's heatmap.
 const afterwards = time.Second
 
-// lull observes a step whose load was taken away.
+// lull observes a step whose load was removed.
 func (l *Load) lull(ctx context.Context, h *held, tick <-chan time.Time) error {
 	for {
 		select {
@@ -371,8 +374,8 @@ func (l *Load) drain(ctx context.Context, most time.Duration) error {
 	return nil
 }
 
-// reach waits until the first n engines' servers take connections: what is no longer
-// there breaks at any load, which says nothing of how much it bears.
+// reach waits until the servers of the first n engines accept connections. A server
+// that is gone breaks at any load, which says nothing of its capacity.
 func (l *Load) reach(ctx context.Context, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, l.reachWithin)
 	defer cancel()
@@ -403,8 +406,8 @@ func (l *Load) reach(ctx context.Context, n int) error {
 	return nil
 }
 
-// shrink has n servers in the pool, and returns over how many engines load is
-// spread. While a command does that there is no load.
+// shrink reduces the pool to n servers, and returns the number of engines that load
+// is spread over. There is no load while a command does that.
 func (l *Load) shrink(ctx context.Context, n int) (engines int, err error) {
 	if l.o.Pool.Addresses() != nil {
 		return n, nil
@@ -418,10 +421,10 @@ func (l *Load) shrink(ctx context.Context, n int) (engines int, err error) {
 	return len(l.engines), err
 }
 
-// restGrace is how long requests under way at the end may take.
+// restGrace bounds the time that requests under way at the end may take.
 const restGrace = 2 * time.Second
 
-// Restore is Holder.Restore: it takes the load away, restores the pool, and ends the
+// Restore implements Holder: it removes the load, restores the pool, and ends the
 // engines.
 func (l *Load) Restore(ctx context.Context) error {
 	l.rest()

@@ -66,8 +66,8 @@ func (q *queueServer) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte("ok"))
 }
 
-// stalls is how long this test did not run although it wanted to, so far and all in
-// all: what is told by the clock may be off by as much.
+// stalls returns a function that reports for how long this test has not run although
+// it was ready: measured times may be off by as much.
 func stalls(t *testing.T) func() time.Duration {
 	var ns atomic.Int64
 	end, ended := make(chan struct{}), make(chan struct{})
@@ -379,7 +379,7 @@ func TestPoolOfAKilledSearch(t *testing.T) {
 		g, ended := p.guard, make(chan error, 1)
 		pipe := g.pipe
 		if running {
-			// What the guard is told is handed on, so that it knows of the command.
+			// The guard's input is passed on, so that the test learns of the command.
 			report, write, err := os.Pipe()
 			if err != nil {
 				t.Fatal(err)

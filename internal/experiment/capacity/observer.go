@@ -31,8 +31,8 @@ func (t *observer) Recorder(_, _ int) load.Recorder {
 	return l
 }
 
-// loopObserver observes one loop. take takes what was counted, and leaves what is
-// under way; both hold the lock for moments only.
+// loopObserver observes one loop. take removes the counts, and leaves what is under
+// way; both hold the lock for moments only.
 type loopObserver struct {
 	observer *observer
 	mu       sync.Mutex
@@ -59,7 +59,7 @@ type queryCounts struct {
 	under         ages
 }
 
-// ages counts what is under way by when it was due, to ageWidth.
+// ages counts requests under way by when they were due, rounded to ageWidth.
 type ages map[int64]uint32
 
 const ageWidth = 5 * time.Millisecond
@@ -75,7 +75,7 @@ func (a ages) remove(due time.Duration) {
 	}
 }
 
-// sum is how many there are, and how old the oldest is at least.
+// sum returns the number of requests under way, and the least age of the oldest.
 func (a ages) sum(now time.Duration) (n uint64, oldest time.Duration) {
 	for k, c := range a {
 		n += uint64(c)
@@ -84,7 +84,7 @@ func (a ages) sum(now time.Duration) (n uint64, oldest time.Duration) {
 	return n, oldest
 }
 
-// step returns what is kept of a step. The loop is locked.
+// step returns the counts of a step. The loop is locked.
 func (l *loopObserver) step(step int) *stepCounts {
 	for i := len(l.of) - 1; i >= 0; i-- {
 		if l.of[i].step == step {
@@ -144,7 +144,7 @@ func (l *loopObserver) Drop(_ time.Duration, phase int) {
 	l.step(phase).dropped++
 }
 
-// observed is what all loops observed of a step since the last take.
+// observed holds what all loops observed of a step since the last take.
 type observed struct {
 	stepCounts
 	under  []uint64 // by query: requests that are sent and not answered
@@ -163,7 +163,8 @@ func newObserved(step, queries int) *observed {
 	}
 }
 
-// take returns what was seen since the last time, by step. now is the engine's.
+// take returns what was observed since the last call, by step. now is the engine's
+// time.
 func (t *observer) take(now time.Duration) map[int]*observed {
 	out := map[int]*observed{}
 	t.mu.Lock()
@@ -182,7 +183,7 @@ func (t *observer) take(now time.Duration) map[int]*observed {
 	return out
 }
 
-// take takes what was counted and leaves copies of what is under way.
+// take removes the counts and leaves copies of what is under way.
 func (l *loopObserver) take() []*stepCounts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -227,7 +228,7 @@ func (g *observed) add(s *stepCounts, now time.Duration) {
 	}
 }
 
-// merge adds what another engine's observer saw of the same step at the same moment.
+// merge adds what another engine observed of the same step at the same moment.
 func (g *observed) merge(o *observed) {
 	g.begun, g.dropped, g.waited, g.last = g.begun+o.begun, g.dropped+o.dropped, g.waited+o.waited, max(g.last, o.last)
 	g.ended, g.errors = g.ended+o.ended, g.errors+o.errors

@@ -14,35 +14,35 @@ import (
 	"time"
 )
 
-// Pool is servers of which some can be taken away.
+// Pool is a set of servers that can be made smaller.
 type Pool interface {
-	// Set has so many servers used from when it returns.
+	// Set uses that many servers from when it returns.
 	Set(ctx context.Context, servers int) error
-	// Restore has as many used as before the search.
+	// Restore uses as many servers as before the search.
 	Restore(ctx context.Context) error
-	// Addresses are the servers', host:port, if load is sent to each of them and not
-	// to one address that stands for all; the first are used. nil otherwise.
+	// Addresses returns the servers, host:port, if load is sent to each and not to
+	// one address for all; the first are used. nil otherwise.
 	Addresses() []string
 }
 
-// ListPool is servers that load is sent to directly.
+// ListPool holds servers that load is sent to directly.
 type ListPool []string
 
-// Addresses is Pool.Addresses.
+// Addresses implements Pool.
 func (p ListPool) Addresses() []string { return p }
 
-// Set does nothing: load is only sent to the first.
+// Set does nothing: load is sent only to the first servers.
 func (p ListPool) Set(context.Context, int) error { return nil }
 
 // Restore does nothing.
 func (p ListPool) Restore(context.Context) error { return nil }
 
-// CommandPool is changed by a command.
+// CommandPool changes its size by a command.
 type CommandPool struct {
-	// Apply is a line for /bin/sh in which {{servers}} is how many are to be used. It
-	// ends when they are.
+	// Apply is a line for /bin/sh in which {{servers}} stands for the number to use.
+	// It ends when they are in use.
 	Apply string
-	// Before is how many there are to be after the search.
+	// Before is the number of servers after the search.
 	Before  int
 	Dir     string        // in which it runs; this one if empty
 	Env     []string      // that of this process if nil
@@ -54,13 +54,13 @@ type CommandPool struct {
 
 const servers = "{{servers}}"
 
-// poolWithin is how long a command may take unless it is said.
+// poolWithin bounds a command by default.
 const poolWithin = 2 * time.Minute
 
-// Addresses is Pool.Addresses.
+// Addresses implements Pool.
 func (p *CommandPool) Addresses() []string { return nil }
 
-// Restore runs the command with the number of before.
+// Restore runs the command with Before.
 func (p *CommandPool) Restore(ctx context.Context) error {
 	err := p.Set(ctx, p.Before)
 	p.guard.release()
@@ -68,7 +68,7 @@ func (p *CommandPool) Restore(ctx context.Context) error {
 	return err
 }
 
-// Check says what is wrong with the command.
+// Check returns an error if the command is wrong.
 func (p *CommandPool) Check() error {
 	if !strings.Contains(p.Apply, servers) {
 		return fmt.Errorf("%q does not say how many servers (hint: write %s where the number is to stand)", p.Apply, servers)
@@ -93,13 +93,14 @@ func (p *CommandPool) Set(ctx context.Context, n int) error {
 		env = os.Environ()
 	}
 	if p.guard == nil {
-		// Without one all works as well, until this program is killed.
+		// Without a guard all works as well, until this program is killed.
 		p.guard, _ = newPoolGuard(strings.ReplaceAll(p.Apply, servers, strconv.Itoa(p.Before)), p.Dir, append(slices.Clone(env), "SERVERS="+strconv.Itoa(p.Before)))
 	}
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", line)
 	cmd.Dir, cmd.Env = p.Dir, append(env, "SERVERS="+strconv.Itoa(n))
-	// A key pressed in the terminal does not end it half-way, and what it started ends
-	// with it: a command that is ended late must not change the pool after the next.
+	// A key pressed in the terminal does not end the command half-way, and its
+	// children end with it: a command that is ended late must not change the pool
+	// after the next.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 2 * time.Second // for what it leaves running with its output open

@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// A poolGuard restores a pool if this program ends without doing so, as by SIGKILL: a
-// shell that reads from a pipe whose other end only this program has, and that the
-// kernel closes with it. It gets the command that runs, as that must not change the
-// pool afterwards. A nil guard guards nothing.
+// A poolGuard restores a pool if this program ends without doing so, for example by
+// SIGKILL. It is a shell that reads from a pipe whose other end only this program
+// has, and that the kernel closes with it. It is notified of the command that runs,
+// which must not change the pool afterwards. A nil guard guards nothing.
 type poolGuard struct {
 	shell *exec.Cmd
 	pipe  *os.File
@@ -40,14 +40,14 @@ func newPoolGuard(line, dir string, env []string) (*poolGuard, error) {
 	return &poolGuard{shell: shell, pipe: write}, nil
 }
 
-// runs passes it the process group that changes the pool now, 0 if none does.
+// runs sends the process group that changes the pool now, 0 for none.
 func (g *poolGuard) runs(group int) {
 	if g != nil {
 		_, _ = fmt.Fprintln(g.pipe, group)
 	}
 }
 
-// release ends it.
+// release ends the guard.
 func (g *poolGuard) release() {
 	if g == nil {
 		return

@@ -2,10 +2,10 @@
 // the most copies of live requests, or the fewest servers, at which an objective is
 // kept.
 //
-// Run is the search; a Holder holds its steps. There is one that sends load of its
-// own, one whose pool of servers is shrunk under a fixed load, and one that copies
-// live traffic. What they have in common: the load is away as soon as the objective
-// is surely broken, and everything is as it was before when Run returns.
+// Run is the search; a Holder holds its steps. One Holder sends its own load, one
+// shrinks a pool of servers under a fixed load, and one copies live traffic. All
+// remove the load as soon as the objective is surely broken, and restore everything
+// before Run returns.
 package capacity
 
 import (
@@ -26,47 +26,48 @@ import (
 
 // Holder holds the steps of a search, one after another.
 type Holder interface {
-	// Hold brings the system to st.X, shows w what comes of it some ten times a
-	// second, and returns what the step came to when w has seen enough, when the
-	// step's time is over, when ctx ends, or when the objective is broken: then the
-	// load is away when it returns. report is called with the step as it grows; its
-	// argument does not change any more. The step is as far as it got even if there
-	// is an error, which ends the search.
+	// Hold brings the system to st.X, shows w the results some ten times a second,
+	// and returns the outcome of the step when w has seen enough, when the step's
+	// time is over, when ctx ends, or when the objective is broken; in the last case
+	// it has removed the load. It calls report with the step as it grows; the
+	// argument does not change any more. The step holds what was measured even with
+	// an error, which ends the search.
 	Hold(ctx context.Context, st search.Step, w *search.Watch, report func(*api.CapacityStep)) (*api.CapacityStep, search.Outcome, error)
-	// Restore makes load or pool what they were before the search. It is called once,
-	// at the end, whatever happened, and ctx has not ended then.
+	// Restore brings load or pool back to what they were before the search. It is
+	// called once, at the end, whatever happened, and ctx has not ended then.
 	Restore(ctx context.Context) error
 }
 
-// Options describe a search. Search is needed.
+// Options configures a search. Search is required.
 type Options struct {
 	Search search.Options
-	// What the report says of it, see api.Capacity.
+	// Fields of the report, see api.Capacity.
 	Name, Service, Target, Command, Mode, Arrivals string
 	Seed                                           uint64
 	Environment                                    api.Environment
-	// Bounds are those of slots that the Holder's steps have; DefaultBounds for most.
+	// Bounds are the bounds of the slots of the Holder's steps; DefaultBounds for
+	// most.
 	Bounds []float64
 	// Report is called with the state of the search: as steps grow, about once a
-	// second, and at the end. What it is given does not change any more. It must not
-	// wait for anything, as the load goes on meanwhile. May be nil.
+	// second, and at the end. Its argument does not change any more. It must not wait
+	// for anything, because the load goes on meanwhile. Default none.
 	Report func(*api.Capacity)
-	// Events are put into the report; nil is allowed.
+	// Events returns events for the report; default none.
 	Events func() []api.BenchEvent
-	// Warn says what makes the answer less than it seems; nil is allowed.
+	// Warn returns what makes the answer less certain than it seems; default none.
 	Warn func(*api.Capacity) []api.CompareWarning
 	Now  func() time.Time // time.Now if nil
 }
 
-// restoreWithin is how long it may take to make everything as it was before: a pool's
-// command has all of its time once more.
+// restoreWithin bounds the time to restore everything: a pool's command gets all of
+// its time once more.
 const restoreWithin = poolWithin + 30*time.Second
 
-// drainWithin is how long a target may take to come to rest after a step that was
+// drainWithin bounds the time for a target to come to rest after a step that was
 // stopped.
 const drainWithin = 10 * time.Second
 
-// searching is a search as it goes.
+// searching is the state of a search.
 type searching struct {
 	o        Options
 	s        *search.Search
@@ -74,9 +75,9 @@ type searching struct {
 	reported time.Time
 }
 
-// Run searches, and returns what came of it once load and pool are as they were. An
-// error is one of the options; nothing was sent then. Of a search that ended before
-// its time Failed says why.
+// Run searches, and returns the result once load and pool are restored. It returns an
+// error only if the options are wrong, and nothing was sent. If the search ended
+// before its time, Failed says why.
 func Run(ctx context.Context, h Holder, o Options) (*api.Capacity, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -133,7 +134,7 @@ func (r *searching) search(ctx context.Context, h Holder) error {
 	return context.Cause(ctx)
 }
 
-// finish says what it all came to.
+// finish writes the answer.
 func (r *searching) finish(ctx context.Context, err error) {
 	c := &r.c
 	c.End, c.Progress = tally.Unix(r.o.Now()), ""
@@ -162,8 +163,8 @@ func (r *searching) finish(ctx context.Context, err error) {
 	r.report(true)
 }
 
-// rate is what was answered a second at the answer: as much of what was asked for
-// as at the nearest steps that did not break.
+// rate returns the rate of answers at the answer: the share of the asked rate that
+// was answered at the nearest steps that did not break.
 func (r *searching) rate() api.Float {
 	value, best, rate, nearest := float64(r.c.Answer.Value), math.Inf(1), math.NaN(), math.NaN()
 	if math.IsNaN(value) {
@@ -188,7 +189,8 @@ func (r *searching) rate() api.Float {
 	return api.Float(rate)
 }
 
-// brokeBetween reports whether a step broke at a load beyond one, and not beyond another.
+// brokeBetween reports whether a step broke at a load beyond one, and not beyond
+// other.
 func (r *searching) brokeBetween(one, other float64) bool {
 	return slices.ContainsFunc(r.c.Steps, func(s api.CapacityStep) bool {
 		x := float64(s.X)
@@ -196,7 +198,7 @@ func (r *searching) brokeBetween(one, other float64) bool {
 	})
 }
 
-// law is fitted to the steps that show the target and not the generator.
+// law fits the scaling law to the steps that show the target and not the generator.
 func (r *searching) law() *api.ScalingLaw {
 	var points []scaling.Point
 	for i := range r.c.Steps {
@@ -267,7 +269,7 @@ func (r *searching) note(code, text string) {
 	}
 }
 
-// report reports the state of the search, if that is due.
+// report reports the state of the search, if a report is due.
 func (r *searching) report(now bool) {
 	if r.o.Report == nil {
 		return
@@ -280,7 +282,7 @@ func (r *searching) report(now bool) {
 	r.o.Report(r.snapshot())
 }
 
-// snapshot is the search as it is, and stays so.
+// snapshot returns a copy of the search's state.
 func (r *searching) snapshot() *api.Capacity {
 	if r.o.Events != nil {
 		r.c.Events = append([]api.BenchEvent{}, r.o.Events()...)
@@ -294,8 +296,8 @@ func (r *searching) snapshot() *api.Capacity {
 	return &c
 }
 
-// DefaultBounds are those of slots: four to each doubling from 0.1 ms to half a
-// minute, with what is less in the first.
+// DefaultBounds returns the bounds of slots: four to each doubling from 0.1 ms to
+// half a minute. Smaller values are in the first.
 func DefaultBounds() []float64 {
 	const schema = 2
 	bounds := []float64{0}

@@ -120,8 +120,8 @@ func TestStepsThatShowNothing(t *testing.T) {
 	}
 }
 
-// What is answered beyond a step that broke is not told from one below it by a search
-// that ended early; one that did not end early has steps nearby.
+// A search that ended early gives no rate of answers beyond a step that broke, since
+// steps below it do not show it. One that did not end early has steps nearby.
 func TestRateIsNotExtrapolated(t *testing.T) {
 	for _, c := range []struct {
 		broken  float64
@@ -153,7 +153,7 @@ func TestRateIsNotExtrapolated(t *testing.T) {
 	}
 }
 
-// Why there is no law is said once.
+// The reason why there is no law is given once.
 func TestNoLawIsSaidOnce(t *testing.T) {
 	r := &searching{}
 	for _, n := range []float64{1, 2, 4, 8} {

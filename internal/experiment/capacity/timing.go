@@ -9,12 +9,12 @@ import (
 	"tailscope/internal/experiment/bench/load"
 )
 
-// Timing is a field of answers with the time that a request queued at the target, or
-// how long it was worked on.
+// Timing is a field of answers that holds the time for which a request queued at the
+// target, or was worked on.
 type Timing struct {
 	Field string
-	// Metric is that of Server-Timing (https://www.w3.org/TR/server-timing/), empty of
-	// fields that are a number.
+	// Metric is a metric of Server-Timing (https://www.w3.org/TR/server-timing/),
+	// empty for fields that are a number.
 	Metric string
 	Worked bool    // it is the time of work: the rest of the time from sent queued
 	Unit   float64 // seconds of a number without a unit
@@ -35,7 +35,7 @@ var usualTimings = []Timing{
 	{Field: "Upstream-Response-Time", Worked: true, Unit: 1},
 }
 
-// String is the timing as ParseTiming reads it, but for the unit.
+// String returns the timing in the syntax of ParseTiming, without the unit.
 func (t Timing) String() string {
 	if t.Metric != "" {
 		return t.Field + ";" + t.Metric
@@ -43,8 +43,8 @@ func (t Timing) String() string {
 	return t.Field
 }
 
-// ParseTiming reads a timing as users write it: X-Queue-Time, X-Queue-Time:s,
-// Server-Timing;queue. Without a unit a number is milliseconds.
+// ParseTiming parses a timing as users write it: X-Queue-Time, X-Queue-Time:s,
+// Server-Timing;queue. The default unit is milliseconds.
 func ParseTiming(text string, worked bool) (Timing, error) {
 	t := Timing{Worked: worked, Unit: 1e-3}
 	name, unit, said := strings.Cut(text, ":")
@@ -69,7 +69,7 @@ func ParseTiming(text string, worked bool) (Timing, error) {
 	return t, nil
 }
 
-// seconds reads the time in a field's value.
+// seconds returns the time in a field's value.
 func (t Timing) seconds(value string) (float64, bool) {
 	if t.Metric == "" {
 		return interval(value, t.Unit)
@@ -89,8 +89,8 @@ func (t Timing) seconds(value string) (float64, bool) {
 	return 0, false
 }
 
-// interval reads 12, 12.5ms, 0.012s, t=12, or several such as nginx writes where it
-// asked more than one server (0.004, 0.010 : 0.002), which add up.
+// interval parses 12, 12.5ms, 0.012s or t=12. Several values, such as nginx writes
+// after asking more than one server (0.004, 0.010 : 0.002), add up.
 func interval(value string, unit float64) (float64, bool) {
 	sum, found := 0.0, false
 	for _, part := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ':' || r == ' ' }) {
@@ -116,8 +116,7 @@ func interval(value string, unit float64) (float64, bool) {
 	return sum, found
 }
 
-// queueing listens to what answers say of their time. It is a load.Checker around
-// another.
+// queueing records the timings in answers. It is a load.Checker around another.
 type queueing struct {
 	load.Checker // nil if nobody else asks
 	timings      []Timing
@@ -127,7 +126,8 @@ type queueing struct {
 	silent       atomic.Uint64 // answers without
 }
 
-// enoughSilence is after how many answers without any timing nobody listens on.
+// enoughSilence is the number of answers without any timing after which nobody reads
+// them any more.
 const enoughSilence = 2000
 
 func (q *queueing) Wants(query int) (header, body bool) {
@@ -151,7 +151,7 @@ func (q *queueing) Check(query, status int, header []load.Field, body []byte) in
 	return -1
 }
 
-// record reads the first timing that is found, and that one alone from then on.
+// record reads the first timing that it finds, and that one alone from then on.
 func (q *queueing) record(header []load.Field) {
 	which := int(q.which.Load())
 	for i, t := range q.timings {
@@ -173,8 +173,8 @@ func (q *queueing) record(header []load.Field) {
 	q.silent.Add(1)
 }
 
-// take returns what was recorded since the last time: seconds in all, by how many
-// answers, and by which timing.
+// take returns what was recorded since the last call: seconds in all, the number of
+// answers, and the timing.
 func (q *queueing) take() (seconds float64, answers uint64, by *Timing) {
 	n, nanos := q.count.Swap(0), q.nanos.Swap(0)
 	if which := q.which.Load(); which > 0 {

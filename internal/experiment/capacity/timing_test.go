@@ -48,7 +48,7 @@ func TestTimingsInAnswers(t *testing.T) {
 	}
 }
 
-// A target that tells nothing is not asked for its header for ever.
+// Headers of a target that sends no timings are not read for ever.
 func TestNobodyListensForEver(t *testing.T) {
 	q := &queueing{timings: usualTimings}
 	for range enoughSilence {

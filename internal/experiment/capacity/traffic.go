@@ -21,36 +21,36 @@ const (
 	Requests = "requests/s" // that the candidate is sent, whatever clients send
 )
 
-// traffic is what live clients send to a candidate by a mirror, of which more or
-// less can be made.
+// traffic is the live requests that a mirror copies to a candidate, whose amount can
+// be changed.
 type traffic interface {
-	// set has x copies of each request sent, or x servers used, from now on.
+	// set sends x copies of each request, or uses x servers, from now on.
 	set(ctx context.Context, x float64) error
-	// rest makes everything as it was before the search, at once: what was added and
-	// has not been sent yet is not sent any more.
+	// rest restores everything at once: added copies that have not been sent are
+	// dropped.
 	rest(ctx context.Context) error
 	// sample returns what happened since it was last called.
 	sample(ctx context.Context) (sight, error)
-	// every is how often something new is seen, within is how long it takes at most
-	// until the load has ended after it was seen to be too much.
+	// every returns the interval of samples, within the longest time from when the
+	// load was seen to be too much until it has ended.
 	every() time.Duration
 	within() time.Duration
-	// settlingTime returns the time until what was set is all of the load.
+	// settlingTime returns the time until a load that was set has arrived in full.
 	settlingTime() time.Duration
-	// shadow is the candidate as it was before the search.
+	// shadow returns the candidate as it was before the search.
 	shadow() *api.MirrorTarget
 	// close gives the session back.
 	close(ctx context.Context) error
 }
 
-// sight is what was seen of live traffic in a moment.
+// sight holds what was seen of live traffic in a moment.
 type sight struct {
 	from, to           time.Time
 	candidate, primary observe.Target
 	late               uint64 // copies that the mirror sent late
 }
 
-// sessionTraffic is of a session in this process.
+// sessionTraffic is the traffic of a session in this process.
 type sessionTraffic struct {
 	s       *mirror.Session
 	sampler *mirror.Sampler
@@ -60,20 +60,19 @@ type sessionTraffic struct {
 	before  api.MirrorTarget // the search
 	late    uint64
 
-	// Of Requests: how many copies make that many is found out over and over.
+	// Of Requests, for which the number of copies is adjusted over and over.
 	target   float64 // 0 at rest
 	followed time.Time
 	chosen   []chosen // of the last seconds
 }
 
-// chosen is how many requests were chosen up to a moment.
+// chosen is the number of requests that were chosen up to a moment.
 type chosen struct {
 	at time.Time
 	n  uint64
 }
 
-// candidateOf finds the shadow that is searched: the one of the name, or the only
-// candidate.
+// candidateOf finds the shadow that is searched, by name or as the only candidate.
 func candidateOf(state *api.MirrorState, name string) (int, error) {
 	var candidates []string
 	for i, s := range state.Shadows {
@@ -118,8 +117,8 @@ func (t *sessionTraffic) close(context.Context) error {
 	return nil
 }
 
-// recent is over how long the rate of live requests is taken, adjusted how often
-// copies follow it.
+// recent is the time over which the rate of live requests is taken, adjusted the
+// interval at which the number of copies follows it.
 const (
 	recent   = 5 * time.Second
 	adjusted = time.Second
@@ -142,7 +141,7 @@ func (t *sessionTraffic) set(ctx context.Context, x float64) error {
 	return t.s.Apply(api.MirrorChange{Shadows: map[string]api.ShadowChange{t.name: changeTo(t.unit, x)}})
 }
 
-// changeTo is the change that makes it x of a unit.
+// changeTo returns the change to x of a unit.
 func changeTo(unit string, x float64) api.ShadowChange {
 	if unit == Servers {
 		n := int(x)
@@ -152,7 +151,7 @@ func changeTo(unit string, x float64) api.ShadowChange {
 	return api.ShadowChange{Amplify: &a}
 }
 
-// follow has as many copies sent of each request as make the rate that is asked for.
+// follow sets the number of copies of each request that make the target rate.
 func (t *sessionTraffic) follow(now time.Time) error {
 	first, last := t.chosen[0], t.chosen[len(t.chosen)-1]
 	rate := float64(last.n-first.n) / last.at.Sub(first.at).Seconds()
@@ -163,7 +162,7 @@ func (t *sessionTraffic) follow(now time.Time) error {
 	return t.s.Apply(api.MirrorChange{Shadows: map[string]api.ShadowChange{t.name: changeTo(Copies, min(t.target/rate, mostCopies))}})
 }
 
-// note counts the requests that were chosen up to a moment.
+// note counts the requests that were chosen up to now.
 func (t *sessionTraffic) note(now time.Time, state *api.MirrorState) {
 	n := state.Requests
 	for _, k := range state.Skipped {
@@ -210,7 +209,7 @@ func (t *sessionTraffic) within() time.Duration       { return 200 * time.Millis
 func (t *sessionTraffic) shadow() *api.MirrorTarget   { return &t.before }
 func (t *sessionTraffic) settlingTime() time.Duration { return t.s.Spread() }
 
-// batcher turns what is seen into what an objective is judged by.
+// batcher turns sights into batches for an objective.
 type batcher struct {
 	parts []objective.Part
 	start time.Time
@@ -225,8 +224,8 @@ func newBatcher(o objective.Objective) *batcher {
 	return &batcher{parts: parts, under: map[objective.Part]uint64{}}
 }
 
-// batch makes a batch of one sample. Samples come one after the other, whether they
-// are of a step or between two.
+// batch returns a sample as a batch. Samples come one after the other, whether they
+// belong to a step or lie between two.
 func (b *batcher) batch(s *sight) objective.Batch {
 	out := objective.Batch{
 		At:    s.to.Sub(b.start),
@@ -238,7 +237,7 @@ func (b *batcher) batch(s *sight) objective.Batch {
 			t = &s.primary
 		}
 		ended, waiting, lost := partOf(t, p.Query)
-		// What came due is what ended and what is under way more than before.
+		// What came due is what ended and the growth of what is under way.
 		now := waiting.UnderWay
 		if due := ended.Requests + lost + now; due > b.under[p] {
 			waiting.Due = due - b.under[p]
@@ -249,18 +248,18 @@ func (b *batcher) batch(s *sight) objective.Batch {
 	return out
 }
 
-// refusedAs is how many seconds a copy counts as having taken that was not even sent
-// because the candidate did not keep up: more than any limit, as a client would wait.
+// refusedAs is the latency, in seconds, of a copy that was not even sent because the
+// candidate fell behind: beyond any limit, as a client would wait.
 const refusedAs = 60
 
-// skip is for a sample that is not to be judged: the step goes on after it as if it
-// had not been.
+// skip leaves out a sample that is not to be judged: the step goes on after it as if
+// it had not been.
 func (b *batcher) skip(s *sight) {
 	b.batch(s)
 	b.start = b.start.Add(s.to.Sub(s.from))
 }
 
-// partOf is what was seen of one operation, or of all.
+// partOf returns what was seen of one operation, or of all.
 func partOf(t *observe.Target, operation string) (e objective.Ended, w objective.Waiting, lost uint64) {
 	seen, under := t.Seen[operation], t.Under[operation]
 	if operation == "" {

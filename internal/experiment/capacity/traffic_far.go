@@ -12,13 +12,12 @@ import (
 	"tailscope/internal/experiment/mirror/observe"
 )
 
-// leaseSeconds is for how long a session elsewhere is borrowed at a time. If this
-// program dies, its pools and copies are as before after so long.
+// leaseSeconds is the time for which a session elsewhere is borrowed at once. If this
+// program dies, its pools and copies are restored after that.
 const leaseSeconds = 10
 
-// farTraffic samples a session in another process through a server. What is asked of
-// it gets there with its next report, and what comes of it here with the one after
-// that.
+// farTraffic samples a session in another process by its server. A change gets there
+// with the session's next report, and its effect here with the one after that.
 type farTraffic struct {
 	c      *client.Client
 	id     string
@@ -187,12 +186,12 @@ func (t *farTraffic) shadow() *api.MirrorTarget { return &t.before }
 
 func (t *farTraffic) settlingTime() time.Duration { return t.spread }
 
-// within is a report in which what is too much is seen, one with which the change
-// is fetched, and what the network takes.
+// within covers a report that shows the overload, one that fetches the change, and
+// the network.
 func (t *farTraffic) within() time.Duration { return time.Second }
 
-// between returns what was seen of a target between two times: of operations that are
-// counted apart, and under no name of all others together.
+// between returns what was seen of a target between two times: operations that are
+// counted apart by their names, and all others together under no name.
 func between(a, b *api.MirrorSight) (observe.Target, error) {
 	t := observe.Target{Seen: map[string]*observe.Seen{}, Under: map[string]observe.Under{}}
 	rest, err := grewTo(a, b)
@@ -221,7 +220,7 @@ func underOf(s *api.MirrorSight) observe.Under {
 	return observe.Under{N: s.UnderWay, Waits: s.Waiting, Oldest: time.Duration(float64(s.Oldest) * 1e9)}
 }
 
-// grewTo is what came to a sight since it was another.
+// grewTo returns what was added to a sight between a and b.
 func grewTo(a, b *api.MirrorSight) (*observe.Seen, error) {
 	s := &observe.Seen{
 		Begun: b.Begun - a.Begun, Ended: b.Ended - a.Ended, Errors: b.Errors - a.Errors, Refused: b.Refused - a.Refused, Lost: b.Lost - a.Lost,
@@ -238,7 +237,7 @@ func grewTo(a, b *api.MirrorSight) (*observe.Seen, error) {
 	return s, nil
 }
 
-// grown is what an encoded distribution has got since it was another.
+// grown returns the growth of an encoded distribution.
 func grown(before, now []byte) (*hist.Histogram, error) {
 	h, old := hist.New(hist.DefaultSchema), hist.New(hist.DefaultSchema)
 	if len(now) > 0 {

@@ -8,8 +8,8 @@ import (
 	"tailscope/hist"
 )
 
-// What a session elsewhere has seen in between is told by operation: what is not told
-// apart is under no name, and both together are all.
+// Sights of a session elsewhere are counted by operation. Operations that are not
+// counted apart have no name, and all add up to the total.
 func TestBetween(t *testing.T) {
 	times := func(seconds ...float64) []byte {
 		h := hist.New(hist.DefaultSchema)

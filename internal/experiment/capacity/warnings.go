@@ -10,7 +10,8 @@ import (
 	"tailscope/internal/experiment/capacity/search"
 )
 
-// stepWarnings are of what makes the answer less than it seems, by its steps.
+// stepWarnings returns what makes the answer less certain than it seems, from its
+// steps.
 func stepWarnings(c *api.Capacity) []api.CompareWarning {
 	out := generatorWarnings(c)
 	add := func(code, format string, args ...any) {
@@ -38,7 +39,8 @@ func generatorWarnings(c *api.Capacity) (out []api.CompareWarning) {
 		if s.Valid || s.Why == "" {
 			continue
 		}
-		// Of steps with the same trouble the first stands for all: figures differ.
+		// The first of the steps with the same trouble stands for all: figures
+		// differ.
 		for _, why := range strings.Split(strings.ReplaceAll(s.Why, "); ", ")\n"), "\n") { // several end in parentheses
 			why, hint, _ := strings.Cut(why, " (hint: ")
 			hint = strings.TrimSuffix(hint, ")")
@@ -64,14 +66,14 @@ func generatorWarnings(c *api.Capacity) (out []api.CompareWarning) {
 	return out
 }
 
-// figure is what differs between steps with the same trouble.
+// figure matches what differs between steps with the same trouble.
 var figure = regexp.MustCompile(`[0-9][0-9.,]*( ?(ns|µs|ms|s)\b)?`)
 
 // mostFailed is the share of requests that may fail without a warning.
 const mostFailed = 0.01
 
-// failedUnasked is the highest share of requests that failed at a step that did not
-// break, if the objective says nothing of errors.
+// failedUnasked returns the highest share of failed requests at a step that did not
+// break, if the objective does not bound errors.
 func failedUnasked(c *api.Capacity) float64 {
 	most := 0.0
 	if strings.Contains(c.Objective, "errors") {
@@ -85,8 +87,8 @@ func failedUnasked(c *api.Capacity) float64 {
 	return most
 }
 
-// contradiction is a step that looked kept and a later one, of clearly less load, that
-// was stopped.
+// contradiction returns a step that looked kept and a later one, of clearly less
+// load, that was stopped.
 func contradiction(c *api.Capacity) (good, bad *api.CapacityStep) {
 	for i := range c.Steps {
 		s := &c.Steps[i]

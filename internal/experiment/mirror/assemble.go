@@ -48,8 +48,8 @@ func (o *Options) validateRules() error {
 	return errors.Join(err, rewriting, redacting, comparing)
 }
 
-// assemble makes the parts of a session that is to listen on l. If it fails, it
-// closes everything but l.
+// assemble makes the parts of a session that will listen on l. If it fails, it closes
+// everything except l.
 func (s *Session) assemble(ctx context.Context, l net.Listener) (err error) {
 	o := &s.o
 	config, err := clientTLS(o)
@@ -154,7 +154,7 @@ func (o *Options) shadows() []pool {
 	return all
 }
 
-// discard ends what assemble has made before it failed.
+// discard closes what assemble has made before it failed.
 func (s *Session) discard() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -164,7 +164,7 @@ func (s *Session) discard() {
 	_ = s.extras.close()
 }
 
-// keepBytes is how much of the body of an answer is kept, if answers are.
+// keepBytes bounds the kept part of an answer's body.
 func (o *Options) keepBytes() int {
 	if len(o.Compare) == 0 {
 		return 1 // 0 is the parts' default
@@ -186,7 +186,7 @@ func rewrites(w *choose.Rewriter) (r shadow.Rewrite) {
 	return r
 }
 
-// probeTimeout is how long servers of shadows have to take a connection at the
+// probeTimeout bounds the time for servers of shadows to accept a connection at the
 // start.
 const probeTimeout = 2 * time.Second
 

@@ -79,8 +79,8 @@ func TestNoBodiesCopied(t *testing.T) {
 	}
 }
 
-// A target or a method that would be more than one word of a request line is
-// refused, as HTTP/1.1 has nothing else to tell them apart by.
+// A target or a method that would be more than one word of a request line is refused:
+// HTTP/1.1 separates them by spaces alone.
 func TestTermsOfRequestLine(t *testing.T) {
 	var lines bytes.Buffer
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -205,7 +205,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// A status that is none is no answer, and the request is counted all the same.
+// An invalid status is not an answer, and the request is counted all the same.
 func TestStatusThatIsNone(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -242,8 +242,8 @@ func TestStatusThatIsNone(t *testing.T) {
 	}
 }
 
-// Of a request for which there is no connection to the primary no copies are
-// made, over whatever protocol: a shadow would have what the primary has not.
+// A request for which there is no connection to the primary is not copied, over any
+// protocol: a shadow would have data that the primary does not have.
 func TestNoCopiesOfWhatThePrimaryDoesNotGet(t *testing.T) {
 	for _, from := range []string{"h1", "h2c"} {
 		t.Run(from, func(t *testing.T) {
@@ -286,8 +286,9 @@ type reader func()
 
 func (f reader) Read([]byte) (int, error) { f(); return 0, io.EOF }
 
-// What the primary says when it finds that nobody waits any more may still be
-// read, as TLS says goodbye before it closes. It is no answer.
+// An answer that the primary sends when it finds that nobody waits any more may still
+// be read, since TLS says goodbye before it closes. It is not an answer to the
+// request.
 func TestAnswerToNobody(t *testing.T) {
 	for _, c := range []struct {
 		name, why string

@@ -9,8 +9,8 @@ import (
 	"tailscope/internal/experiment/mirror/tcp"
 )
 
-// assembleTCP makes the parts of a session that does not understand what it copies.
-// If it fails, it closes everything but l.
+// assembleTCP makes the parts of a session in tcp mode. If it fails, it closes
+// everything except l.
 func (s *Session) assembleTCP(ctx context.Context, l net.Listener) error {
 	o := &s.o
 	if err := thisMachine().checkServers(ctx, o, l.Addr()); err != nil {
@@ -52,7 +52,7 @@ func (s *Session) assembleTCP(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// tcpState is State in tcp mode, but for the settings.
+// tcpState returns State in tcp mode without the settings.
 func (s *Session) tcpState() api.MirrorState {
 	stats := s.tcp.Stats()
 	return api.MirrorState{

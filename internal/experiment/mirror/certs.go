@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// certificate is the listener's, from two files that are read again when they
-// have changed. It is safe for concurrent use.
+// certificate is the listener's certificate, from two files that are read again when
+// they have changed. It is safe for concurrent use.
 type certificate struct {
 	certFile, keyFile string
 	log               *slog.Logger
@@ -21,7 +21,7 @@ type certificate struct {
 	of     [2]version // of loaded, or of the files that could not be
 }
 
-// version tells contents of a file apart.
+// version identifies the content of a file.
 type version struct {
 	modified time.Time
 	size     int64
@@ -51,8 +51,8 @@ func (c *certificate) versions() [2]version {
 	return [2]version{fileVersion(c.certFile), fileVersion(c.keyFile)}
 }
 
-// get is what tls.Config.GetCertificate wants. While new files cannot be used,
-// as when one of the two has yet to be written, the old ones stay.
+// get implements tls.Config.GetCertificate. While new files cannot be used, for
+// example because one of the two is not written yet, the old ones stay.
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,7 +70,7 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.loaded, nil
 }
 
-// clientTLS is how servers with https are spoken to.
+// clientTLS returns the TLS configuration for servers with https.
 func clientTLS(o *Options) (*tls.Config, error) {
 	c := &tls.Config{InsecureSkipVerify: o.Insecure, MinVersion: tls.VersionTLS12}
 	if o.CA == "" {

@@ -81,7 +81,7 @@ func (c *copies) bodyDone(trailer http.Header) {
 	})
 }
 
-// bodyBroken aborts the copies' body, unless it is whole.
+// bodyBroken aborts the copies' body if it is not whole.
 func (c *copies) bodyBroken(why pair.Cause) {
 	c.end(func() { c.body.Abort(why) })
 }

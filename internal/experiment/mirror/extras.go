@@ -35,10 +35,10 @@ func (o *Options) differOptions(r *redact.Redactor) differ.Options {
 	return d
 }
 
-// maxRecorded is the longest body that is recorded.
+// maxRecorded bounds a body that is recorded.
 const maxRecorded = 8 << 20
 
-// newExtras starts what is asked for.
+// newExtras starts the parts that the options ask for.
 func newExtras(s *Session) (e extras, err error) {
 	o := &s.o
 	e.shadows = len(s.senders)

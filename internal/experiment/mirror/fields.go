@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// markField is the field that copies carry, and passedField the one that tells
-// the primary's requests. Via would say as much (RFC 9110, 7.6.3), but servers
-// answer otherwise where they see it: nginx no longer compresses.
+// markField is the field that copies carry, and passedField the one that marks the
+// primary's requests. Via would serve (RFC 9110, 7.6.3), but servers answer otherwise
+// where they see it: nginx no longer compresses.
 const (
 	markField   = "Tailscope-Mirror"
 	passedField = "Tailscope-Passed"
@@ -60,8 +60,8 @@ func forwarded(out http.Header, r *http.Request) {
 	}
 }
 
-// passedHere reports whether a request has been in this session before: as one that
-// was passed on to the primary, or as a copy.
+// passedHere reports whether a request has passed this session before, on its way to
+// the primary or as a copy.
 func passedHere(h http.Header, session string) bool {
 	for _, v := range h[markField] {
 		if id, _, _ := strings.Cut(v, "/"); id == session {

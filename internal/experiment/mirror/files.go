@@ -1,9 +1,9 @@
 package mirror
 
-// connectionsWithin returns the bound on connections to each server of a shadow if the
-// program may have so many files open: shadows together take no more than half of
-// them, so that what a shadow does keeps no client, and no connection to the primary,
-// out. 0 files is no bound.
+// connectionsWithin returns the bound on connections to each server of a shadow if
+// the program may have files files open. Shadows together take no more than half of
+// them, so that they keep out neither a client nor a connection to the primary. 0
+// files means no bound.
 func connectionsWithin(files uint64, servers, asked int) int {
 	if files == 0 || servers == 0 {
 		return asked
@@ -12,8 +12,8 @@ func connectionsWithin(files uint64, servers, asked int) int {
 	return int(min(each, uint64(asked)))
 }
 
-// clientsWithin bounds the connections of clients if the program may
-// have so many files open: a quarter, as each may need one to the primary, too.
+// clientsWithin returns the bound on connections of clients if the program may have
+// files files open: a quarter, since each may need one to the primary too.
 func clientsWithin(files uint64, asked int) int {
 	if files == 0 {
 		return asked
@@ -21,8 +21,8 @@ func clientsWithin(files uint64, asked int) int {
 	return int(min(max(1, files/4), uint64(asked)))
 }
 
-// boundClients lowers the connections of clients to what the program may have
-// open, and says so.
+// boundClients lowers the connections of clients to what the limit of open files
+// allows, and logs it.
 func (s *Session) boundClients() {
 	files := openFiles()
 	if n := clientsWithin(files, s.o.Clients); n < s.o.Clients {
@@ -32,8 +32,8 @@ func (s *Session) boundClients() {
 	}
 }
 
-// boundConnections lowers the connections to servers of shadows to what the
-// program may have open, and says so.
+// boundConnections lowers the connections to servers of shadows to what the limit of
+// open files allows, and logs it.
 func (s *Session) boundConnections() {
 	servers := 0
 	for _, p := range s.o.shadows() {

@@ -36,7 +36,7 @@ type general struct {
 	log     *slog.Logger
 }
 
-// ServeHTTP passes one request on, and its answer back.
+// ServeHTTP passes a request on, and its answer back.
 func (g *general) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if passedHere(r.Header, g.session) {
 		refuse(w, http.StatusLoopDetected, "this request has passed this mirror before: the primary, or a shadow, leads back here")
@@ -89,8 +89,8 @@ type passage struct {
 	g  *general
 	w  http.ResponseWriter
 	in *http.Request
-	// silence fires when the primary has not begun to answer for too long; nil if
-	// it may take as long as it likes.
+	// silence fires when the primary has not begun to answer in time; nil without a
+	// limit.
 	silence  *time.Timer
 	answered atomic.Bool // it has begun
 
@@ -115,13 +115,14 @@ func (p *passage) extendDeadline() {
 	}
 }
 
-// open begins the exchange, once: when there is a connection to the primary, or
-// when it is known that there will be none, and then without copies.
+// open begins the exchange, once: when there is a connection to the primary, or when
+// it is known that there will be none, and then without copies.
 func (p *passage) open(reached bool) {
 	p.opened.Do(func() { p.x, p.copies = p.g.open(p.in, p.out, reached) })
 }
 
-// offer gives the copies to their senders, once, when the primary's were written.
+// offer gives the copies to their senders, once, after the primary's request was
+// written.
 func (p *passage) offer() {
 	p.offered.Do(func() {
 		if p.copies != nil {
@@ -130,9 +131,9 @@ func (p *passage) offer() {
 	})
 }
 
-// trace takes the times of the primary's leg where all of them are taken: before
-// the first byte is written, and when the read that brought the first byte of
-// the answer has returned.
+// trace records the times of the primary's leg at the same places as the HTTP/1.1
+// proxy: before the first byte is written, and when the read that brought the first
+// byte of the answer has returned.
 func (p *passage) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) {
@@ -186,7 +187,7 @@ func (p *passage) headDone() {
 	}
 }
 
-// outgoing returns the request as the primary gets it, with all end-to-end fields.
+// outgoing returns the request for the primary, with all end-to-end fields.
 func (g *general) outgoing(r *http.Request, p *passage) *http.Request {
 	out := &http.Request{
 		Method:        r.Method,
@@ -242,8 +243,8 @@ func target(to server, raw string) *url.URL {
 	return u
 }
 
-// passedBody is the client's body on its way to the primary; what passes is
-// written to the copies, too.
+// passedBody is the client's body on its way to the primary. It copies what it passes
+// to the copies' body.
 type passedBody struct {
 	p       *passage
 	from    io.ReadCloser
@@ -280,15 +281,14 @@ func (b *passedBody) Read(buf []byte) (int, error) {
 
 func (b *passedBody) Close() error { return b.from.Close() }
 
-// pass gives the answer to the client.
+// pass sends the answer to the client.
 func (p *passage) pass(ctx context.Context, answer *http.Response) {
 	defer answer.Body.Close()
 	h := p.w.Header()
 	for k, v := range endToEnd(answer.Header, 4) {
 		h[k] = v
 	}
-	// What the primary did not say is not said: net/http adds what is not there,
-	// and leaves out what is there without a value.
+	// Without these net/http would add what the primary did not send.
 	for _, k := range []string{"Date", "Content-Type"} {
 		if _, ok := h[k]; !ok {
 			h[k] = nil
@@ -355,13 +355,13 @@ func (p *passage) keep(answer *http.Response) *pair.Answer {
 
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
-// errClient is a write to the client that failed.
+// errClient is the error of a write to the client.
 type errClient struct{ error }
 
 func (e errClient) Unwrap() error { return e.error }
 
-// stream passes the answer's body on as it comes: what was read is flushed
-// before more is waited for.
+// stream passes the answer's body on as it arrives: it flushes what was read before
+// it waits for more.
 func (p *passage) stream(answer *http.Response, kept *pair.Answer, flush *http.ResponseController) error {
 	buf := buffers.Get().(*[32 << 10]byte)
 	defer buffers.Put(buf)
@@ -425,8 +425,8 @@ func (p *passage) failed(ctx context.Context, err error) {
 	}
 }
 
-// close ends the primary's leg, and the body of copies if that is not at its
-// end: an answer may come before the request is whole.
+// close ends the primary's leg, and the body of copies if it has not ended: an answer
+// may come before the request is whole.
 func (p *passage) close(leg pair.Leg) {
 	if p.copies != nil {
 		p.copies.bodyBroken(pair.ClientClosed)
@@ -442,7 +442,7 @@ func reason(ctx context.Context, err error) error {
 	return err
 }
 
-// cause says why a leg of the primary is not whole.
+// cause returns the reason why a leg of the primary is not whole.
 func (p *passage) cause(ctx context.Context, err error) pair.Cause {
 	var client errClient
 	var op *net.OpError

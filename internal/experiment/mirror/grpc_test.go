@@ -116,8 +116,8 @@ func TestGRPC(t *testing.T) {
 				t.Errorf("got %v, %v", err, st.Trailer())
 			}
 
-			// Not by a deadline, of which the primary would be told and end the
-			// stream first, and not before the primary has it.
+			// Not by a deadline, which the primary would learn of and end the stream
+			// first, and not before the primary has the request.
 			short, stop := context.WithCancel(ctx)
 			defer stop()
 			if st, err = c.NewStream(short, &echo.Streams[0], "/test.Echo/Both"); err != nil {

@@ -17,8 +17,8 @@ import (
 
 // plain serves HTTP/1.1 connections to a primary that speaks it, too.
 type plain interface {
-	// ServeConn serves a connection of which peeked was read before, until it
-	// ends, and closes it.
+	// ServeConn serves a connection of which peeked was read before, until it ends,
+	// and closes it.
 	ServeConn(c net.Conn, peeked []byte)
 	// Shutdown lets the requests that are being served finish until ctx is done,
 	// and breaks them off then. When it returns no goroutine is left.
@@ -141,8 +141,8 @@ func (h *httpListener) welcome(c net.Conn) {
 	h.handed.give(c)
 }
 
-// hello makes *c the connection on which HTTP is spoken, and says whether that
-// is HTTP/2. It returns what it has read of it.
+// hello makes *c the connection that HTTP is spoken on, and reports whether that is
+// HTTP/2. It returns the bytes that it has read of it.
 func (h *httpListener) hello(c *net.Conn) (peeked []byte, two bool, err error) {
 	if h.tls != nil {
 		t := tls.Server(*c, h.tls)
@@ -168,7 +168,7 @@ func (h *httpListener) hello(c *net.Conn) (peeked []byte, two bool, err error) {
 	}
 }
 
-// wait notes a connection that close is to close.
+// wait notes a connection that close has to close.
 func (h *httpListener) wait(c net.Conn) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -195,8 +195,8 @@ func (h *httpListener) swap(from, to net.Conn) {
 	}
 }
 
-// close accepts no more, lets requests finish until ctx is done, and breaks them
-// off then. When it returns no goroutine is left.
+// close accepts no more connections, lets requests finish until ctx is done, and
+// breaks them off then. When it returns no goroutine is left.
 func (h *httpListener) close(ctx context.Context) error {
 	h.l.Close()
 	h.mu.Lock()
@@ -252,7 +252,7 @@ func (h *handed) Close() error {
 
 func (h *handed) Addr() net.Addr { return h.addr }
 
-// peekedConn is a connection of which something was read before.
+// peekedConn is a connection of which some bytes were read before.
 type peekedConn struct {
 	net.Conn
 	peeked []byte

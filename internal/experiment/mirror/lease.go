@@ -14,8 +14,8 @@ import (
 // sampleEvery is the interval of reports while the session is sampled.
 const sampleEvery = 250 * time.Millisecond
 
-// lease is a session on loan: it is sampled, and changes of its shadows last for that
-// time. When the borrower disappears, everything is set back.
+// lease is a session on loan: it is sampled, and changes of its shadows last until
+// the loan ends. When the borrower disappears, everything is set back.
 type lease struct {
 	mu      sync.Mutex
 	sampler *Sampler // nil: not lent
@@ -32,8 +32,8 @@ type sums struct {
 	apart map[string]*observe.Seen // of all, operations that are told apart
 }
 
-// lend samples the session for some seconds; 0 ends the loan. Operations in apart are
-// counted separately from its beginning to its end. Under s.mu.
+// lend samples the session for seconds seconds; 0 ends the loan. Operations in apart
+// are counted separately from its beginning to its end. Under s.mu.
 func (s *Session) lend(seconds int, apart []string, targets []api.MirrorTarget) error {
 	l := &s.lease
 	l.mu.Lock()
@@ -105,7 +105,8 @@ func (s *Session) reportsEvery() time.Duration {
 	return reportEvery
 }
 
-// seen takes a sample and returns the sums since the loan began; nil without a loan.
+// seen takes a sample and returns the sums since the loan began, or nil without a
+// loan.
 func (l *lease) seen(m *api.MirrorState) *api.MirrorSeen {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,7 +148,7 @@ func sight(name string, s *observe.Seen, u observe.Under) api.MirrorSight {
 	}
 }
 
-// encoded is nil for what is empty.
+// encoded returns h encoded, or nil if it is empty.
 func encoded(h *hist.Histogram) []byte {
 	if h.Count == 0 {
 		return nil

@@ -415,8 +415,8 @@ func TestBrokenOff(t *testing.T) {
 				s := newSession(t, from, primary.URL, away)
 				c := newClient(t, from, s.Addr().String())
 				if from[:2] == "h1" && to[:2] == "h1" {
-					// Who only has nothing more to say may still be waiting for the
-					// answer there: it has to be told that nobody is.
+					// A client that has only closed its sending side may still be
+					// waiting for the answer: the reset shows that nobody is.
 					abrupt(c)
 				}
 				a := ask{method: "GET", target: "/reset"}

@@ -17,15 +17,15 @@ type primary struct {
 	server
 	tls  *tls.Config // nil without TLS
 	dial net.Dialer
-	// Which protocols it speaks, as it said when it was first connected to.
+	// The protocols that the primary showed at the first connection.
 	http1, http2 bool
 
 	open atomic.Int64 // connections of general
 	down atomic.Pointer[string]
 }
 
-// status returns the number of open connections, and why the last attempt failed,
-// empty if it did not.
+// status returns the number of open connections, and why the last attempt failed, or
+// "".
 func (p *primary) status() (open int, down string) {
 	if why := p.down.Load(); why != nil {
 		down = *why
@@ -104,7 +104,8 @@ func reach(ctx context.Context, o *Options, config *tls.Config) (*primary, error
 		p.http1 = true
 		return p, nil
 	}
-	// It prefers HTTP/2; does it speak HTTP/1.1, for clients that do?
+	// The primary prefers HTTP/2; find out whether it speaks HTTP/1.1, for clients
+	// that do.
 	if c, err := p.dialHTTP1(ctx); err == nil {
 		p.http1 = true
 		c.Close()
@@ -139,8 +140,8 @@ func (p *primary) dialHTTP1(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Who speaks HTTP/2 says so when it speaks HTTP/1.1, too; others may know no
-	// ALPN, and say nothing.
+	// A server that speaks HTTP/2 negotiates HTTP/1.1 too; others may not support
+	// ALPN, and negotiate nothing.
 	if got := t.ConnectionState().NegotiatedProtocol; got != "http/1.1" && (p.http2 || got != "") {
 		t.Close()
 		return nil, fmt.Errorf("%s does not speak http/1.1", p.URL())
@@ -162,8 +163,8 @@ func (p *primary) transport() *http.Transport {
 		MaxResponseHeaderBytes: 1 << 20,
 		Protocols:              new(http.Protocols),
 		HTTP2: &http.HTTP2Config{
-			// Clients share connections. What one of them does not read must not take
-			// the buffer of the others, as many streams as there may be.
+			// Clients share connections. A stream whose client does not read must not
+			// take the buffer of the others.
 			MaxReceiveBufferPerStream: 512 << 10, MaxReceiveBufferPerConnection: 1 << 30,
 			SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second,
 		},

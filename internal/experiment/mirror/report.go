@@ -8,8 +8,7 @@ import (
 	"tailscope/api"
 )
 
-// reportEvery is how often the session says what it does, and reportTimeout how
-// long one report may take.
+// reportEvery is the interval of reports, reportTimeout bounds one.
 const (
 	reportEvery   = time.Second
 	reportTimeout = 5 * time.Second
@@ -17,8 +16,7 @@ const (
 )
 
 // report sends the session's state until ctx is done, and applies the changes in the
-// replies. A server that is not reached misses reports, and nothing else: each holds
-// everything.
+// replies. A server that is not reached misses reports alone: each holds everything.
 func (s *Session) report(ctx context.Context) {
 	if s.o.Report == nil {
 		close(s.reported)
@@ -61,7 +59,7 @@ func (s *Session) report(ctx context.Context) {
 	}
 }
 
-// lastReport says that the session has ended.
+// lastReport reports that the session has ended.
 func (s *Session) lastReport(ctx context.Context) {
 	if s.o.Report == nil {
 		return

@@ -48,8 +48,8 @@ func (m machine) resolve(ctx context.Context, s server) ([]endpoint, error) {
 	return points, nil
 }
 
-// connected is the address that a connection to a goes to: that to the unspecified
-// address goes to this machine.
+// connected returns the address that a connection to a goes to: for the unspecified
+// address that is this machine.
 func connected(a netip.Addr) netip.Addr {
 	switch {
 	case !a.IsUnspecified():
@@ -65,8 +65,8 @@ func (m machine) local(a netip.Addr) bool {
 	return a.IsLoopback() || slices.Contains(m.own, a)
 }
 
-// listens reports whether a connection to one of points comes to a listener that is
-// bound to that address.
+// listens reports whether a connection to one of points reaches a listener that is
+// bound to bound.
 func (m machine) listens(bound endpoint, points []endpoint) bool {
 	at := bound.Addr().Unmap().WithZone("")
 	return slices.ContainsFunc(points, func(p endpoint) bool {
@@ -98,8 +98,8 @@ func (m machine) same(a, b []endpoint) bool {
 }
 
 // checkServers refuses loops, and shadows that are the primary. Names of shadows that
-// do not resolve are let pass: the server may come later, and a request that comes
-// round is then recognised by its mark.
+// do not resolve pass: the server may come later, and a request that comes round is
+// then recognised by its mark.
 func (m machine) checkServers(ctx context.Context, o *Options, bound net.Addr) error {
 	parse := o.parse
 	primary, err := parse(o.Primary)

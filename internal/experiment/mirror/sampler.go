@@ -16,7 +16,7 @@ type Sample struct {
 	Shadows   []observe.Target // as State has them
 }
 
-// Sampler takes samples of a session, some a second. It is for one goroutine.
+// Sampler takes samples of a session, some a second. It belongs to one goroutine.
 type Sampler struct {
 	s     *Session
 	o     *observe.Observer
@@ -30,8 +30,8 @@ var ErrNoRequests = errors.New("in tcp mode there are no requests to be looked a
 // ErrSampled reports that the session has a Sampler already.
 var ErrSampled = errors.New("somebody looks at the session already: wait until that search has ended")
 
-// NewSampler watches the session from now on, until Close. It returns ErrNoRequests
-// in tcp mode, and ErrSampled if there is another.
+// NewSampler observes the session until Close. It returns ErrNoRequests in tcp mode,
+// and ErrSampled if there is another.
 func (s *Session) NewSampler() (*Sampler, error) {
 	if s.tcp != nil {
 		return nil, ErrNoRequests
@@ -44,7 +44,7 @@ func (s *Session) NewSampler() (*Sampler, error) {
 	return l, nil
 }
 
-// Close ends the watching.
+// Close ends the sampling.
 func (l *Sampler) Close() {
 	l.s.ledger.Observe(nil)
 	l.s.sampled.Store(false)
@@ -68,8 +68,7 @@ func (l *Sampler) Sample() Sample {
 }
 
 // Shed drops the copies that amplifying has added to a shadow's load and that were
-// not sent yet, and returns their number; with it less is sent at once when fewer copies
-// are asked for.
+// not sent yet, and returns their number. Then a lower factor takes effect at once.
 func (s *Session) Shed(shadow int) int {
 	if s.tcp != nil {
 		return 0
@@ -77,5 +76,5 @@ func (s *Session) Shed(shadow int) int {
 	return s.senders[shadow].Shed()
 }
 
-// Spread is the time within which the further copies of a request are sent.
+// Spread returns the time over which the further copies of a request are sent.
 func (s *Session) Spread() time.Duration { return s.o.Spread }

@@ -57,13 +57,13 @@ type Session struct {
 	lease   lease
 }
 
-// drainTimeout is how long clients may finish when a session ends.
+// drainTimeout bounds the time for clients to finish when a session ends.
 const drainTimeout = 10 * time.Second
 
 // Start validates the options, listens, connects to the primary once, and serves
-// clients from then on. It returns an error, and leaves nothing behind, if the
-// options are wrong, the address is taken, the primary is not reached, or requests
-// would go round in circles. The session ends by Close, when ctx is done, after
+// clients from then on. If the options are wrong, the address is taken, the primary
+// is not reached, or requests would go round in circles, it returns an error and
+// leaves nothing behind. The session ends by Close, when ctx is done, after
 // Options.For, or when the server's reply says so.
 func Start(ctx context.Context, o Options) (*Session, error) {
 	if err := o.Validate(); err != nil {
@@ -117,7 +117,7 @@ func (s *Session) defaultName() string {
 	return name[:min(len(name), maxNameBytes)]
 }
 
-// run starts what runs as long as the session, and what ends it.
+// run starts what runs as long as the session, and ends it.
 func (s *Session) run(ctx context.Context) {
 	s.started = time.Now()
 	s.stopping, s.stop = context.WithCancel(ctx)
@@ -141,7 +141,7 @@ func (s *Session) run(ctx context.Context) {
 	}()
 }
 
-// serve begins to serve clients, and returns what ends that in order.
+// serve begins to serve clients, and returns a function that ends it in order.
 func (s *Session) serve() (end func(context.Context) error) {
 	flushing, stopFlushing := context.WithCancel(context.Background())
 	var flushed error
@@ -159,10 +159,10 @@ func (s *Session) serve() (end func(context.Context) error) {
 	}
 }
 
-// brokenOff says what err, of serving clients until the session's end, means: that
-// some had not finished within drainTimeout, as they do that hold WebSockets or wait
-// for events, is how sessions end and is logged. If ctx itself is done they were not
-// given that time, which is an error.
+// brokenOff returns the error of a session whose serving ended with err. That some
+// clients had not finished within drainTimeout, such as those with WebSockets or
+// waiting for events, is how sessions end: it is logged. It is an error if ctx itself
+// is done, because they did not get that time.
 func (s *Session) brokenOff(ctx context.Context, err error) error {
 	switch {
 	case !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled):
@@ -239,7 +239,7 @@ func (s *Session) State() api.MirrorState {
 	return m
 }
 
-// httpState is State in http mode, but for the settings.
+// httpState returns State in http mode without the settings.
 func (s *Session) httpState() api.MirrorState {
 	stats := s.ledger.Stats()
 	m := api.MirrorState{
@@ -263,9 +263,9 @@ func (s *Session) httpState() api.MirrorState {
 	return m
 }
 
-// Apply makes a change. All of it is checked before any of it is done. A number
-// that is not above that of the last change is one that was already made, and
-// nothing happens; 0 is a change without a number, which is always made.
+// Apply makes a change, after checking all of it. A change whose number is not above
+// the last one was already made: nothing happens. A change with number 0 is always
+// made.
 func (s *Session) Apply(c api.MirrorChange) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -374,10 +374,10 @@ func (s *Session) Wait() error {
 // Done is closed when the session has ended.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// Close ends the session in order: no new connections; clients finish within a
-// bound, copies within their time limit; what is measured is handed over, the
-// record file closed, the last report sent. Once ctx is done all of it is cut
-// short. It returns what Wait returns; closing again is the same.
+// Close ends the session in order: no new connections; clients finish within a bound,
+// copies within their time limit; then measurements are flushed, the record file
+// closed, the last report sent. All of it is cut short once ctx is done. It returns
+// the error of Wait; closing again is the same.
 func (s *Session) Close(ctx context.Context) error {
 	s.stop()
 	select {

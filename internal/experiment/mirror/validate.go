@@ -92,7 +92,7 @@ var (
 	validName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 )
 
-// validateTCP refuses what needs requests to be understood.
+// validateTCP refuses options that need requests to be understood.
 func (o *Options) validateTCP(bad func(option, format string, args ...any)) {
 	const why = "in tcp mode bytes are not understood: leave it out, or leave out mirror.tcp"
 	for _, s := range []struct {
@@ -166,7 +166,7 @@ func (o *Options) validatePool(bad func(option, format string, args ...any), opt
 	}
 }
 
-// named returns the candidates with the names that they go by.
+// named returns the candidates with their names, the defaults included.
 func (o *Options) named() []Pool {
 	pools := slices.Clone(o.Candidates)
 	for i := range pools {
@@ -180,7 +180,7 @@ func (o *Options) named() []Pool {
 	return pools
 }
 
-// parse reads a server as it is written in the session's mode.
+// parse parses a server in the syntax of the session's mode.
 func (o *Options) parse(text string) (server, error) {
 	if o.TCP {
 		return parseTCPServer(text)
@@ -204,7 +204,7 @@ func (s server) URL() string { return s.scheme + "://" + s.addr() }
 
 var defaultPorts = map[string]string{"http": "80", "https": "443", "h2c": "80"}
 
-// parseServer takes a URL that names a server and nothing else.
+// parseServer parses a URL that names a server and nothing else.
 func parseServer(text string) (server, error) {
 	s := server{text: text}
 	if !strings.Contains(text, "://") {
@@ -244,7 +244,7 @@ func redactUser(u *url.URL) string {
 	return c.String()
 }
 
-// parseTCPServer takes host:port, and tcp://host:port.
+// parseTCPServer parses host:port, and tcp://host:port.
 func parseTCPServer(text string) (server, error) {
 	s := server{text: text, scheme: "tcp"}
 	rest, ok := strings.CutPrefix(text, "tcp://")

@@ -103,8 +103,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// Every complaint begins with the option that it is of, which those who wrote it
-// as a flag or a key are told by that name, and each is made once.
+// Every complaint begins with the name of its option, which command line and file
+// share, and each is made once.
 func TestComplaintsNameTheirOption(t *testing.T) {
 	o := valid()
 	o.Share, o.Queue, o.Buffer = 2, 0, 1

@@ -25,10 +25,10 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// Primary is the side whose requests the live clients sent themselves.
+// Primary is the part of the requests that live clients sent to the primary.
 const Primary = "primary"
 
-// Part is whose requests something is of; the zero value is all of the search's.
+// Part names a part of the requests; the zero value is all of the search's.
 type Part struct {
 	Side  string // "" or Primary
 	Query string // name, "" for all
@@ -40,16 +40,16 @@ type Condition struct {
 	Part Part
 	// Measure is quantile, mean, max or errors.
 	Measure string
-	// Quantile is that of measure quantile, in (0, 1).
+	// Quantile is in (0, 1), for the measure quantile.
 	Quantile float64
-	// Limit is in seconds, of errors a share in [0, 1).
+	// Limit is in seconds, for errors a share in [0, 1).
 	Limit float64
 }
 
 // Objective is kept if all its conditions are. It has at least one.
 type Objective []Condition
 
-// String is the objective as it can be read again.
+// String returns the objective in the syntax of Parse.
 func (o Objective) String() string {
 	texts := make([]string, len(o))
 	for i, c := range o {
@@ -58,7 +58,7 @@ func (o Objective) String() string {
 	return strings.Join(texts, " and ")
 }
 
-// Parts are whose requests the conditions are on, each once.
+// Parts returns the parts of the conditions, each once.
 func (o Objective) Parts() []Part {
 	var parts []Part
 	for _, c := range o {
@@ -69,7 +69,7 @@ func (o Objective) Parts() []Part {
 	return parts
 }
 
-// Queries are those that conditions are on, each once.
+// Queries returns the queries of the conditions, each once.
 func (o Objective) Queries() []string {
 	var names []string
 	for _, c := range o {
@@ -80,7 +80,7 @@ func (o Objective) Queries() []string {
 	return names
 }
 
-// Check reports whether the queries that conditions name exist.
+// Check returns an error if a condition names a query that does not exist.
 func (o Objective) Check(queries []string) error {
 	for _, c := range o {
 		if c.Part.Query == "" || slices.Contains(queries, c.Part.Query) {
@@ -95,8 +95,8 @@ func (o Objective) Check(queries []string) error {
 	return nil
 }
 
-// Parse reads an objective. The error quotes the condition it is of and says what
-// to write instead.
+// Parse parses an objective. The error quotes the condition and says what to write
+// instead.
 func Parse(text string) (Objective, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, fmt.Errorf("the objective is empty (hint: write one as p99 < 200ms and errors < 0.1%%)")
@@ -119,7 +119,7 @@ func (c Condition) same(o Condition) bool {
 	return c.Part == o.Part && c.Measure == o.Measure && c.Quantile == o.Quantile
 }
 
-// split cuts at each "and" or comma that stands outside braces.
+// split cuts at each "and" or comma outside braces.
 func split(text string) []string {
 	var parts []string
 	depth, from := 0, 0
@@ -141,7 +141,8 @@ func split(text string) []string {
 	return append(parts, text[from:])
 }
 
-// or is what would join conditions of which one does; names of queries may have it.
+// or matches what would join conditions of which one must hold; names of queries may
+// contain it.
 var (
 	or     = regexp.MustCompile(`(?i)\sor\s|\|\|`)
 	braced = regexp.MustCompile(`\{[^}]*\}`)

@@ -8,7 +8,8 @@ import (
 	"tailscope/api"
 )
 
-// bounds are the ends of the interval in X, of whole numbers those that are kept.
+// bounds returns the ends of the interval in X. If X is whole they are numbers that
+// are kept.
 func (s *Search) bounds(p *posterior) (low, high float64) {
 	tail := (1 - s.o.Level) / 2
 	low, high = s.round(p.quantile(tail)), s.round(p.quantile(1-tail))
@@ -18,7 +19,8 @@ func (s *Search) bounds(p *posterior) (low, high float64) {
 	return low, high
 }
 
-// round is the X of a load; of whole numbers the one that still keeps.
+// round returns the X of a load. If X is whole it is one that still keeps the
+// objective.
 func (s *Search) round(load float64) float64 {
 	if !s.o.Integer {
 		if s.o.Falling {
@@ -32,8 +34,7 @@ func (s *Search) round(load float64) float64 {
 	return math.Floor(math.Exp(load) + 1e-9)
 }
 
-// Verdict is what the search has come to so far: one of Found, AtLeast, Below and
-// TooLittle.
+// Verdict returns the verdict so far: one of Found, AtLeast, Below and TooLittle.
 func (s *Search) Verdict() api.CapacityVerdict {
 	if s.past == nil {
 		return TooLittle
@@ -50,9 +51,9 @@ func (s *Search) Verdict() api.CapacityVerdict {
 	return TooLittle
 }
 
-// Answer is the answer as far as it is known; nil before the first step has ended.
-// It names only loads that were held or lie between such: what lies beyond them, an end
-// of the interval or the value itself, is left open. Rate is left to the caller.
+// Answer returns the answer so far, or nil before the first step has ended. It names
+// only loads that were held or lie between such: an end of the interval or the value
+// itself beyond them is left open. Rate is left to the caller.
 func (s *Search) Answer() *api.CapacityAnswer {
 	if s.past == nil {
 		return nil
@@ -107,10 +108,10 @@ func (s *Search) Answer() *api.CapacityAnswer {
 	return a
 }
 
-// longest is how much longer a search is worth to be waited for.
+// longest is the longest additional time that a hint suggests.
 const longest = 30 * time.Minute
 
-// more says what makes the answer as certain as was asked for.
+// more says what would bring the answer to the asked precision.
 func (s *Search) more() string {
 	asked := fmt.Sprintf("an interval of ±%.3g %%", 100*s.o.Precision)
 	if s.o.Integer {
@@ -135,8 +136,8 @@ func (s *Search) more() string {
 	return why
 }
 
-// needs is how much longer it takes to be as certain as was asked for: an interval
-// is half as wide after four times as long.
+// needs returns the time that is missing for the asked precision: an interval is half
+// as wide after four times as long.
 func (s *Search) needs() time.Duration {
 	r := s.half(s.past) / math.Log1p(s.o.Precision)
 	if s.o.Integer {

@@ -7,13 +7,13 @@ import (
 )
 
 // A step that did not count says that the generator could not keep up there, or that
-// its machine was busy with something else. Which of the two shows in what comes
-// after: a lower load is tried, and then that load again. If the lower one counts and
-// the same does not, twice, the generator is the limit and bounds the search; one
-// that hardly ran itself has to fail twice as often. If lower ones do not count
-// either it is the machine, and nothing is learnt from going on.
+// its machine was busy with something else. Later steps show which: a lower load is
+// tried, and then that load again. If the lower one counts and the same does not,
+// twice, the generator is the limit and bounds the search. A generator that hardly
+// ran has to fail twice as often. If lower ones do not count either the machine is to
+// blame, and going on teaches nothing.
 
-// doubt is of a step that did not count.
+// doubt holds a load whose step did not count.
 type doubt struct {
 	step  Step
 	v     float64 // its load
@@ -24,20 +24,22 @@ type doubt struct {
 }
 
 const (
-	// mostVain is how many steps in a row may come to nothing, and vainFor for how
-	// long: what was wrong may pass.
+	// mostVain bounds the steps in a row that do not count, vainFor their time: the
+	// trouble may pass.
 	mostVain = 3
 	vainFor  = 15 * time.Second
-	// failures of a load are enough to bound the search, idleFailures of a generator
-	// that hardly ran.
+	// failures at a load are enough to bound the search, idleFailures if the
+	// generator hardly ran.
 	failures, idleFailures = 2, 4
-	// shaky is how much of what is allowed a generator may be late without a doubt.
+	// shaky is the share of the allowed lateness up to which a generator is not
+	// doubted.
 	shaky = 0.5
-	// near is how close to a load that counted the generator's limit is searched.
+	// near is the relative distance from a load that counted within which the
+	// generator's limit is searched.
 	near = 0.1
 )
 
-// lost takes a step that did not count.
+// lost handles a step that did not count.
 func (s *Search) lost(w *Watch, o Outcome) {
 	v, why := s.load(w.step.X), o.Invalid
 	s.vain++
@@ -82,7 +84,7 @@ func (s *Search) limit(v float64, why string) {
 	}
 }
 
-// counted takes a step that did count.
+// counted handles a step that counted.
 func (s *Search) counted(w *Watch) {
 	if w.disturbed < shaky {
 		s.vain, s.vainTook = 0, 0
@@ -96,7 +98,7 @@ func (s *Search) counted(w *Watch) {
 	}
 }
 
-// resolve is the next step while there is a doubt.
+// resolve returns the next step while there is a doubt.
 func (s *Search) resolve(short Step) Step {
 	d := s.doubt
 	if d.calm || d.busy {
@@ -112,11 +114,12 @@ func (s *Search) resolve(short Step) Step {
 	return short
 }
 
-// dubious is the step at the least load that broke, if the generator was not well
-// then: once it is and other steps say otherwise, or in any case before the search
-// ends. Before it ends as broken already at the lowest load, which a moment and a few
-// requests may have said, that step is dubious however the generator was, unless
-// another broke there too. It is nil if there is none, or if it was tried again.
+// dubious returns the step at the least load that broke, if the generator was in
+// trouble then. It does so once the generator is well and other steps contradict, or
+// in any case before the search ends. Before the search ends as broken already at the
+// lowest load, which a moment and a few requests may have decided, that step is
+// dubious however the generator was, except if another broke there too. It returns
+// nil if there is no such step, or if it was tried again.
 func (s *Search) dubious(end bool) *Watch {
 	if len(s.steps) == 0 || !end && s.steps[len(s.steps)-1].disturbed >= shaky {
 		return nil
@@ -141,7 +144,7 @@ func (s *Search) dubious(end bool) *Watch {
 	return nil
 }
 
-// brokeAt is how many steps broke at a load, or below.
+// brokeAt returns the number of steps that broke at a load or below.
 func (s *Search) brokeAt(load float64) int {
 	n := 0
 	for _, w := range s.steps {
@@ -162,11 +165,11 @@ func without(steps []*Watch, w *Watch) []*Watch {
 	return out
 }
 
-// broken reports whether the step was, as far as the rise is concerned.
+// broken reports whether the step broke, as far as the rise is concerned.
 func (w *Watch) broken() bool { return w.broke != "" || w.probably() > 0.9 }
 
-// Trouble says why the search ended before it found something out: the machine was
-// busy with something else. It is empty otherwise.
+// Trouble says why the search ended without an answer: the machine was busy with
+// something else. It is empty otherwise.
 func (s *Search) Trouble() string {
 	if s.busy == "" {
 		return ""

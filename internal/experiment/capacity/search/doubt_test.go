@@ -122,8 +122,8 @@ func TestGeneratorIsTheLimit(t *testing.T) {
 	}
 }
 
-// One that hardly runs is no limit because it was late twice at one load, but is if it
-// stays so.
+// A generator that hardly runs is not the limit because it was late twice at one
+// load, but is if it stays so.
 func TestIdleGenerator(t *testing.T) {
 	for _, c := range []struct {
 		late    int // so many times from 60 requests/s on

@@ -7,22 +7,24 @@ import (
 )
 
 // estimate is the answer with its interval, as far as loads that were held enclose
-// them: NaN stands for what lies beyond.
+// them. NaN stands for values beyond.
 type estimate struct {
 	value, low, high float64 // X
-	// beyond is 1 if the value is more load than any that was held, -1 if less.
+	// beyond is 1 if the value is above every load that was held, −1 if below, and 0
+	// otherwise.
 	beyond int
-	// Whether an end of the interval is: of more load, and of less.
+	// Whether an end of the interval is known: the upper, and the lower.
 	above, below bool
 	least, most  float64 // X, the least load that was held and the most
 }
 
-// estimate is made of the posterior.
+// estimate derives the answer from the posterior.
 func (s *Search) estimate() estimate {
 	tail := (1 - s.o.Level) / 2
 	least, most := s.held(math.Inf(1))
 	e := estimate{value: nan, least: s.x(least), most: s.x(most)}
-	// at is the X of a quantile, whole if it must be, and on which side of all it is.
+	// at returns the X of a quantile, whole if X is, and on which side of all held
+	// loads it lies.
 	at := func(q float64) (x float64, side int) {
 		x = s.round(s.past.quantile(q))
 		switch v := s.load(x); {
@@ -53,7 +55,7 @@ func (s *Search) estimate() estimate {
 	return e
 }
 
-// held are the least load that was held, and the most that is not beyond a limit.
+// held returns the least load that was held, and the most that is not beyond a limit.
 func (s *Search) held(limit float64) (least, most float64) {
 	least, most = math.Inf(1), math.Inf(-1)
 	for _, w := range s.steps {
@@ -65,7 +67,7 @@ func (s *Search) held(limit float64) (least, most float64) {
 	return least, max(least, most)
 }
 
-// sentence says an estimate.
+// sentence returns an estimate in words.
 func (s *Search) sentence(e estimate) string {
 	unit, level := s.o.Unit, 100*s.o.Level
 	towards, less, more := "up to", "less than %s was", "more than %s was"
@@ -94,7 +96,7 @@ func (s *Search) sentence(e estimate) string {
 	return fmt.Sprintf("%s is kept up to %s", s.o.Objective, tail)
 }
 
-// interval writes its ends, or the one that is known.
+// interval writes both ends, or the one that is known.
 func (e estimate) interval() string {
 	switch low, high := math.IsNaN(e.low), math.IsNaN(e.high); {
 	case low && high:
@@ -107,7 +109,7 @@ func (e estimate) interval() string {
 	return Number(e.low) + "–" + Number(e.high)
 }
 
-// wider says which bound of the search cuts the interval off; empty if none does.
+// wider names the bound of the search that cuts the interval off, or returns "".
 func (s *Search) wider(e estimate) string {
 	x, where := 0.0, "above"
 	switch {
@@ -125,7 +127,7 @@ func (s *Search) wider(e estimate) string {
 	return fmt.Sprintf("search %s %s as well; ", where, Amount(x, s.o.Unit))
 }
 
-// Number has four figures, and no fraction of what is whole.
+// Number writes four figures, and no fraction of whole numbers.
 func Number(x float64) string {
 	if x >= 1000 || x == math.Trunc(x) {
 		return fmt.Sprintf("%.0f", x)
@@ -133,10 +135,10 @@ func Number(x float64) string {
 	return fmt.Sprintf("%.4g", x)
 }
 
-// Amount is an X with its unit: 812 requests/s, 1 server, 2 copies.
+// Amount writes an X with its unit: 812 requests/s, 1 server, 2 copies.
 func Amount(x float64, unit string) string { return Number(x) + " " + Unit(Number(x), unit) }
 
-// Unit is that of a number as it is written: of one, singular.
+// Unit returns the unit for a number as it is written: singular for one.
 func Unit(number, unit string) string {
 	if number != "1" {
 		return unit

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Next is the step to be held now; more is false once the search has ended.
+// Next returns the step to be held now; more is false once the search has ended.
 func (s *Search) Next() (step Step, more bool) {
 	if s.now != nil {
 		return s.now.step, true
@@ -23,7 +23,7 @@ func (s *Search) Next() (step Step, more bool) {
 	}
 	step.Discard += s.o.SettlingTime
 	step.For += s.o.SettlingTime
-	// What is left of the budget is used if a step can still show something in it.
+	// The rest of the budget is used if a step can still show something in it.
 	if left := s.o.Budget - s.used; left < step.For {
 		if step.For = left; left < step.Discard+least {
 			s.ended = true
@@ -90,7 +90,7 @@ func (s *Search) next() (Step, bool) {
 	return s.narrow(), true
 }
 
-// further is the next X of the rise.
+// further returns the next X of the rise.
 func (s *Search) further(load float64) float64 {
 	x := s.x(load + math.Log(s.o.Factor))
 	if s.o.Integer && x == s.x(load) {
@@ -117,13 +117,13 @@ func (s *Search) nearer(load float64) float64 {
 	return min(max(x, s.o.Lowest), s.o.Highest)
 }
 
-// half is half the width of the interval of the load at which it breaks.
+// half returns half the width of the interval of the breaking load.
 func (s *Search) half(p *posterior) float64 {
 	tail := (1 - s.o.Level) / 2
 	return (p.quantile(1-tail) - p.quantile(tail)) / 2
 }
 
-// converged reports whether the answer is as certain as was asked for.
+// converged reports whether the answer has the asked precision.
 func (s *Search) converged() bool {
 	tail := (1 - s.o.Level) / 2
 	switch low, high := s.bounds(s.past); {
@@ -136,8 +136,8 @@ func (s *Search) converged() bool {
 	}
 }
 
-// narrow places a step where it tells most, no further beyond what was kept than
-// the rise goes.
+// narrow places a step where it is most informative, no further beyond what was kept
+// than the rise goes.
 func (s *Search) narrow() Step {
 	step := s.place()
 	if most := s.further(max(s.kept, s.lowest)); s.load(step.X) > s.load(most) {
@@ -172,7 +172,7 @@ func (s *Search) place() Step {
 	return step
 }
 
-// narrowed is how many steps were placed.
+// narrowed returns the number of steps that narrow has placed.
 func (s *Search) narrowed() int {
 	n := 0
 	for _, w := range s.steps {
@@ -183,7 +183,7 @@ func (s *Search) narrowed() int {
 	return n
 }
 
-// undecided is the whole number of which it is least certain whether it is kept.
+// undecided returns the whole number that is kept or broken with the least certainty.
 func (s *Search) undecided(p *posterior) float64 {
 	best, at := -1.0, s.o.Lowest
 	for x := s.x(p.quantile(0.001)); ; {
@@ -201,11 +201,11 @@ func (s *Search) undecided(p *posterior) float64 {
 	}
 }
 
-// enough reports whether the step that goes on may end.
+// enough reports whether the current step may end.
 func (s *Search) enough(w *Watch) bool {
 	measured := w.took - w.step.Discard.Seconds()
 	narrow := w.step.Phase == "narrow"
-	// So much that it shows something, and how its requests clump.
+	// Enough to show something, and how its requests clump.
 	if measured < clumpsIn || !narrow && w.requests() < few || w.took-w.asked < 1 {
 		return false
 	}

@@ -2,26 +2,26 @@ package search
 
 import "math"
 
-// What is known of how requests clump before anything was seen: the logarithm of
-// the factor by which their sum varies more, how much of that is a guess, and by how
-// much it grows with the logarithm of the load, as queues near saturation.
+// Priors of how requests clump: the logarithm of the factor by which their sum varies
+// more than that of independent ones, its spread, and its growth with the logarithm
+// of the load, as queues near saturation have it.
 const (
 	clumpFirst  = 2.7
 	clumpSpread = 1.5
 	clumpGrows  = 20.0
 	growsSpread = 12.0
-	// clumpCurve is how fast steps at other loads lose their say.
+	// clumpCurve is how fast steps at other loads lose their weight.
 	clumpCurve = 8.0
 	clumpFar   = 0.15 // beyond it is as at it: a queue cannot clump more than it waits
-	// Errors are another matter than latencies: they come one by one or a few at a time,
-	// until a step has more of them than is allowed. Then it is not known what kind of
-	// limit they are, and those of a cliff come in bursts of seconds.
+	// Errors differ from latencies: they come one by one or a few at a time, until a
+	// step has more of them than is allowed. Then the kind of the limit is not known,
+	// and the errors of a cliff come in bursts of seconds.
 	errorsFirst  = 1.1
 	errorsSpread = 0.7
 )
 
-// pooled is what a step says of condition i, with its clump estimated from all
-// steps: the logarithm of their clumps is a line in that of the load, nearby.
+// pooled returns the evidence of a step on condition i, with its clump estimated from
+// all steps: the logarithm of their clumps is a line in that of the load, nearby.
 func (s *Search) pooled(i int, o seen) seen {
 	if o.n == 0 {
 		return o
@@ -39,13 +39,13 @@ func (s *Search) pooled(i int, o seen) seen {
 		}
 		d := min(max(other.v-o.v, -clumpFar), clumpFar)
 		w := 1 / (2/other.df + clumpCurve*clumpCurve*(other.v-o.v)*(other.v-o.v))
-		// The mean of a logarithm of chi-square is less by about 1/df.
+		// The mean of a logarithm of chi-square is lower by about 1/df.
 		l := math.Log(other.clump) + 1/other.df
 		a, b, c = a+w, b+w*d, c+w*d*d
 		y, z = y+w*l, z+w*d*l
 	}
 	for _, w := range s.steps {
-		// One that broke was on its way to somewhere else, which is no clump.
+		// A step that broke was on its way to another state, which is not a clump.
 		if other := w.measured(i); other.of != o.of && w.broke == "" {
 			add(other)
 		}
@@ -73,5 +73,5 @@ func (s *Search) errs(i int, o seen) bool {
 	return false
 }
 
-// beyondErrors are no accident any more.
+// beyondErrors is the number of errors that are no accident any more.
 const beyondErrors = 3

@@ -43,19 +43,19 @@ const (
 	astray    = 0.04 // probability that the line says nothing of a step at v*
 	wander    = 0.15 // distance from v* at which it is most probable
 	strayMost = 0.4  // that far away
-	// A moment in which nearly all are beyond the limit comes near v* now and then, but
-	// not farther below it.
+	// A moment in which nearly all requests are beyond the limit comes near v* now
+	// and then, but not farther below it.
 	acuteFar  = 0.04
 	acuteMost = 6.0
 	gridSize  = 161
 	margin    = 0.7 // beyond the bounds of the search
-	// leastFactor keeps products of likelihoods above what a float can hold.
+	// leastFactor keeps products of likelihoods above the least float.
 	leastFactor = 1e-90
 	tableMax    = 14.0
 	tableBy     = 0.1
 )
 
-// slopes are what the level may change by, by the logarithm of the load.
+// slopes are the possible changes of the level by the logarithm of the load.
 var slopes = func() []float64 {
 	var out []float64
 	for b := 1.5; b < 2000; b *= 1.7 {
@@ -64,8 +64,8 @@ var slopes = func() []float64 {
 	return out
 }()
 
-// Slopes that are likely, as queues have them: of the 99th percentile of an M/M/1
-// it is 4.6ρ/(1−ρ), of its mean ρ/(1−ρ), at a utilization ρ.
+// Likely slopes, as queues have them: for the 99th percentile of an M/M/1 4.6ρ/(1−ρ),
+// for its mean ρ/(1−ρ), at a utilization ρ.
 const (
 	slopeShare  = 30.0
 	slopeMean   = 6.0
@@ -85,8 +85,8 @@ func likely(mean bool) []float64 {
 	return out
 }
 
-// together is the prior of a slope below and one above, by how many slopes the
-// second is beyond the first.
+// together is the prior of a slope below and one above, by how many slopes the second
+// is beyond the first.
 var together = func() [][]float64 {
 	out := make([][]float64, len(slopes))
 	for i := range slopes {
@@ -99,7 +99,7 @@ var together = func() [][]float64 {
 	return out
 }()
 
-// table is what a step says of levels, ready to be looked up.
+// table holds a step's likelihoods of levels, ready to be looked up.
 type table struct {
 	seen
 	apart       []float64 // deviance in clumps, by level
@@ -111,7 +111,7 @@ type table struct {
 
 func newTable(o seen) *table {
 	t := &table{seen: o}
-	// What Student's t has beyond the normal distribution.
+	// The excess of Student's t over the normal distribution.
 	beyond := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: o.df}.Quantile(0.975) / 1.96
 	if o.stray && o.none() {
 		beyond = 1 // as its interval has it
@@ -135,8 +135,8 @@ func newTable(o seen) *table {
 	return t
 }
 
-// distance is minus twice the log-likelihood of a level, with a variance of the
-// step's own besides.
+// distance returns minus twice the log-likelihood of a level, with a variance between
+// steps added.
 func (t *table) distance(level, variance float64) float64 {
 	at := (min(max(level, -tableMax), tableMax) + tableMax) / tableBy
 	i := min(int(at), len(t.apart)-2)
@@ -152,7 +152,7 @@ func (t *table) distance(level, variance float64) float64 {
 	return apart + math.Log1p(variance*t.information)
 }
 
-// judge estimates where the objective breaks.
+// judge estimates the load at which the objective breaks.
 func (s *Search) judge(also ...*Watch) *posterior {
 	steps := append(s.steps[:len(s.steps):len(s.steps)], also...)
 	tables := make([][]*table, len(s.o.Objective))
@@ -203,7 +203,7 @@ func newPosterior(from, to float64, tables [][]*table) *posterior {
 	return p
 }
 
-// condition is the posterior of one condition, and its slope.
+// condition returns the posterior of one condition, and its slope.
 func (p *posterior) condition(tables []*table) (mass []float64, slope float64) {
 	mass = make([]float64, len(p.v))
 	prior := likely(len(tables) > 0 && tables[0].mean)
@@ -277,7 +277,7 @@ func normalize(w []float64) {
 	}
 }
 
-// quantile of the load at which the objective breaks.
+// quantile returns a quantile of the load at which the objective breaks.
 func (p *posterior) quantile(q float64) float64 {
 	sum, half := 0.0, (p.v[1]-p.v[0])/2
 	for k, m := range p.mass {
@@ -289,7 +289,7 @@ func (p *posterior) quantile(q float64) float64 {
 	return p.v[len(p.v)-1] + half
 }
 
-// below is the probability that the objective breaks before a load.
+// below returns the probability that the objective breaks before a load.
 func (p *posterior) below(v float64) float64 {
 	sum, by := 0.0, p.v[1]-p.v[0]
 	for k, m := range p.mass {

@@ -29,30 +29,30 @@ import (
 	"tailscope/internal/experiment/capacity/objective"
 )
 
-// Options say what is searched for. Objective, Lowest and Highest are needed.
+// Options configures a search. Objective, Lowest and Highest are required.
 type Options struct {
 	Objective objective.Objective
 	// Lowest and Highest bound X, which is above 0; both may be tried.
 	Lowest, Highest float64
-	// Start is the first X; 0 is Lowest, or Highest if Falling.
+	// Start is the first X; default Lowest, or Highest if Falling.
 	Start float64
-	// Factor, above 1, is by how much X changes from one step of the rise to the
-	// next; 0 is 2, and 4/3 if Falling.
+	// Factor, above 1, is the ratio of X between steps of the rise; default 2, and
+	// 4/3 if Falling.
 	Factor float64
-	// Precision is half the width of the interval that is asked for, relative to the
-	// answer; 0 is 0.03.
+	// Precision is half the width of the asked interval, relative to the answer;
+	// default 0.03.
 	Precision float64
 	Level     float64 // of the interval; 0 is 0.95
-	// Budget is how long all steps together may take at most; 0 is 5 minutes.
+	// Budget bounds the time of all steps together; default 5 minutes.
 	Budget time.Duration
-	// Step is how long a step of the narrowing lasts at most, what is discarded
-	// included; 0 is 20 s. Steps of the rise last 2 s at most.
+	// Step bounds the time of a step of the narrowing, with the discarded part;
+	// default 20 s. Steps of the rise last 2 s at most.
 	Step time.Duration
-	// Discard is how much of each step's beginning is not measured; 0 is 20 times the
-	// longest limit of latency, between 1 s and 3 s.
+	// Discard is the beginning of each step that is not measured; default 20 times
+	// the longest limit of latency, between 1 s and 3 s.
 	Discard time.Duration
-	// SettlingTime is the time until a load that was asked for is all there, as
-	// copies of live requests are that are spread; it comes before what is discarded.
+	// SettlingTime is the time until a load has arrived in full, for example copies
+	// of live requests that are spread. It comes before Discard.
 	SettlingTime time.Duration
 	Integer      bool   // X is a whole number
 	Falling      bool   // less X is more load for each: servers of a pool
@@ -63,32 +63,32 @@ type Options struct {
 type Step struct {
 	Phase string  // rise, shrink, narrow
 	X     float64 // requests/s, copies, servers
-	// Drain is how long to wait, before the step, until nothing is under way any
-	// more; 0 if the step may follow the one before without a gap.
+	// Drain is the longest wait before the step until nothing is under way any more;
+	// 0 if the step may follow the one before without a gap.
 	Drain time.Duration
-	// Discard is how much of its beginning is not measured; it is shown to Watch
+	// Discard is the beginning that is not measured. It is shown to Watch
 	// nevertheless.
 	Discard time.Duration
 	For     time.Duration // how long it lasts, Discard included
 }
 
-// Outcome is how a step went.
+// Outcome describes a step that has ended.
 type Outcome struct {
 	Took time.Duration // drain included
-	// Invalid says why it shows nothing of the target, such as a generator that
-	// could not keep up. If it cannot at X again, while it can at less, X is an upper
-	// bound of what can be tried.
+	// Invalid says why the step shows nothing of the target, for example because the
+	// generator could not keep up. If it fails at X again but not at less, X becomes
+	// an upper bound.
 	Invalid string
-	// Disturbed is by how much the generator was late itself, or waited for a core, of
-	// what is allowed; 0 if that is not known. What broke at half of it or more is
-	// tried again if other steps say otherwise.
+	// Disturbed is the generator's own lateness, or its wait for a core, as a share
+	// of what is allowed; 0 if it is not known. A step that broke at half of it or
+	// more is tried again if other steps contradict.
 	Disturbed float64
-	// Idle reports whether the generator itself hardly ran. What then keeps it from sending
-	// is something else, and has to come more often to be taken for its limit.
+	// Idle reports whether the generator itself hardly ran. Something else then kept
+	// it from sending, and has to recur more often to be taken for its limit.
 	Idle bool
 }
 
-// Verdicts, as api.Capacity has them.
+// Verdicts of a search.
 const (
 	Found     api.CapacityVerdict = "found"
 	AtLeast   api.CapacityVerdict = "at least"
@@ -99,7 +99,7 @@ const (
 // Verdicts are all verdicts.
 var Verdicts = []api.CapacityVerdict{Found, AtLeast, Below, TooLittle}
 
-// What a step, or a condition of it, came to.
+// Verdicts of a step, or of one of its conditions.
 const (
 	Kept    = "kept"
 	Broken  = "broken"
@@ -167,7 +167,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Search is one search.
+// Search is the state of one search.
 type Search struct {
 	o        Options
 	steps    []*Watch
@@ -187,7 +187,7 @@ type Search struct {
 	past     *posterior // of what is done
 }
 
-// New begins a search, or says what its options lack.
+// New begins a search. It returns an error that names what is wrong with the options.
 func New(o Options) (*Search, error) {
 	o.ensureDefaults()
 	if err := o.check(); err != nil {
@@ -201,8 +201,8 @@ func New(o Options) (*Search, error) {
 	return s, nil
 }
 
-// load is the logarithm of how much is asked of the system at x: on this scale
-// searches for more rate and for fewer servers are the same.
+// load returns the logarithm of the load at x: on this scale searches for more rate
+// and for fewer servers are the same.
 func (s *Search) load(x float64) float64 {
 	if s.o.Falling {
 		return -math.Log(x)
@@ -210,8 +210,8 @@ func (s *Search) load(x float64) float64 {
 	return math.Log(x)
 }
 
-// x is the setting of a load, whole if it must be and otherwise of four figures,
-// within bounds.
+// x returns the setting of a load within bounds, whole if it must be and otherwise of
+// four figures.
 func (s *Search) x(load float64) float64 {
 	load = min(max(load, s.lowest), s.highest)
 	if s.o.Falling {
@@ -227,7 +227,7 @@ func (s *Search) x(load float64) float64 {
 	return min(max(x, s.o.Lowest), s.o.Highest)
 }
 
-// Watch is of the step that Next returned last.
+// Watch returns the Watch of the step that Next returned last.
 func (s *Search) Watch() *Watch { return s.now }
 
 // Done ends the step that Next returned last.

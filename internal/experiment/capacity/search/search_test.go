@@ -239,7 +239,7 @@ func TestHiccupsAreAllowed(t *testing.T) {
 	}
 }
 
-// Of a step in which nothing ended since it is measured there is no interval.
+// A step in whose measured part nothing ended does not have an interval.
 func TestNothingEndedInTime(t *testing.T) {
 	for _, text := range []string{"p99 < 200ms", "max < 1s", "mean < 100ms", "errors < 1%"} {
 		s, err := search.New(search.Options{Objective: parse(t, text), Lowest: 1, Highest: 1000})
@@ -262,8 +262,8 @@ func TestNothingEndedInTime(t *testing.T) {
 	}
 }
 
-// The interval of a percentile holds the limit just as the condition is unclear, and an
-// end that few requests cannot tell is left open.
+// The limit lies in the interval of a percentile exactly when the condition is
+// unclear, and an end that few requests cannot show is left open.
 func TestIntervalAgreesWithTheVerdict(t *testing.T) {
 	came := map[string]int{}
 	r := rand.New(rand.NewPCG(4, 9))

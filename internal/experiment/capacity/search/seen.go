@@ -8,11 +8,11 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// ratio is what is to stay below the target; NaN if nothing ended.
+// ratio returns the ratio that is to stay below the target; NaN if nothing ended.
 func (o seen) ratio() float64 { return o.y / o.n }
 
-// level is how far a ratio is beyond the target: 0 at it, logits of a share, the
-// logarithm of a mean.
+// level returns how far a ratio is beyond the target: 0 at it, in logits for a share,
+// in logarithms for a mean.
 func (o seen) level(ratio float64) float64 {
 	if o.mean {
 		return math.Log(ratio / o.target)
@@ -22,7 +22,7 @@ func (o seen) level(ratio float64) float64 {
 
 func logit(p float64) float64 { return math.Log(p / (1 - p)) }
 
-// at is the ratio at a level.
+// at returns the ratio at a level.
 func (o seen) at(level float64) float64 {
 	if o.mean {
 		return o.target * math.Exp(level)
@@ -30,8 +30,8 @@ func (o seen) at(level float64) float64 {
 	return 1 / (1 + math.Exp(-level-logit(o.target)))
 }
 
-// deviance is twice by how much what was seen is less likely at a ratio than at the
-// one that was seen, as if requests were independent.
+// deviance returns twice the difference in log-likelihood between the observed ratio
+// and another, as if requests were independent.
 func (o seen) deviance(ratio float64) float64 {
 	seen := o.ratio()
 	if o.mean {
@@ -48,7 +48,7 @@ func (o seen) deviance(ratio float64) float64 {
 	return 2 * max(d, 0)
 }
 
-// broken is the probability that the ratio is beyond the target: of Student's t of
+// broken returns the probability that the ratio is beyond the target: Student's t of
 // the signed root of the deviance.
 func (o seen) broken() float64 {
 	if o.n == 0 {
@@ -61,13 +61,13 @@ func (o seen) broken() float64 {
 	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: o.df}.CDF(z)
 }
 
-// none reports whether of errors none was seen.
+// none reports whether the condition is on errors and none was seen.
 func (o seen) none() bool { return o.n > 0 && o.y == 0 && o.of.c.Measure == "errors" }
 
-// interval is the ratio's: of a share Wilson's (1927, JASA 22) with as many
-// independent requests as vary as much, and Student's t. Where no error was seen it
-// ends where none would be seen with a probability of one less the level: at three
-// of as many (Hanley & Lippman-Hand 1983, JAMA 249).
+// interval returns the interval of the ratio: for a share Wilson's (1927, JASA 22)
+// with as many independent requests as vary as much, and Student's t. If no error was
+// seen it ends where none would be seen with a probability of 1 − level: at about 3/n
+// for 95 % (Hanley & Lippman-Hand 1983, JAMA 249).
 func (o seen) interval(level float64) (low, high float64) {
 	if o.n == 0 {
 		return nan, nan
@@ -97,7 +97,7 @@ func (o seen) describe(s *series) string {
 	return fmt.Sprintf("%.3g %% of requests take longer than %v", 100*ratio, seconds(s.c.Limit))
 }
 
-// seconds are a duration to be read.
+// seconds converts float seconds to a duration.
 func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(time.Microsecond)
 }

@@ -10,9 +10,9 @@ import (
 	"tailscope/internal/experiment/capacity/objective"
 )
 
-// series is what a step showed of one condition, batch by batch: a ratio Σ num /
-// Σ den that is to stay below target. Of a share num is requests beyond the limit;
-// of a mean it is seconds.
+// series holds what a step showed of one condition, batch by batch: a ratio Σ num / Σ
+// den that is to stay below target. For a share num counts requests beyond the limit;
+// for a mean it is seconds.
 type series struct {
 	c        objective.Condition
 	num, den []float64 // of what ended
@@ -23,20 +23,20 @@ type series struct {
 	late     float64   // under way at the end of the last batch, and beyond the limit
 	lateFar  float64   // and beyond farther times the limit
 	lateSum  float64   // seconds that those in late have taken
-	// Latency of what ended while the step was discarded, and since; only of
+	// Latencies of what ended while the step was discarded, and since; only for
 	// conditions on a quantile or on the largest.
 	discard float64
 	latency [2]*hist.Histogram
 }
 
-// farther than the limit by so much is well beyond it.
+// farther times the limit is well beyond it.
 const farther = 1.5
 
-// beyondMax is the share of requests that may be beyond a limit of the largest: so
-// small a one that it takes many requests to show, so that a few are no accident.
+// beyondMax is the allowed share of requests beyond a limit of the largest. It is so
+// small that it takes many requests to show, and a few are no accident.
 const beyondMax = 1e-4
 
-// target is what the ratio is to stay below.
+// target returns what the ratio is to stay below.
 func (s *series) target() float64 {
 	switch s.c.Measure {
 	case "quantile":
@@ -89,8 +89,8 @@ func (s *series) keep(h *hist.Histogram) {
 	}
 }
 
-// overdue is how many of the requests under way are surely beyond the limit: those
-// that cannot have become due within it, as that many did not, and the oldest.
+// overdue returns how many of the requests under way are surely beyond the limit: the
+// oldest, and all that are more than came due within it.
 func (s *series) overdue(w objective.Waiting, limit float64) float64 {
 	if s.c.Measure == "errors" || w.UnderWay == 0 || w.Oldest.Seconds() <= limit {
 		return 0
@@ -102,8 +102,8 @@ func (s *series) overdue(w objective.Waiting, limit float64) float64 {
 	return max(float64(w.UnderWay)-fresh, 1)
 }
 
-// sum is the ratio's parts of what ended after from and until to, in seconds, with
-// what is overdue at the end. The last batch counts however long it is.
+// sum returns the ratio's parts over what ended in (from, to] seconds, with what is
+// overdue at the end. The last batch counts whatever its length.
 func (s *series) sum(from, to float64) (num, den float64) {
 	last := len(s.at) - 1
 	for i := last; i >= 0 && (i == last || s.begin(i) >= from-1e-9); i-- {
@@ -126,7 +126,7 @@ func (s *series) begin(i int) float64 {
 	return s.at[i-1]
 }
 
-// seen is what a step says of a condition.
+// seen is the evidence of a step on a condition.
 type seen struct {
 	of     *series
 	v      float64 // where: the log of the load
@@ -134,17 +134,17 @@ type seen struct {
 	target float64
 	mean   bool
 	took   float64 // seconds measured
-	// clump is the variance of y in that of as many independent requests, and df the
-	// degrees of freedom it was estimated with; 0 if it was not.
+	// clump is the variance of y relative to as many independent requests, and df the
+	// degrees of freedom of its estimate; 0 without one.
 	clump, df float64
 	stray     bool // errors, of which no step had more than allowed
 	acute     bool // it broke, by what a moment showed of this condition
 }
 
-// measure sums up what came after discard. How slow requests clump is not seen of
-// themselves, as few clumps come in a step: but of all latencies, whose mean varies
-// by as much more than that of independent ones would. In queues the two are nearly
-// the same, see the test.
+// measure sums up what came after discard. The clumping of slow requests cannot be
+// estimated from themselves, since few clumps come in a step. It is estimated from
+// all latencies, whose mean varies more than that of independent ones by the same
+// factor: in queues the two are nearly the same, see the test.
 func (s *series) measure(v float64, discard time.Duration) seen {
 	o := seen{of: s, v: v, target: s.target(), mean: s.isMean()}
 	if len(s.at) == 0 {
@@ -174,7 +174,7 @@ func (s *series) measure(v float64, discard time.Duration) seen {
 	case s.c.Measure == "errors":
 		if o.y > 0 {
 			o.clump = long(s.num[first:], s.den[first:], cosines) / (ratio * max(1-ratio, 0.02))
-			// Who saw few clumps knows little of how they vary.
+			// Few clumps say little of how they vary.
 			o.df = min(float64(cosines), o.y/max(o.clump, 1))
 		}
 	default:
@@ -186,10 +186,10 @@ func (s *series) measure(v float64, discard time.Duration) seen {
 	return o
 }
 
-// slowest is up to which frequency, in half-periods a second, changes are slow.
+// slowest is the highest frequency, in half-periods a second, of slow changes.
 const slowest = 0.24
 
-// long is the variance of a ratio of sums, times the number they are of: that of
+// long returns the long-run variance of a ratio of sums, times their number: that of
 // slow changes of the batches' residuals, the mean square of their first cosines
 // (Müller 2007, J. Econometrics 141).
 func long(num, den []float64, cosines int) float64 {
@@ -211,7 +211,7 @@ func long(num, den []float64, cosines int) float64 {
 	return squares / float64(cosines) / n
 }
 
-// variance is that of the latencies, as if they were independent.
+// variance returns the variance of the latencies, as if they were independent.
 func (s *series) variance() float64 {
 	h := s.latency[1]
 	if h == nil {
@@ -228,11 +228,11 @@ func (s *series) variance() float64 {
 	return squares / float64(h.Count)
 }
 
-// quantiles are the figure that a share of slow requests stands for, the quantile
-// above which so many lie, and its interval: of limits that the share beyond them does
-// not contradict by the score test that interval inverts (Woodruff 1952, JASA 47), so
-// that a limit is within it just as the condition is unclear. NaN is an end that so few
-// requests leave open, and are both of the largest.
+// quantiles returns the figure that belongs to a share of slow requests, the quantile
+// above which so many lie, and its interval: the limits that the share beyond them
+// does not contradict by the score test that interval inverts (Woodruff 1952, JASA
+// 47). So a limit is within it exactly when the condition is unclear. An end is NaN
+// if too few requests leave it open; both are for the largest.
 func (s *series) quantiles(o seen, level float64) (value, low, high float64) {
 	h := s.latency[1]
 	if h == nil {

@@ -7,7 +7,7 @@ import (
 	"tailscope/internal/experiment/capacity/objective"
 )
 
-// What a load takes to be there is no time of the step.
+// The time until a load has arrived is not part of the step.
 func TestSettlingTime(t *testing.T) {
 	o, err := objective.Parse("p99 < 100ms")
 	if err != nil {

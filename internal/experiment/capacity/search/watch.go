@@ -7,7 +7,7 @@ import (
 	"tailscope/internal/experiment/capacity/objective"
 )
 
-// Watch judges a step while it goes.
+// Watch judges a step while it is held.
 type Watch struct {
 	search *Search
 	step   Step
@@ -17,15 +17,15 @@ type Watch struct {
 	judged float64 // when the whole search was judged with it
 	broke  string  // why, once it was
 	acute  int     // 1 + the condition of which the last moment alone broke it; 0 if none
-	// disturbed is how the generator was, see Outcome; again that the step was tried
-	// again for that.
+	// disturbed is the generator's state, see Outcome; again marks a step that was
+	// tried again for that.
 	disturbed float64
 	again     bool
 	cached    []seen // at took
 	at        float64
 }
 
-// measured is what the step says of condition i so far, by itself.
+// measured returns the evidence of the step on condition i so far, by itself.
 func (w *Watch) measured(i int) seen {
 	if w.cached == nil || w.at != w.took {
 		w.cached, w.at = make([]seen, len(w.series)), w.took
@@ -38,7 +38,7 @@ func (w *Watch) measured(i int) seen {
 	return o
 }
 
-// Add takes what was seen since the batch before. It keeps nothing of b.
+// Add adds a batch. It retains nothing of b.
 func (w *Watch) Add(b objective.Batch) {
 	if b.At.Seconds() <= w.took {
 		return
@@ -49,9 +49,9 @@ func (w *Watch) Add(b objective.Batch) {
 	}
 }
 
-// How long, and how much of, what breaks the limit is enough to stop for at once.
-// Queues near saturation exceed a limit by less than it for moments, and that is
-// what a percentile allows.
+// For how long, and by what share, a limit has to be exceeded for the step to stop at
+// once. Queues near saturation exceed a limit by less for moments, and a percentile
+// allows that.
 const (
 	acuteShare    = 0.8
 	acuteWindow   = 0.4 // seconds; what is beyond it by half as much again
@@ -62,9 +62,9 @@ const (
 	surely        = 0.001 // probability of an error of judging by the whole step
 )
 
-// Broken reports whether the load is to be taken away now, and why: nearly all that ended
-// in the last moment, or is under way, breaks a condition, or the step as a whole
-// surely does.
+// Broken reports whether the load must be removed now, and why: nearly all requests
+// that ended in the last moment, or are under way, break a condition, or the step as
+// a whole surely does.
 func (w *Watch) Broken() (why string, broken bool) {
 	if w.broke == "" {
 		w.broke = w.breaks()
@@ -86,7 +86,7 @@ func (w *Watch) breaks() string {
 	return ""
 }
 
-// requests is how many ended since the step is measured.
+// requests returns the number of requests that ended in the measured part.
 func (w *Watch) requests() float64 {
 	most := 0.0
 	for i := range w.series {
@@ -95,7 +95,7 @@ func (w *Watch) requests() float64 {
 	return most
 }
 
-// probably is the probability that some condition is broken, the worst of them.
+// probably returns the highest probability that a condition is broken.
 func (w *Watch) probably() float64 {
 	worst := 0.0
 	for i := range w.series {
@@ -106,7 +106,7 @@ func (w *Watch) probably() float64 {
 	return worst
 }
 
-// moment says why the last one alone is reason to stop.
+// moment says why the last moment alone is a reason to stop.
 func (w *Watch) moment(s *series) string {
 	if s.isMean() {
 		if num, den := s.sum(w.took-acuteLong, w.took); w.took >= acuteLong && den >= acuteRequests && num > acuteMean*s.c.Limit*den {
@@ -138,10 +138,10 @@ func (w *Watch) Enough() bool {
 	return w.search.enough(w)
 }
 
-// Kept is what the step came to by itself, at the search's level: broken if one of its
-// conditions surely is, kept if all surely are. A condition on errors of which none was
-// seen, among so many requests that one would be at the limit, does not hold back what
-// the others say: else no step of some seconds could ever be kept.
+// Kept returns the verdict on the step by itself, at the search's level: broken if
+// one of its conditions surely is, kept if all surely are. A condition on errors does
+// not hold back the others if none was seen among so many requests that one would be
+// at the limit: otherwise no step of some seconds could ever be kept.
 func (w *Watch) Kept() string {
 	kept, open := 0, 0
 	for i, o := range w.Objectives() {
@@ -161,8 +161,8 @@ func (w *Watch) Kept() string {
 	return Unclear
 }
 
-// Objectives is what was seen of each condition, with its interval at the search's
-// level, from batches.
+// Objectives returns the evidence on each condition, with its interval at the
+// search's level, from batches.
 func (w *Watch) Objectives() []api.CapacityObjective {
 	out := make([]api.CapacityObjective, len(w.series))
 	for i, s := range w.series {
@@ -175,7 +175,8 @@ func (w *Watch) Objectives() []api.CapacityObjective {
 		case high < o.target:
 			kept = Kept
 		}
-		// The figure that was asked for, between those the share's ends stand for.
+		// The asked figure, between the figures that belong to the ends of the
+		// share's interval.
 		value, limit := o.ratio(), s.c.Limit
 		if s.c.Measure == "quantile" || s.c.Measure == "max" {
 			value, low, high = s.quantiles(o, w.search.o.Level)
@@ -185,7 +186,7 @@ func (w *Watch) Objectives() []api.CapacityObjective {
 	return out
 }
 
-// far reports whether what is beyond the limit in the last moment is well beyond it.
+// farBeyond reports whether the last moment is well beyond the limit.
 func (s *series) farBeyond(window float64) bool {
 	num, den := s.lateFar, s.lateFar
 	last := len(s.at) - 1

@@ -8,10 +8,9 @@ import (
 type Shape struct {
 	Server
 	Objective string
-	// Truth is the rate at which the objective breaks: see the tests for how it is
-	// known.
+	// Truth is the rate at which the objective breaks; the tests say how it is known.
 	Truth float64
-	// Gaps reports whether it is idle before every step, as if each were a run of its own.
+	// Gaps lets it idle before every step, as if each were a run of its own.
 	Gaps bool
 }
 
@@ -23,7 +22,8 @@ func fixed(d float64) func(*rand.Rand) float64 {
 	return func(*rand.Rand) float64 { return d }
 }
 
-// bimodal is fast but for a share that is slow, both within a tenth.
+// bimodal draws service times that are fast or, with probability share, slow, both
+// within a tenth.
 func bimodal(fast, slow, share float64) func(*rand.Rand) float64 {
 	return func(r *rand.Rand) float64 {
 		d := fast
@@ -34,7 +34,7 @@ func bimodal(fast, slow, share float64) func(*rand.Rand) float64 {
 	}
 }
 
-// Shapes are the servers of the calibration. Truths of queues with one worker are
+// Shapes returns the servers of the calibration. Truths of queues with one worker are
 // in closed form, −ln(1−0.99)/(μ−λ) = limit; the others were found by Find with 20
 // million requests, thrice, and are known to 0.2 %.
 func Shapes() []Shape {
@@ -53,8 +53,8 @@ func Shapes() []Shape {
 	}
 }
 
-// contention slows each worker as the Universal Scalability Law has it (Gunther
-// 2007): a time more for each that is busy, and one for each pair.
+// contention slows each worker by the Universal Scalability Law (Gunther 2007): by
+// sigma for each other busy one, and by kappa for each pair.
 func contention(sigma, kappa float64) func(int) float64 {
 	return func(busy int) float64 {
 		n := float64(busy)
@@ -62,7 +62,7 @@ func contention(sigma, kappa float64) func(int) float64 {
 	}
 }
 
-// Pool is a pool of servers with a load that stays.
+// Pool is a pool of servers under a constant load.
 type Pool struct {
 	Server    // Workers is of each
 	Rate      float64
@@ -70,7 +70,7 @@ type Pool struct {
 	Truth     int // the fewest that keep it
 }
 
-// Pools are pools of the calibration.
+// Pools returns the pools of the calibration.
 func Pools() []Pool {
 	return []Pool{
 		{Server{Name: "pool", Workers: 4, Service: exponential(0.020)}, 800, "p99 < 150ms", 5},

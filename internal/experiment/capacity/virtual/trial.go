@@ -14,7 +14,7 @@ import (
 	"tailscope/internal/experiment/capacity/search"
 )
 
-// Trial is one search.
+// Trial is the result of one search.
 type Trial struct {
 	Verdict          api.CapacityVerdict
 	Value, Low, High float64
@@ -72,7 +72,7 @@ func try(text string, o search.Options, line *Line, gaps bool, set func(x float6
 		}
 	}
 	a := s.Answer()
-	// An end that is open is as far away as can be.
+	// An open end is infinitely far away.
 	far := func(v api.Float, away float64) float64 {
 		if math.IsNaN(float64(v)) {
 			return away
@@ -83,8 +83,8 @@ func try(text string, o search.Options, line *Line, gaps bool, set func(x float6
 	return t, nil
 }
 
-// Summary is what many trials came to. Errors, bias and widths are percent of the
-// truth, times seconds.
+// Summary sums up many trials. Errors, bias and widths are percent of the truth,
+// times seconds.
 type Summary struct {
 	Trials, Covered, Found int
 	Within                 int     // answers within 3 % of the truth

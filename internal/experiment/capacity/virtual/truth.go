@@ -8,9 +8,9 @@ import (
 	"tailscope/internal/experiment/capacity/objective"
 )
 
-// Levels simulates requests at a rate, after a tenth as many that are not counted,
-// and says for each condition by how much it is broken: the logarithm of what is
-// seen in that of its limit, below 0 if it is kept.
+// Levels simulates requests at a rate, after a tenth as many that are not counted. It
+// returns for each condition the logarithm of the observed figure over its limit,
+// below 0 if it is kept.
 func (s Shape) Levels(rate float64, requests int, seed uint64) ([]float64, error) {
 	o, err := objective.Parse(s.Objective)
 	if err != nil {
@@ -45,8 +45,8 @@ func (s Shape) Levels(rate float64, requests int, seed uint64) ([]float64, error
 	return sums, nil
 }
 
-// Find is the rate at which the objective breaks in the long run, between two
-// rates: by halving, with the same random numbers at each.
+// Find returns the rate between low and high at which the objective breaks in the
+// long run: by halving, with the same random numbers at each.
 func (s Shape) Find(low, high float64, requests int, seed uint64) (float64, error) {
 	for high/low > 1.0005 {
 		middle := math.Sqrt(low * high)

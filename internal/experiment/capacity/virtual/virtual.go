@@ -2,8 +2,8 @@
 // run the search against them hundreds of times in the time one real search takes.
 //
 // Requests arrive by Poisson and wait in one line for a number of workers (Kiefer &
-// Wolfowitz 1955, Trans. AMS 78). Service may slow down with the workers that are
-// busy, their queue may be limited, and a limiter may refuse what comes too fast.
+// Wolfowitz 1955, Trans. AMS 78). Service may slow down with the number of busy
+// workers, their queue may be limited, and a limiter may refuse what comes too fast.
 package virtual
 
 import (
@@ -17,29 +17,29 @@ import (
 	"tailscope/internal/experiment/capacity/objective"
 )
 
-// Server is how a server answers. It is only read.
+// Server describes how a server answers. It is only read.
 type Server struct {
 	Name    string
 	Workers int
-	// Service is how long a request takes a worker, in seconds.
+	// Service draws the time that a request takes a worker, in seconds.
 	Service func(*rand.Rand) float64
-	// Slowing multiplies it by how many workers are busy when it begins, itself
-	// counted; nil does not.
+	// Slowing multiplies Service by a factor of the number of workers that are busy
+	// when it begins, itself counted; nil is 1.
 	Slowing func(busy int) float64
 	// QueueLimit bounds the requests that wait; those beyond fail at once. 0 is no
 	// limit.
 	QueueLimit int
-	// Allowed is how many requests a second a limiter lets pass, in a bucket of
-	// Burst; the others fail at once. 0 is no limit.
+	// Allowed is the rate that a limiter lets pass, in requests a second, in a bucket
+	// of Burst; the others fail at once. 0 is no limit.
 	Allowed, Burst float64
 	// Collapses is the rate of arrivals, averaged over about a second, beyond which a
 	// share of 0.3 fails at once. 0 is none.
 	Collapses float64
-	// Freezes, if not 0, is when it stops to begin anything, in seconds.
+	// Freezes, if not 0, is the time in seconds after which it begins nothing more.
 	Freezes float64
 }
 
-// Line is a server under load, as it stands. It belongs to one goroutine.
+// Line is the state of a server under load. It belongs to one goroutine.
 type Line struct {
 	s     Server
 	rng   *rand.Rand
@@ -56,12 +56,12 @@ type Line struct {
 
 type request struct{ due, ends float64 }
 
-// New is an idle server.
+// New returns an idle server.
 func New(s Server, rng *rand.Rand) *Line {
 	return &Line{s: s, rng: rng, free: make([]float64, s.Workers), level: s.Burst}
 }
 
-// resize gives it so many workers, idle ones first to go or come.
+// resize sets the number of workers; idle ones come or go first.
 func (l *Line) resize(workers int) {
 	slices.SortFunc(l.free, func(a, b float64) int { return cmp.Compare(b, a) })
 	for len(l.free) < workers {
@@ -70,8 +70,8 @@ func (l *Line) resize(workers int) {
 	l.free = l.free[:workers]
 }
 
-// Idle waits until nothing is under way, for at most so many seconds, and returns
-// how long that took.
+// Idle waits until nothing is under way, most seconds at most, and returns the time
+// that it took.
 func (l *Line) Idle(most float64) float64 {
 	until := l.clock
 	for _, f := range l.free {
@@ -83,8 +83,8 @@ func (l *Line) Idle(most float64) float64 {
 	return took
 }
 
-// Arrive lets one request arrive at t, no earlier than the one before, and returns
-// how long it takes, in seconds, and whether it fails.
+// Arrive lets one request arrive at t, no earlier than the one before. It returns how
+// long it takes, in seconds, and whether it fails.
 func (l *Line) Arrive(t float64) (takes float64, fails bool) {
 	s := &l.s
 	if s.Allowed > 0 {
@@ -138,9 +138,9 @@ func (l *Line) Arrive(t float64) (takes float64, fails bool) {
 	return begin + takes - t, false
 }
 
-// Hold loads it with rate requests a second for at most so many seconds, and shows
-// what is seen every by seconds; yield returns whether to go on. It returns how
-// long it took.
+// Hold loads the server with rate requests a second for at most so many seconds, and
+// yields a batch every by seconds until yield returns false. It returns how long it
+// took.
 func (l *Line) Hold(rate, seconds, by float64, yield func(objective.Batch) bool) float64 {
 	start := l.clock
 	next := start + l.rng.ExpFloat64()/rate
@@ -177,7 +177,7 @@ func (l *Line) Hold(rate, seconds, by float64, yield func(objective.Batch) bool)
 			}
 		}
 		waiting := objective.Waiting{Due: due}
-		// What has ended is dropped from the front; answers overtake a little.
+		// Ended requests are dropped from the front; answers overtake a little.
 		for oldest < len(under) && under[oldest].ends <= end {
 			oldest++
 		}

@@ -91,7 +91,7 @@ func TestPoolsAreShrunk(t *testing.T) {
 	}
 }
 
-// A slow server has few requests to tell of: what a short search says of it holds the
+// A slow server has few requests to show: the interval of a short search holds the
 // truth, and is no wider than it must be.
 func TestSlowServersInLittleTime(t *testing.T) {
 	// That of the calibration, at half the rate.

@@ -17,15 +17,15 @@ import (
 	"tailscope/internal/experiment/mirror/pair"
 )
 
-// Options are the rules for which requests are copied and what they are called.
+// Options are the rules for which requests are copied and how they are named.
 type Options struct {
 	Share  float64 // of requests that pass the filters, 0 to 1
 	Paused bool    // nothing is copied
 
-	// By is the key that the share is chosen by, so that the same key is always
-	// in or always out: header:NAME, cookie:NAME, query:NAME, tenant or address.
-	// Empty: each request for itself. Requests without the key are out unless
-	// the share is 1.
+	// By is the key that the share is chosen by, so that the same key is always in or
+	// always out: header:NAME, cookie:NAME, query:NAME, tenant or address. Default
+	// each request for itself. Requests without the key are out if the share is below
+	// 1.
 	By string
 
 	Methods []string // copied; empty: all safe ones, and with Unsafe all
@@ -37,16 +37,17 @@ type Options struct {
 	// "GET /cart/7", names the operation; $1 in the name is a group. Requests
 	// that none matches are named by method and path, ids replaced by {id}.
 	Operations []string
-	// Tenant is where a tenant's name is: header:NAME, cookie:NAME, query:NAME,
-	// host (its first label), host:REGEX or path:REGEX, of which the first group
-	// is taken. Empty: nowhere.
+	// Tenant is where a tenant's name is read: header:NAME, cookie:NAME, query:NAME,
+	// host (its first label), host:REGEX or path:REGEX, of which the first group is
+	// taken. Default nowhere.
 	Tenant string
 
 	MaxOperations int // names of operations; default 500. What is beyond is _other
 	MaxTenants    int // names of tenants; default 1,000. What is beyond is _other
 }
 
-// Request holds what rules read of a request. Its slices are only read, and not kept.
+// Request holds the parts of a request that rules read. Its slices are only read, and
+// not retained.
 type Request struct {
 	Method []byte
 	Target []byte // as in the request line: /path?query, http://host/path, or *
@@ -57,28 +58,28 @@ type Request struct {
 
 // Header looks up field lines.
 type Header interface {
-	// Lookup returns the value of the i-th field line, from 0, of the name in
-	// any case. The value is valid until the request is done with.
+	// Lookup returns the value of the i-th field line, from 0, of the name in any
+	// case. The value is valid until the request has been served.
 	Lookup(name string, i int) (value []byte, ok bool)
 }
 
-// Decision is what is to become of a request.
+// Decision says whether a request is copied, and how it is counted.
 type Decision struct {
 	Mirror bool
 	Reason pair.Reason // why not, if not
 	Names  pair.Names
 	// Write reports whether the method may change something: a shadow that misses the
-	// copy is no longer what the primary is.
+	// copy has diverged.
 	Write bool
-	// Missed reports whether it is such a request, and was not copied though others of
-	// its kind are: the session is paused, or the share is by chance.
+	// Missed reports whether a write was not copied though others of its kind are:
+	// the session is paused, or the share is random.
 	Missed bool
 	// Key is a hash of the key that the share is chosen by, or random: copies of
 	// equal keys can be sent to the same server.
 	Key uint64
 }
 
-// Chooser is safe for concurrent use.
+// Chooser decides by compiled rules. It is safe for concurrent use.
 type Chooser struct {
 	share   atomic.Uint64 // bits of the float64
 	paused  atomic.Bool
@@ -87,8 +88,8 @@ type Chooser struct {
 	names   namer
 }
 
-// New compiles the rules. Its error reports every one that is wrong, and says
-// what to write instead.
+// New compiles the rules. Its error lists every wrong rule, and what to write
+// instead.
 func New(o Options) (*Chooser, error) {
 	c := &Chooser{}
 	var errs []error
@@ -113,8 +114,8 @@ func New(o Options) (*Chooser, error) {
 	return c, nil
 }
 
-// Choose decides about a request. It is called for every request, and keeps
-// nothing of it.
+// Choose decides about a request. It is called for every request, and retains nothing
+// of it.
 func (c *Chooser) Choose(r *Request) Decision {
 	_, path, query := split(r.Target)
 	d := Decision{Names: c.names.of(r, path, query), Write: !safe(r.Method)}
@@ -136,7 +137,7 @@ func (c *Chooser) Choose(r *Request) Decision {
 	return d
 }
 
-// draw reports whether the request is of the share, and by which key.
+// draw reports whether the request is in the share, and returns its key.
 func (c *Chooser) draw(r *Request, path, query []byte) (key uint64, in bool) {
 	share, known := c.Share(), true
 	switch c.key.kind {
@@ -157,10 +158,10 @@ func (c *Chooser) draw(r *Request, path, query []byte) (key uint64, in bool) {
 	return key, float64(key>>11)*0x1p-53 < share
 }
 
-// Share is the share of requests that is copied.
+// Share returns the share of requests that is copied.
 func (c *Chooser) Share() float64 { return math.Float64frombits(c.share.Load()) }
 
-// SetShare changes it. With a key, a greater share only adds keys.
+// SetShare changes the share. With a key, a greater share only adds keys.
 func (c *Chooser) SetShare(share float64) error {
 	if !(share >= 0 && share <= 1) {
 		return fmt.Errorf("share: %v is not from 0 to 1: write 0.25 for a quarter", share)
@@ -172,11 +173,11 @@ func (c *Chooser) SetShare(share float64) error {
 // Paused reports whether nothing is copied.
 func (c *Chooser) Paused() bool { return c.paused.Load() }
 
-// SetPaused stops the copying, or takes it up again.
+// SetPaused stops the copying, or resumes it.
 func (c *Chooser) SetPaused(paused bool) { c.paused.Store(paused) }
 
-// Folded is how many requests were counted under _other, as there were too many
-// operations or tenants.
+// Folded returns the numbers of requests that were counted under _other, because
+// there were too many operations or tenants.
 func (c *Chooser) Folded() (operations, tenants uint64) {
 	return c.names.operations.folded.Load(), c.names.tenants.folded.Load()
 }

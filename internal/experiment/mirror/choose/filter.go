@@ -13,7 +13,7 @@ import (
 	"tailscope/internal/experiment/mirror/pair"
 )
 
-// filters are what a request has to pass before the share is asked.
+// filters are conditions on a request that come before the share.
 type filters struct {
 	methods []string
 	paths   []*regexp.Regexp
@@ -64,7 +64,7 @@ func (f *filters) compile(o *Options) error {
 	return errors.Join(errs...)
 }
 
-// pass says why the request is not to be copied, or Chosen.
+// pass returns the reason why the request is not copied, or Chosen.
 func (f *filters) pass(r *Request, path []byte, write bool) pair.Reason {
 	switch {
 	case string(r.Method) == "CONNECT":
@@ -105,8 +105,8 @@ func safe(method []byte) bool {
 	return false
 }
 
-// split parts a target into what is before the path, the path, and the query
-// with its question mark.
+// split splits a target into the part before the path, the path, and the query with
+// its question mark.
 func split(target []byte) (prefix, path, query []byte) {
 	path = target
 	if len(path) > 0 && path[0] != '/' {
@@ -126,7 +126,7 @@ func split(target []byte) (prefix, path, query []byte) {
 	return prefix, path, nil
 }
 
-// cutRule parts REGEX=REPLACEMENT at the last =.
+// cutRule splits REGEX=REPLACEMENT at the last =.
 func cutRule(text string) (pattern, replacement string, err error) {
 	i := strings.LastIndexByte(text, '=')
 	if i <= 0 {

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// HTTPHeader is the header of a net/http request as a Header.
+// HTTPHeader makes the header of a net/http request a Header.
 type HTTPHeader http.Header
 
 // Lookup implements Header.
@@ -31,5 +31,5 @@ func FromHTTP(r *http.Request) Request {
 	return c
 }
 
-// bytesOf is s, to be read only.
+// bytesOf returns the bytes of s, which must not be changed.
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

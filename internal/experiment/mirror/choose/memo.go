@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// memo remembers what was made of some short texts. A text that comes to the
-// place of another takes it, so that it neither grows nor allocates.
+// memo caches values by short texts. A text takes the place of another with the same
+// hash, so that memo neither grows nor allocates.
 type memo[V any] struct {
 	seed  maphash.Seed
 	slots [1024]memorised[V]
@@ -43,7 +43,7 @@ func (m *memo[V]) put(text []byte, value V) {
 	}
 }
 
-// slot is nil for a text that is not remembered.
+// slot returns the text's place, or nil if it is not cached.
 func (m *memo[V]) slot(text []byte) *memorised[V] {
 	if len(text) == 0 || len(text) > len(m.slots[0].text) {
 		return nil

@@ -13,10 +13,10 @@ import (
 	"tailscope/internal/series"
 )
 
-// maxName is the longest name of an operation or tenant, in bytes.
+// maxName bounds the name of an operation or tenant, in bytes.
 const maxName = 200
 
-// namer says what a request is called.
+// namer names operations and tenants.
 type namer struct {
 	rules      []route.Rule
 	ruled      *memo[string] // operations by rule, by method and path; empty if none matches
@@ -68,8 +68,8 @@ func (n *namer) operation(method, path []byte) string {
 	return n.operations.ofPath(m, route.AppendPath(space[:0], path))
 }
 
-// buffers are for what regular expressions are matched against: it would be
-// allocated for every request, as package regexp has it escape.
+// buffers hold the texts that regular expressions are matched against. Package regexp
+// lets them escape, so each would be allocated.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 func (n *namer) byRule(method string, path []byte) (name string, ok bool) {
@@ -104,7 +104,7 @@ func (n *namer) tenantOf(r *Request, path, query []byte) string {
 	return n.tenants.name(value)
 }
 
-// unescape replaces %xx, and + by a space in queries. What is no escape stays.
+// unescape replaces %xx, and + by a space in queries. Malformed escapes stay.
 func unescape(dst, s []byte, query bool) []byte {
 	if strings.IndexByte(view(s), '%') < 0 && !(query && strings.IndexByte(view(s), '+') >= 0) {
 		return s
@@ -133,8 +133,7 @@ func unhex(c byte) byte {
 	return 16
 }
 
-// table holds the names that are told apart. It grows up to max names and then
-// no more.
+// table holds names. It grows up to max names and then no more.
 type table struct {
 	max    int
 	mu     sync.Mutex

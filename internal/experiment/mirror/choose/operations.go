@@ -10,13 +10,13 @@ import (
 	"tailscope/internal/series"
 )
 
-// operations are the names of operations: at most max of them at any time, and
-// four times as many in all of a session, as names that were given stay series.
+// operations holds the names of operations: at most max of them at any time, and four
+// times as many in all of a session, because names that were given remain as series.
 //
-// Paths without ids are placed in a tree that learns where names hardly ever
-// come again, such as those of articles; there {name} stands for them. A path
-// whose name is remembered is placed one time in samples, so that the tree knows
-// which names come often.
+// Paths without ids are placed in a tree that learns where names hardly ever come
+// again, such as those of articles; there {name} stands for them. A path whose name
+// is cached is placed one time in samples, so that the tree knows which names come
+// often.
 type operations struct {
 	max    int
 	known  *memo[known] // by method and path without ids
@@ -108,8 +108,8 @@ func (o *operations) hasCapacity() bool {
 	return true
 }
 
-// recount forgets the names of places that became variables. What is remembered
-// no longer holds. Needs mu.
+// recount forgets the names of places that became variables, and what was cached.
+// Needs mu.
 func (o *operations) recount() {
 	o.tree.Changed = false
 	o.epoch.Add(1)
@@ -126,7 +126,7 @@ func (o *operations) recount() {
 	})
 }
 
-// named is the name itself, unless there are too many.
+// named returns the name itself, or _other if there are too many.
 func (o *operations) named(text []byte) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

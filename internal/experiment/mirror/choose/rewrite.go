@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// RewriteOptions are the rules for how copies differ from what the client sent.
+// RewriteOptions are the rules for how copies differ from the client's request.
 type RewriteOptions struct {
 	Host  string   // in place of the client's; empty: the client's
 	Paths []string // REGEX=REPLACEMENT, in order, each applied to what the one before it made; $1 is a group. The query is kept
@@ -35,12 +35,12 @@ type pathRule struct {
 	expand      bool
 }
 
-// forbidden are fields that say how a message is framed or where it goes; they
-// are made by who sends it.
+// forbidden lists the fields of framing and routing, which the sender of a message
+// makes.
 var forbidden = []string{"connection", "content-length", "transfer-encoding", "trailer", "te", "upgrade", "keep-alive", "proxy-connection", "tailscope-mirror"}
 
-// NewRewriter compiles the rules. Its error reports every one that is wrong, and
-// says what to write instead.
+// NewRewriter compiles the rules. Its error lists every wrong rule, and what to write
+// instead.
 func NewRewriter(o RewriteOptions) (*Rewriter, error) {
 	w := &Rewriter{host: []byte(o.Host)}
 	var errs []error
@@ -111,7 +111,7 @@ func parsePathRule(text string) (pathRule, error) {
 // groups are references to groups as package regexp reads them.
 var groups = regexp.MustCompile(`\$(?:([0-9A-Za-z_]+)|\{([0-9A-Za-z_]+)\})`)
 
-// braces says how a number that letters follow is written.
+// braces returns the hint for a group's number that letters follow.
 func braces(name string) string {
 	if i := strings.IndexFunc(name, func(c rune) bool { return c < '0' || c > '9' }); i > 0 {
 		return fmt.Sprintf(": write ${%s}%s", name[:i], name[i:])
@@ -158,14 +158,13 @@ func (r *pathRule) apply(path []byte) []byte {
 	return r.re.ReplaceAllLiteral(path, r.replacement)
 }
 
-// Target, Host and Fields say whether AppendTarget, AppendHost and AppendFields
+// Target, Host and Fields report whether AppendTarget, AppendHost and AppendFields
 // may change anything.
 func (w *Rewriter) Target() bool { return w != nil && len(w.paths) > 0 }
 func (w *Rewriter) Host() bool   { return w != nil && len(w.host) > 0 }
 func (w *Rewriter) Fields() bool { return w != nil && len(w.removed) > 0 }
 
-// AppendHost appends the host of a copy: host itself unless another was asked
-// for.
+// AppendHost appends the host of a copy: the one that was set, default host.
 func (w *Rewriter) AppendHost(dst, host []byte) []byte {
 	if w.Host() {
 		host = w.host
@@ -173,8 +172,8 @@ func (w *Rewriter) AppendHost(dst, host []byte) []byte {
 	return append(dst, host...)
 }
 
-// AppendFields appends field lines, each with its line end, as a copy has them:
-// without those that are dropped, and with those that are set.
+// AppendFields appends the field lines of a copy, each with its line end: without
+// those that are dropped, and with those that are set.
 func (w *Rewriter) AppendFields(dst, lines []byte) []byte {
 	if !w.Fields() {
 		return append(dst, lines...)

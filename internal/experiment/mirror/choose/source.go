@@ -14,7 +14,7 @@ import (
 	"tailscope/internal/route"
 )
 
-// source is where in a request something is read.
+// source is a place in a request.
 type source struct {
 	kind  sourceKind
 	name  string // of a header field, cookie or query parameter
@@ -85,7 +85,7 @@ func parseSource(text string) (source, error) {
 	return source{}, errSource
 }
 
-// find returns what is there, nil if nothing is. It is part of the request.
+// find returns what is there, or nil. It is part of the request.
 func (s *source) find(r *Request, path, query []byte) []byte {
 	switch s.kind {
 	case fromHeader:
@@ -131,7 +131,7 @@ func parameter(list []byte, separator byte, name string) (value []byte, ok bool)
 	return nil, false
 }
 
-// span is where in a text the name is, if it is there.
+// span locates a name in a text.
 type span struct {
 	from, to int
 	ok       bool
@@ -149,11 +149,11 @@ func (s *source) named(text []byte) []byte {
 	return text[at.from:at.to]
 }
 
-// hashKey hashes what a share is chosen by. The hash is the same in every
-// session, so that who was in stays in.
+// hashKey hashes the key that a share is chosen by. The hash is the same in every
+// session, so a key that was in stays in.
 func hashKey(key []byte) uint64 { return xxh3.Hash(key) }
 
-// hashAddress hashes who connected; false if that is not known.
+// hashAddress hashes the client's address. ok is false if it is not known.
 func hashAddress(r *Request) (uint64, bool) {
 	if !r.Client.IsValid() {
 		return 0, false
@@ -162,5 +162,5 @@ func hashAddress(r *Request) (uint64, bool) {
 	return hashKey(a[:]), true
 }
 
-// view is b as a string, for as long as b does not change.
+// view returns b as a string that changes with it.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -1,11 +1,11 @@
 // Package observe samples a session while it runs, some times a second: how long
-// requests and their copies took since the last sample, how they failed, and what is
-// under way and how old it is.
+// requests and their copies took since the last sample, how they failed, and how much
+// is under way and how old it is.
 //
-// What goes to the store goes there in slots of ten seconds, which is too late for
-// whoever has to take load away before it hurts. The ledger reports every leg to an
-// Observer (pair.Observer), which adds up in shards and hands over its sums with each
-// sample. Without a sampler none of this runs or costs anything.
+// The store gets slots of ten seconds, which is too late for a search that has to
+// take load away before it hurts. The ledger reports every leg to an Observer
+// (pair.Observer), which adds up in shards and hands over its sums with each sample.
+// Without a sampler none of this runs or costs anything.
 package observe
 
 import (
@@ -19,10 +19,10 @@ import (
 
 const shards = 8
 
-// maxOperations bounds how many operations are told apart; others are Other.
+// maxOperations bounds the operations that are counted apart; the rest is Other.
 const maxOperations = 256
 
-// Other is the name of the operations beyond those that are told apart.
+// Other names the operations beyond maxOperations.
 const Other = "_other"
 
 // Observer is a pair.Observer. It is safe for concurrent use.
@@ -44,29 +44,29 @@ type begun struct {
 	at        int64
 }
 
-// Seen is what happened under one operation at one target since the last sample.
+// Seen counts one operation at one target since the last sample.
 type Seen struct {
-	// Begun is how many requests came, for the primary alone.
+	// Begun counts the requests that arrived, for the primary alone.
 	Begun uint64
-	// Ended is how many ended: those with a whole answer, and Errors.
+	// Ended counts those that ended: with a whole answer, and Errors.
 	Ended uint64
-	// Errors are answers from 500 on and requests without a whole one that the
-	// server is to blame for. Among them are Refused, copies that were never sent
-	// as the server did not get to them: the queue was full, or their time was up.
-	// How long they would have taken nobody knows.
+	// Errors counts answers from 500 on and requests without a whole answer that the
+	// server is to blame for. Refused, a part of them, counts copies that were never
+	// sent because the server fell behind: the queue was full, or their time was up.
+	// Their latency is not known.
 	Errors, Refused uint64
-	// Lost are copies that ended for a reason that says nothing of the server: a
-	// bound of the mirror's on bytes, a client that went away, the session's end. They
-	// are in no other count.
+	// Lost counts copies that ended for a reason that says nothing of the server: a
+	// bound of the mirror's on bytes, a client that went away, the session's end.
+	// They are in no other count.
 	Lost uint64
 	// Latency is of whole answers, in seconds: of copies from when they were due, of
-	// requests from when they came. Service is from when they were sent. Failed is of
-	// those that were sent and got no whole answer: after which time.
+	// requests from when they arrived. Service counts from when they were sent.
+	// Failed holds the times after which requests that were sent failed.
 	Latency, Service, Failed *hist.Histogram
 }
 
-// New returns an observer of a primary and so many shadows. Steady is the clock of
-// legs; nil: pair.Steady.
+// New returns an observer of a primary and shadows shadows. steady is the clock of
+// legs; default pair.Steady.
 func New(shadows int, steady func() int64) *Observer {
 	if steady == nil {
 		steady = pair.Steady
@@ -101,13 +101,13 @@ func (s *shard) of(target int, operation string) *Seen {
 	return v
 }
 
-// NewSeen returns one of nothing.
+// NewSeen returns an empty Seen.
 func NewSeen() *Seen {
 	return &Seen{Latency: hist.New(hist.DefaultSchema), Service: hist.New(hist.DefaultSchema), Failed: hist.New(hist.DefaultSchema)}
 }
 
-// Begun is of pair.Observer. Requests that become another protocol have no answer
-// that anybody waits for, and are left out.
+// Begun implements pair.Observer. It leaves out requests that become another
+// protocol: nobody waits for their answer.
 func (o *Observer) Begun(x *pair.Exchange, why pair.Reason) {
 	if why == pair.Upgrade || why == pair.Connect {
 		return
@@ -120,7 +120,7 @@ func (o *Observer) Begun(x *pair.Exchange, why pair.Reason) {
 	s.of(0, x.Names().Operation).Begun++
 }
 
-// Ended is of pair.Observer.
+// Ended implements pair.Observer.
 func (o *Observer) Ended(x *pair.Exchange, target int, l pair.Leg) {
 	if target >= o.targets {
 		return
@@ -159,25 +159,26 @@ func (o *Observer) Ended(x *pair.Exchange, target int, l pair.Leg) {
 	}
 }
 
-// behind reports whether a copy was not sent because the server did not keep up.
+// behind reports whether a copy was not sent because the server fell behind.
 func behind(c pair.Cause) bool {
 	return c == pair.QueueFull || c == pair.Expired || c == pair.NoServer
 }
 
-// Under is requests, or copies, that have come, or were due, and have not ended.
+// Under counts requests, or copies, that have arrived, or were due, and have not
+// ended.
 type Under struct {
 	N, Waits uint64        // all, and of them those that wait for a connection
 	Oldest   time.Duration // since the oldest came, or was due
 }
 
-// Target counts the requests to one target that ended since the last sample, and those
-// under way; both by operation.
+// Target counts by operation the requests to one target that ended since the last
+// sample, and those under way.
 type Target struct {
 	Seen  map[string]*Seen
 	Under map[string]Under
 }
 
-// Add adds one that is under way for so long.
+// Add counts a request that has been under way for since.
 func (t *Target) Add(operation string, since time.Duration, waits bool) {
 	u := t.Under[operation]
 	u.N++
@@ -188,7 +189,7 @@ func (t *Target) Add(operation string, since time.Duration, waits bool) {
 	t.Under[operation] = u
 }
 
-// AllUnder is what is under way of all operations together.
+// AllUnder returns what is under way, all operations together.
 func (t *Target) AllUnder() (all Under) {
 	for _, u := range t.Under {
 		all.N += u.N
@@ -198,7 +199,7 @@ func (t *Target) AllUnder() (all Under) {
 	return all
 }
 
-// All is what was seen of all operations together.
+// All returns what was seen, all operations together.
 func (t *Target) All() *Seen {
 	all := NewSeen()
 	for _, s := range t.Seen {
@@ -207,7 +208,7 @@ func (t *Target) All() *Seen {
 	return all
 }
 
-// Add adds what another has seen.
+// Add adds o to s.
 func (s *Seen) Add(o *Seen) {
 	s.Begun += o.Begun
 	s.Ended += o.Ended
@@ -219,7 +220,7 @@ func (s *Seen) Add(o *Seen) {
 	_ = s.Failed.Merge(o.Failed)
 }
 
-// Without takes away what of it another has seen.
+// Without subtracts o from s.
 func (s *Seen) Without(o *Seen) error {
 	s.Begun -= o.Begun
 	s.Ended -= o.Ended
@@ -229,9 +230,8 @@ func (s *Seen) Without(o *Seen) error {
 	return errors.Join(s.Latency.Subtract(o.Latency), s.Service.Subtract(o.Service), s.Failed.Subtract(o.Failed))
 }
 
-// Take returns what was seen since it was last called: the primary's first, then
-// the shadows' in their order, of which the caller knows what is under way. The
-// caller owns it.
+// Take returns what was seen since the last call: the primary first, then the shadows
+// in their order, whose copies under way the caller adds. The caller owns it.
 func (o *Observer) Take() []Target {
 	all := make([]Target, o.targets)
 	for i := range all {

@@ -8,7 +8,7 @@ import (
 )
 
 // readAnswer reads until the head of the final answer is in c.answer, and passes on
-// what is said before it. Heard reports whether any byte of the primary came.
+// interim answers. heard reports whether any byte of the primary arrived.
 func (c *conn) readAnswer() (cause pair.Cause, heard bool) {
 	c.br, c.bw = 0, 0
 	seen, first := 0, int64(0)
@@ -79,7 +79,7 @@ func (c *conn) informational() pair.Cause {
 	return pair.None
 }
 
-// relay passes the answer on whose head is in c.answer, and says whether the
+// relay passes the answer on whose head is in c.answer, and reports whether the
 // client's connection goes on.
 func (c *conn) relay() bool {
 	a := &c.answer
@@ -170,14 +170,14 @@ func (c *conn) relay() bool {
 	return true
 }
 
-// end ends the primary's leg. The exchange is not ours any more.
+// end ends the primary's leg. The exchange must not be used afterwards.
 func (c *conn) end() {
 	c.x.EndPrimary(c.leg)
 	c.x = nil
 	c.leg.Answer = nil
 }
 
-// giveBack gives the primary's connection up if nothing is under way on it.
+// giveBack gives the primary's connection back if nothing is under way on it.
 func (c *conn) giveBack() {
 	if c.up == nil || !c.bodySent() && c.pump.active {
 		return
@@ -191,10 +191,10 @@ func (c *conn) giveBack() {
 	c.p.primary.put(up)
 }
 
-// extra reports whether the primary said more than its answer.
+// extra reports whether the primary sent more than its answer.
 func (c *conn) extra() bool { return c.br < c.bw }
 
-// piece takes what was read of the answer's body and returns what is sent of it.
+// piece parses bytes of the answer's body and returns those that the client gets.
 func (c *conn) piece(p []byte, bare bool) ([]byte, pair.Cause) {
 	kept := c.leg.Answer
 	if !bare && kept == nil {
@@ -230,7 +230,7 @@ func (c *conn) took(n, of int) {
 	c.br, c.bw = 0, of-n
 }
 
-// appendAnswer appends the answer's head as the client gets it.
+// appendAnswer appends the answer's head for the client.
 func (c *conn) appendAnswer(b []byte, bare, last bool) []byte {
 	a := &c.answer
 	drop := http1.HopByHop

@@ -21,8 +21,8 @@ const (
 	maxAnswer = 256 << 10 // an answer's head
 )
 
-// buffers are a connection's while a request is under way. Clients that ask
-// nothing, of which there may be many, have none.
+// buffers belong to a connection while a request is under way. Idle clients, of which
+// there may be many, have none.
 type buffers struct {
 	out  []byte // the request as it is written to the primary, then the answer
 	back []byte // read from the primary and not used up: back[br:bw]
@@ -32,7 +32,7 @@ var unused = sync.Pool{New: func() any {
 	return &buffers{out: make([]byte, 0, backBytes), back: make([]byte, backBytes)}
 }}
 
-// conn is one client's connection, and what of a request is under way on it.
+// conn is one client's connection, and the request under way on it.
 type conn struct {
 	p      *Proxy
 	nc     net.Conn
@@ -114,7 +114,7 @@ func (c *conn) serve() {
 	}
 }
 
-// serveOne serves the request whose head is in[r:r+n], and says whether the
+// serveOne serves the request whose head is in[r:r+n], and reports whether the
 // connection goes on.
 func (c *conn) serveOne(n int) bool {
 	c.buffers = unused.Get().(*buffers)
@@ -145,13 +145,13 @@ func (c *conn) free() {
 	}
 }
 
-// enter enters a phase, and says whether the one before was interrupted.
+// enter enters a phase, and reports whether the one before was interrupted.
 func (c *conn) enter(ph phase) bool {
 	return c.interrupted(c.watch.set(ph, c.p.tick.Load()))
 }
 
-// readHead reads until in holds a whole head, and returns its length. If there
-// is none it has said so to the client.
+// readHead reads until in holds a whole head, and returns its length. Without one it
+// has answered the client.
 func (c *conn) readHead() (int, bool) {
 	seen, ph := 0, busy
 	c.method, c.minor = methodGet, 1
@@ -217,8 +217,8 @@ func (c *conn) reserveInput() {
 	}
 }
 
-// Lookup returns the i-th value of the request's field of that name; it is what
-// choosing looks at.
+// Lookup returns the i-th value of the request's field of that name. It implements
+// choose.Header.
 func (c *conn) Lookup(name string, i int) ([]byte, bool) {
 	for k := range c.head.Fields {
 		f := &c.head.Fields[k]

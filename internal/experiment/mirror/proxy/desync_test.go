@@ -67,10 +67,9 @@ func capricious(c net.Conn) {
 	}
 }
 
-// TestNoDesync has clients and a primary break off, hurry and say too much in
-// every order: whatever a client is given as the answer to a request is that.
-// Only what a primary says when the next request has been sent to it already
-// cannot be told from its answer.
+// TestNoDesync lets clients and a primary break off, hurry and send too much in every
+// order: every answer that a client gets belongs to its request. Only bytes that a
+// primary sends after it has got the next request cannot be told from the answer.
 func TestNoDesync(t *testing.T) {
 	w := start(t, capricious, func(o *Options) { o.PrimaryTimeout = 2 * time.Second })
 	hows := []string{"", "", "", "hint", "chunked", "none", "bytes", "extra", "head", "close", "leave", "cut", "reset"}

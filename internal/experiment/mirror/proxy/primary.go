@@ -10,15 +10,14 @@ import (
 	"time"
 )
 
-// primary is the connections to the primary's servers.
+// primary holds the connections to the primary's servers.
 type primary struct {
 	p       *Proxy
 	servers []*server
 	turn    atomic.Uint32
 }
 
-// server is one address, with connections that are not in use, the one used last
-// at the end.
+// server is one address with its idle connections, the one used last at the end.
 type server struct {
 	address string
 	open    atomic.Int64 // connections, in use or not
@@ -27,7 +26,7 @@ type server struct {
 	closed  bool
 }
 
-// upstream is one connection to the primary. It belongs to whoever took it.
+// upstream is one connection to the primary. The goroutine that took it owns it.
 type upstream struct {
 	nc     net.Conn
 	server *server
@@ -38,7 +37,7 @@ type upstream struct {
 	closed atomic.Bool
 }
 
-// close closes it; more than once does nothing more.
+// close closes the connection; a second call does nothing.
 func (u *upstream) close() {
 	if u.closed.CompareAndSwap(false, true) {
 		u.server.open.Add(-1)
@@ -46,7 +45,7 @@ func (u *upstream) close() {
 	}
 }
 
-// Connections is how many are open to the primary's servers.
+// Connections returns the number of open connections to the primary's servers.
 func (p *Proxy) Connections() (n int) {
 	for _, s := range p.primary.servers {
 		n += int(s.open.Load())
@@ -62,8 +61,8 @@ func newPrimary(p *Proxy) *primary {
 	return pr
 }
 
-// get returns a connection: an unused one, else a new one. Unused ones are probed at
-// first, however short a time ago they were used: what the server has said meanwhile
+// get returns a connection: an idle one, else a new one. Idle ones are probed first,
+// however short a time ago they were used: bytes that the server has sent meanwhile
 // would be taken for the answer, and given to another client.
 func (pr *primary) get() (*upstream, error) {
 	var first error
@@ -136,12 +135,12 @@ func (s *server) take() *upstream {
 	return u
 }
 
-// stale reports whether the server has ended the connection, or said something that
-// nobody asked for. What TLS itself says comes before the first answer.
+// stale reports whether the server has ended the connection, or sent something that
+// nobody asked for. TLS records before the first answer do not count.
 func (u *upstream) stale() bool { return u.probe.raw != nil && !u.probe.quiet() }
 
-// more reports whether what was read from the socket holds more than was asked for:
-// TLS may have taken two records at once.
+// more reports whether the bytes read from the socket hold more than the answer: TLS
+// may have read two records at once.
 func (u *upstream) more() bool {
 	if !u.tls {
 		return false
@@ -152,8 +151,7 @@ func (u *upstream) more() bool {
 	return n > 0 || !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// sweep closes connections that are unused for long, or that the server has
-// closed.
+// sweep closes connections that were idle for long, or that the server has closed.
 func (pr *primary) sweep(now int64) {
 	var end []*upstream // closed without the lock: TLS says goodbye
 	for _, s := range pr.servers {

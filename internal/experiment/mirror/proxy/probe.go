@@ -5,8 +5,7 @@ import (
 	"syscall"
 )
 
-// probe looks into a socket without taking anything from it, and without
-// waiting.
+// probe looks into a socket without reading from it or waiting.
 type probe struct {
 	raw syscall.RawConn // nil: it cannot be probed
 	fn  func(fd uintptr)
@@ -38,8 +37,8 @@ func (p *probe) look() (n int, err error) {
 	return p.n, p.err
 }
 
-// reset reports whether the other side has broken the connection off. One that only has
-// nothing more to send may still wait for an answer.
+// reset reports whether the other side has broken the connection off. A peer that has
+// only closed its sending side may still wait for an answer.
 func (p *probe) reset() bool {
 	_, err := p.look()
 	return err == syscall.ECONNRESET || err == syscall.EPIPE

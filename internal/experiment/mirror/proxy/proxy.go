@@ -28,15 +28,15 @@ import (
 	"tailscope/internal/http1"
 )
 
-// Options configures a Proxy. Addresses and the Maker with its Ledger and Chooser
-// must be given.
+// Options configures a Proxy. Addresses, and the Maker with its Ledger and Chooser,
+// are required.
 type Options struct {
 	// Addresses of the primary's servers, as Dial takes them: host:port. New
 	// connections are made to them in turn.
 	Addresses []string
-	// Dial connects to one of them, ready for HTTP/1.1. Nil: TCP.
+	// Dial connects to one of them, ready for HTTP/1.1. Default TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Host is sent to the primary in place of the client's. Empty: the client's.
+	// Host is sent to the primary in place of the client's. Default the client's.
 	Host string
 	// Session is the session's id, which the primary gets in the field
 	// Tailscope-Passed: requests that carry it there, or in a copy's mark, went round
@@ -44,7 +44,8 @@ type Options struct {
 	Session string
 
 	*offer.Maker
-	// KeepLimit is how much of a body is kept for comparison; default 256 KiB.
+	// KeepLimit bounds the part of a body that is kept for comparison; default 256
+	// KiB.
 	KeepLimit int
 
 	HeadLimit      int           // bytes of a request's head; default 64 KiB. Above: 431
@@ -54,7 +55,7 @@ type Options struct {
 	DialTimeout    time.Duration // default 10 s
 	PrimaryIdle    time.Duration // a connection unused for that long is closed; default 50 s
 
-	// Now is the clock of legs, in Unix nanoseconds. Nil: pair.Steady.
+	// Now is the clock of legs, in Unix nanoseconds. Default pair.Steady.
 	Now func() int64
 }
 
@@ -123,7 +124,7 @@ func New(o Options) (*Proxy, error) {
 	return p, nil
 }
 
-// Serve accepts connections until l fails or Shutdown is called, which is nil.
+// Serve accepts connections until l fails or Shutdown is called; it then returns nil.
 func (p *Proxy) Serve(l net.Listener) error {
 	p.mu.Lock()
 	if p.draining.Load() {
@@ -204,7 +205,8 @@ func (p *Proxy) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// breakOff ends all connections, wherever they stand, and waits until they have.
+// breakOff ends all connections, whatever they wait for, and returns when they have
+// ended.
 func (p *Proxy) breakOff() {
 	t := time.NewTicker(5 * time.Millisecond)
 	defer t.Stop()
@@ -225,7 +227,7 @@ func (p *Proxy) breakOff() {
 	}
 }
 
-// addr returns the address without its port, and as an IPv4 one if it is one.
+// addr returns the address without its port, in IPv4 if it is mapped.
 func addr(a net.Addr) netip.Addr {
 	if t, ok := a.(*net.TCPAddr); ok {
 		return t.AddrPort().Addr().Unmap()

@@ -9,7 +9,7 @@ import (
 	"tailscope/internal/http1"
 )
 
-// bigBytes is how much is read at once of bodies that are streamed.
+// bigBytes is the size of a read of a streamed body.
 const bigBytes = 64 << 10
 
 var big = sync.Pool{New: func() any { return new([bigBytes]byte) }}
@@ -18,11 +18,11 @@ var big = sync.Pool{New: func() any { return new([bigBytes]byte) }}
 // own while the connection's waits for the answer.
 type pump struct {
 	watch watch
-	// active is the connection's: a body is, or was, on its way, and the pump has
-	// not been waited for.
+	// active belongs to the connection: a body is, or was, on its way, and the pump
+	// has not been waited for.
 	active bool
 	done   chan struct{} // capacity 1
-	// broke says that the pump has ended the primary's connection.
+	// broke reports that the pump has ended the primary's connection.
 	broke atomic.Bool
 	// Read after done:
 	bad          *http1.Error // the body is malformed
@@ -80,7 +80,7 @@ func (c *conn) pumpBody(up *upstream) {
 		if c.spool != nil {
 			c.spool.Abort(pair.ClientClosed)
 		}
-		// The primary is not to take what it has for all of it.
+		// The primary must not take what it has for the whole body.
 		p.broke.Store(true)
 		up.close()
 	case c.spool != nil:
@@ -89,7 +89,7 @@ func (c *conn) pumpBody(up *upstream) {
 	p.watch.set(busy, c.p.tick.Load())
 }
 
-// feed takes as much of raw as belongs to the body, and gives copies their part.
+// feed parses the part of raw that belongs to the body, and writes it to the copies.
 func (c *conn) feed(raw []byte) (taken int, err error) {
 	if c.spool == nil {
 		return c.sent.Skip(raw)
@@ -132,9 +132,9 @@ func (c *conn) joined() {
 	c.releaseSpool()
 }
 
-// lingerFor is how long the client's bytes are taken and thrown away before the
-// connection is closed. If it were closed with bytes not read, the other side
-// could lose the end of the answer (RFC 9112 section 9.6).
+// lingerFor is the time for which the client's bytes are read and discarded before
+// the connection is closed. If it were closed with bytes unread, the other side could
+// lose the end of the answer (RFC 9112 section 9.6).
 const lingerFor = 2 * time.Second
 
 // linger ends a connection on which the client may still be sending.

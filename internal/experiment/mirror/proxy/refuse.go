@@ -16,13 +16,14 @@ import (
 	"tailscope/internal/http1"
 )
 
-// refuse answers in the primary's place, says so, and ends the connection.
+// refuse answers in the primary's place, with a field that says so, and ends the
+// connection.
 func (c *conn) refuse(status int, why string) {
 	c.say(status, why, true)
 	c.linger()
 }
 
-// say writes an answer of our own.
+// say writes an answer of the proxy's own.
 func (c *conn) say(status int, why string, last bool) {
 	text := "tailscope mirror: " + why + "\n"
 	b := http1.AppendStatusLine(nil, status, []byte(http.StatusText(status)))
@@ -43,8 +44,8 @@ func (c *conn) say(status int, why string, last bool) {
 	_ = c.nc.SetWriteDeadline(time.Time{})
 }
 
-// unreached answers a request for which there is no connection to the primary.
-// No copies are made of what it does not get.
+// unreached answers a request for which there is no connection to the primary. It is
+// not copied, because the primary does not get it.
 func (c *conn) unreached(d choose.Decision, err error) {
 	c.x = c.p.o.Unreached(&d)
 	now := c.p.o.Now()
@@ -68,7 +69,7 @@ func (c *conn) failed(cause pair.Cause) bool {
 	}
 	var bad *http1.Error
 	if c.pump.broke.Load() {
-		// The client broke off its body, or sent what is no body.
+		// The client broke off its body, or sent a malformed one.
 		c.joinPump()
 		cause, bad = pair.ClientClosed, c.pump.bad
 	}
@@ -94,7 +95,7 @@ func (c *conn) failed(cause pair.Cause) bool {
 	return false
 }
 
-// whyInterrupted says why a wait for the primary was interrupted.
+// whyInterrupted returns the reason why a wait for the primary was interrupted.
 func (c *conn) whyInterrupted() pair.Cause {
 	if c.p.ctx.Err() != nil {
 		return pair.Stopped
@@ -105,9 +106,8 @@ func (c *conn) whyInterrupted() pair.Cause {
 	return pair.TimedOut
 }
 
-// breakOff ends the connection so that the client sees that it has not got the
-// whole answer. Where only the connection's end says where the answer ends, that
-// takes a reset.
+// breakOff ends the connection so that the client sees that its answer is incomplete.
+// If the answer ends with the connection, that takes a reset.
 func (c *conn) breakOff(reset bool) {
 	if c.up != nil {
 		c.up.close()
@@ -134,7 +134,7 @@ func dialCause(err error) pair.Cause {
 	return pair.Refused
 }
 
-// plainly is an error in one line, with printable characters only.
+// plainly returns an error in one line, with printable characters only.
 func plainly(err error) string {
 	var op *net.OpError
 	text := err.Error()

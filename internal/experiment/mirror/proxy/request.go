@@ -16,7 +16,7 @@ var (
 )
 
 // forward passes on the request whose head is in[r:r+n], and its answer back. It
-// says whether the connection goes on.
+// reports whether the connection goes on.
 func (c *conn) forward(n int) bool {
 	h := &c.head
 	if h.Has&http1.Of(http1.Mark, http1.Passed) != 0 && c.circles() {
@@ -54,8 +54,8 @@ func (c *conn) forward(n int) bool {
 	return c.relay()
 }
 
-// circles reports whether the request has been in this session before: as a copy,
-// or as what was passed on to the primary.
+// circles reports whether the request has passed this session before, on its way to
+// the primary or as a copy.
 func (c *conn) circles() bool {
 	for i := range c.head.Fields {
 		f := &c.head.Fields[i]
@@ -69,7 +69,7 @@ func (c *conn) circles() bool {
 	return false
 }
 
-// bodyHere says how much of the body is in buf, and in c.whole whether that is
+// bodyHere returns the length of the body's part in buf, and sets c.whole if that is
 // all of it.
 func (c *conn) bodyHere(buf []byte) (raw int, err error) {
 	c.sent.Reset(&c.head)
@@ -78,7 +78,7 @@ func (c *conn) bodyHere(buf []byte) (raw int, err error) {
 	return raw, err
 }
 
-// note keeps what is needed of the head when it has been overwritten.
+// note keeps the parts of the head that are needed after it has been overwritten.
 func (c *conn) note() {
 	h := &c.head
 	p := &c.pump
@@ -116,7 +116,7 @@ func (c *conn) choose() choose.Decision {
 	return d
 }
 
-// appendHead appends the request's head as the primary gets it.
+// appendHead appends the request's head for the primary.
 func (c *conn) appendHead(b []byte) []byte {
 	h := &c.head
 	b = http1.AppendRequestLine(b, h.Method, h.Target)
@@ -151,8 +151,8 @@ func (c *conn) appendHead(b []byte) []byte {
 	return append(b, "\r\n"...)
 }
 
-// appendForwarded says who asked: the client is added to X-Forwarded-For, and
-// the others are said unless a proxy before this one has said them.
+// appendForwarded appends the X-Forwarded fields: the client is added to
+// X-Forwarded-For, the others are set if no proxy before this one has set them.
 func (c *conn) appendForwarded(b []byte) []byte {
 	h := &c.head
 	b = append(b, "X-Forwarded-For: "...)
@@ -182,8 +182,8 @@ func (c *conn) appendForwarded(b []byte) []byte {
 	return b
 }
 
-// open begins the exchange, and makes what copies are made of. Body is as much
-// of the body as has come, with its framing.
+// open begins the exchange, and fills the payload of the copies. body is the part of
+// the body that has arrived, with its framing.
 func (c *conn) open(d choose.Decision, body []byte) {
 	c.leg = pair.Leg{}
 	var wanted bool
@@ -279,9 +279,9 @@ func (c *conn) giveWhole(body []byte) {
 	c.releaseSpool()
 }
 
-// ask sends the request in out to the primary and reads until the head of the
-// final answer is in answer. A connection that the server has given up before it
-// got the request is replaced by a new one, once.
+// ask sends the request in out to the primary and reads until the head of the final
+// answer is in answer. If the server has closed the connection before it got the
+// request, ask replaces it by a new one, once.
 func (c *conn) ask(body []byte) pair.Cause {
 	again := c.up.used
 	for {

@@ -26,7 +26,7 @@ import (
 	"tailscope/internal/http1"
 )
 
-// told is a server that notes what it was asked, and answers as the query says.
+// told is a server that notes its requests, and answers as the query says.
 type told struct {
 	mu   sync.Mutex
 	seen []string
@@ -82,7 +82,7 @@ func (s *told) take() []string {
 	return seen
 }
 
-// ends tells when copies have ended, of one request at a time.
+// ends reports when copies have ended, of one request at a time.
 type ends struct {
 	shadow.Ender
 	ch chan pair.Leg

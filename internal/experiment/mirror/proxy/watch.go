@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// phase is what a goroutine waits for.
+// phase is the wait that a goroutine is in.
 type phase uint8
 
 const (
@@ -22,12 +22,12 @@ const (
 	lost                  // was interrupted: the client has closed
 )
 
-// watch holds where a goroutine stands and since when, in one atomic word: the
-// goroutine writes it at every step, the sweeper reads it and may interrupt the wait
-// by setting it to overdue or lost first. Who is interrupted finds that in set.
+// watch holds a goroutine's phase and its begin in one atomic word. The goroutine
+// writes it at every step. The sweeper reads it, and may interrupt the wait by
+// setting it to overdue or lost first; the goroutine finds that in set.
 type watch struct {
 	state atomic.Uint64
-	// stop makes the wait of a phase return.
+	// stop interrupts the wait of a phase.
 	stop func(phase)
 }
 
@@ -58,7 +58,7 @@ func (w *watch) hurry() {
 // past is a deadline that makes reads and writes return.
 var past = time.Unix(1, 0)
 
-// sweeps looks at all connections every so often.
+// sweeps calls sweep for all connections at intervals.
 func (p *Proxy) sweeps() {
 	every := 250 * time.Millisecond
 	for _, d := range []time.Duration{p.o.HeadTimeout, p.o.IdleTimeout, p.o.PrimaryTimeout, p.o.PrimaryIdle} {
@@ -85,8 +85,8 @@ func (p *Proxy) sweeps() {
 	}
 }
 
-// lostAfter is the wait for an answer after which it is checked whether the client is
-// still there.
+// lostAfter is the wait for an answer after which the proxy checks whether the client
+// is still there.
 const lostAfter = 1000
 
 // sweep interrupts c if it has waited for too long.
@@ -159,7 +159,7 @@ func (c *conn) interrupted(was phase) bool {
 // closeWriter is a connection that can be closed in one direction.
 type closeWriter interface{ CloseWrite() error }
 
-// socket returns the TCP connection below c, nil if there is none.
+// socket returns the TCP connection below c, or nil.
 func socket(c net.Conn) *net.TCPConn {
 	for {
 		t, ok := c.(interface{ NetConn() net.Conn })

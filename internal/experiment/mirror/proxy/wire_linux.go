@@ -8,10 +8,9 @@ import (
 	"unsafe"
 )
 
-// wire is a TCP connection whose reads and writes, which never wait in the
-// kernel as the socket does not block, are made without telling the scheduler of
-// each: that is a tenth of what they cost. One goroutine may read while another
-// one writes.
+// wire is a TCP connection whose reads and writes bypass the scheduler, which is a
+// tenth of their cost. They never wait in the kernel, as the socket does not block.
+// One goroutine may read while another one writes.
 type wire struct {
 	*net.TCPConn
 	raw     syscall.RawConn
@@ -26,7 +25,7 @@ type transfer struct {
 	step func(fd uintptr) bool
 }
 
-// fast makes a connection of nc that is cheaper to use, if it can.
+// fast returns a connection over nc that is cheaper to use, if the system has one.
 func fast(nc net.Conn) net.Conn {
 	t, ok := nc.(*net.TCPConn)
 	if !ok {
@@ -41,7 +40,7 @@ func fast(nc net.Conn) net.Conn {
 	return w
 }
 
-// tcp returns the TCP connection that nc is, nil if it is none.
+// tcp returns nc as a TCP connection, or nil.
 func tcp(nc net.Conn) *net.TCPConn {
 	if w, ok := nc.(*wire); ok {
 		return w.TCPConn
@@ -80,7 +79,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	return t.n, nil
 }
 
-// read is called when there may be something to read, and says whether it is
+// read is called when the socket may be readable, and reports whether the transfer is
 // done.
 func (t *transfer) read(fd uintptr) bool {
 	for {
