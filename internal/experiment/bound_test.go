@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Far too many settings are one mistake, told without comparing each with each.
+// Far too many settings are one mistake, found without comparing each with each.
 func TestFarTooManySettings(t *testing.T) {
 	const many = 50_000
 	list := func(format string) string {

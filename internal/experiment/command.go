@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// defaultTimeout is how long a command may take.
+// defaultTimeout bounds a command by default.
 const defaultTimeout = 5 * time.Minute
 
-// with is a command with a setting's values in place of {{names}}.
+// with returns a command with a setting's values in place of {{names}}.
 func (c Command) with(values map[string]string) Command {
 	c.Args = slices.Clone(c.Args)
 	for i, arg := range c.Args {
@@ -40,10 +40,10 @@ func rendered(commands []Command, values map[string]string) []Command {
 	return out
 }
 
-// run runs the command to its end, with values in its environment too. It is in a
+// run runs the command to its end, with values in its environment too. It has a
 // process group of its own, so that a key pressed in the terminal does not end it
-// half-way; when ctx is done, or its time is over, the whole group is ended. What
-// it printed last is in the error.
+// half-way; the whole group is ended when ctx is done or its time is over. The error
+// holds the end of its output.
 func (c Command) run(ctx context.Context, values map[string]string) (output string, err error) {
 	limit := c.Timeout
 	if limit <= 0 {

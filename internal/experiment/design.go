@@ -18,7 +18,7 @@ import (
 // mostSettings bounds designs: every round measures each of them.
 const mostSettings = 64
 
-// designer makes settings of a file, and says what is wrong with them.
+// designer derives the settings of a file, and collects its mistakes.
 type designer struct {
 	raw      *file
 	dec      *strictyaml.Decoder
@@ -78,7 +78,7 @@ func (d *designer) design() {
 	}
 }
 
-// first are the first n of a list.
+// first returns the first n elements of a list.
 func first[T any](list []T, n int) []T { return list[:min(n, len(list))] }
 
 func variableName(s string) bool {
@@ -90,7 +90,7 @@ func variableName(s string) bool {
 	return s != ""
 }
 
-// one is a design of one variable: variants, or a sweep.
+// one designs one variable: variants, or a sweep.
 func (d *designer) one() {
 	r := d.raw
 	if !d.dec.Given(&r.Variable) {
@@ -163,7 +163,7 @@ func (d *designer) setting(value, name string) {
 	d.x.Settings = append(d.x.Settings, Setting{Name: name + "=" + value, Values: values, X: place(value)})
 }
 
-// sweep takes the control's value as one of its own.
+// sweep designs a sweep, which includes the control's value.
 func (d *designer) sweep(name string) {
 	r := &d.raw.Sweep
 	var values []string
@@ -206,7 +206,7 @@ func (d *designer) sweep(name string) {
 	}
 }
 
-// steps are n values from one to another; rounded, each of them once.
+// steps returns n values from one to another; rounded, each of them once.
 func steps(from, to float64, n int, geometric, whole bool) []float64 {
 	var out []float64
 	for i := range n {
@@ -228,7 +228,7 @@ func steps(from, to float64, n int, geometric, whole bool) []float64 {
 	return out
 }
 
-// factorial is every combination of the factors' values and the control's.
+// factorial designs every combination of the factors' values and the control's.
 func (d *designer) factorial() {
 	r := d.raw
 	at := d.dec.Node(r).Get("factors").At
@@ -292,14 +292,14 @@ func (d *designer) factorial() {
 	}
 }
 
-// place is where a value stands on an axis: a number, a duration in seconds or a
-// size in bytes; NaN if it is none of them.
+// place returns the place of a value on an axis: a number, a duration in seconds or a
+// size in bytes; NaN if it is none of these.
 func place(value string) float64 {
 	x, _ := placed(value)
 	return x
 }
 
-// placed is the place of a value and what it is a number of.
+// placed returns the place of a value and its unit.
 func placed(value string) (x float64, of string) {
 	if f, err := strconv.ParseFloat(value, 64); err == nil && !math.IsInf(f, 0) {
 		return f, "number"
@@ -313,7 +313,7 @@ func placed(value string) (x float64, of string) {
 	return math.NaN(), ""
 }
 
-// equal says that two values are the same, however they are written: 8 and 8.0,
+// equal reports whether two values are the same, however they are written: 8 and 8.0,
 // 500ms and 0.5s.
 func equal(a, b string) bool {
 	x, of := placed(a)

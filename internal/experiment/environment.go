@@ -14,10 +14,10 @@ import (
 	"tailscope/internal/experiment/bench/session"
 )
 
-// mostConfiguration is how much of a file's text is recorded.
+// mostConfiguration bounds the recorded text of a file.
 const mostConfiguration = 64 << 10
 
-// environment is where the experiment runs, and what its file asks to be recorded.
+// environment returns where the experiment runs, and what its file asks to record.
 func environment(ctx context.Context, x *Experiment, version string) api.Environment {
 	e := session.FindEnvironment(ctx, version)
 	for name, command := range x.Versions {
@@ -34,7 +34,7 @@ func environment(ctx context.Context, x *Experiment, version string) api.Environ
 	return e
 }
 
-// within is a name relative to a directory.
+// within returns a name relative to a directory.
 func within(dir, name string) string {
 	if filepath.IsAbs(name) {
 		return name
@@ -47,7 +47,7 @@ func digest(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// firstLine is the first line that a command prints, to either output.
+// firstLine returns the first line that a command prints, to either output.
 func firstLine(ctx context.Context, dir, command string) string {
 	c := Command{Name: command, Args: []string{command}, Shell: true, Dir: dir, Timeout: 10 * time.Second}
 	out, err := c.run(ctx, nil)

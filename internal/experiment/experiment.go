@@ -78,7 +78,7 @@ type Command struct {
 	Timeout time.Duration `key:"timeout" doc:"Default: 5m."`
 }
 
-// Rounds say when to stop.
+// Rounds decide when to stop.
 type Rounds struct {
 	Rule      string  // fixed, precision, decided
 	AtLeast   int     `key:"at_least" is:"1..1000" doc:"The first stage of precision, and the earliest decision; of these default 6."`
@@ -88,7 +88,7 @@ type Rounds struct {
 	Measure   string  `key:"measure" is:"measure" doc:"That decides, and is read first; default p99, or of the measures that are named the one that says most."`
 }
 
-// Gate is what a pipeline asks.
+// Gate is the condition that a pipeline checks.
 type Gate struct {
 	Baseline string   `key:"baseline" doc:"File that --save-baseline wrote, or the id of an experiment at the server; without one, the settings are held against the control of the same experiment."`
 	Allowed  float64  `key:"allowed" is:"share" default:"5%" doc:"By how much a measure may be worse."`
@@ -124,7 +124,7 @@ func (x *Experiment) places() []float64 {
 	return out
 }
 
-// ResultSettings are the settings as a result has them.
+// ResultSettings returns the settings for a result.
 func (x *Experiment) ResultSettings() (out []api.ExperimentSetting) {
 	for i, s := range x.Settings {
 		out = append(out, api.ExperimentSetting{Name: s.Name, Control: i == 0, Values: s.Values, X: api.Float(s.X)})
@@ -132,7 +132,7 @@ func (x *Experiment) ResultSettings() (out []api.ExperimentSetting) {
 	return out
 }
 
-// contrasts are the rows that there will be.
+// contrasts returns the rows that the result will have.
 func (x *Experiment) contrasts() []rounds.Contrast {
 	out := rounds.Against(x.names())
 	if x.Design == Factorial {
@@ -141,7 +141,7 @@ func (x *Experiment) contrasts() []rounds.Contrast {
 	return out
 }
 
-// rule is how the number of rounds comes about.
+// rule returns how the number of rounds is decided.
 func (x *Experiment) rule() rounds.Rule {
 	switch x.Rounds.Rule {
 	case "precision":
@@ -152,7 +152,7 @@ func (x *Experiment) rule() rounds.Rule {
 	return rounds.Rule{}
 }
 
-// plan says how many rounds there should be, after those that there are.
+// plan returns how many rounds there should be, given those so far.
 func (x *Experiment) plan(in rounds.Input) rounds.Plan {
 	switch x.Rounds.Rule {
 	case "precision":

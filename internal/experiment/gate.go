@@ -13,11 +13,10 @@ import (
 	"tailscope/stat"
 )
 
-// Allowed is the share by which a measure may be worse unless a gate says
-// otherwise.
+// Allowed is the default share by which a measure may be worse.
 const Allowed = 0.05
 
-// gated are the measures that may fail a gate unless it names others.
+// gated are the measures that a gate checks by default.
 var gated = []string{"p50", "p95", "p99", "mean", "errors"}
 
 // compared is one figure of a gate.
@@ -27,16 +26,15 @@ type compared struct {
 	adjusted float64
 }
 
-// Judge says whether something became worse. A measure fails if it is surely
-// worse, by an interval that leaves out no change with its probability adjusted
-// over all that were compared, and by more than is allowed as far as one can tell.
-// So noise does not fail a gate, and neither does a sure change that is small.
+// Judge decides whether a measure became worse. A measure fails if it is surely
+// worse, by an interval that leaves out no change, with its probability adjusted over
+// all that were compared, and if its estimate is worse by more than is allowed. So
+// noise does not fail a gate, and neither does a sure change that is small.
 //
-// Without a baseline the settings are held against the control of the same
-// experiment. With one, the ratio of each setting to its control is held against
-// the same ratio there: another machine, or a busier one, moves both. Absolute
-// gates compare the figures of every setting, the control too, and are for one
-// machine.
+// Without a baseline the settings are compared with the control of the same
+// experiment. With one, the ratio of each setting to its control is compared with the
+// same ratio there: another machine, or a busier one, moves both. Absolute gates
+// compare the figures of every setting, the control too, and are for one machine.
 func (g *Gate) Judge(t, base *api.Experiment) *api.ExperimentGate {
 	out := &api.ExperimentGate{Baseline: g.Baseline, Allowed: api.Float(g.Allowed), Why: []string{}}
 	measures := g.Measures
@@ -81,7 +79,7 @@ func (g *Gate) Judge(t, base *api.Experiment) *api.ExperimentGate {
 	return out
 }
 
-// sentence is the finding of a figure that is surely worse.
+// sentence returns the finding of a figure that is surely worse.
 func (c *compared) sentence(level, allowed float64) string {
 	e := c.turned(c.estimate)
 	f := c.finding
@@ -93,7 +91,7 @@ func (c *compared) sentence(level, allowed float64) string {
 	return f.Claim() + ", " + f.MarginText(allowed) + " are allowed"
 }
 
-// own are the rows of the experiment itself.
+// own returns the rows of the experiment itself.
 func (g *Gate) own(t *api.Experiment, measures []string) []compared {
 	var out []compared
 	for _, r := range t.Rows {
@@ -116,7 +114,7 @@ func (g *Gate) own(t *api.Experiment, measures []string) []compared {
 	return out
 }
 
-// turned turns an estimate such that above 0 is worse, or back.
+// turned turns an estimate so that above 0 is worse, or back.
 func (c *compared) turned(e rounds.Estimate) rounds.Estimate {
 	if c.finding.Sense == judge.MoreIsBetter {
 		e.Effect, e.Low, e.High = -e.Effect, -e.High, -e.Low
@@ -124,7 +122,7 @@ func (c *compared) turned(e rounds.Estimate) rounds.Estimate {
 	return e
 }
 
-// against compares with a baseline, and says what could not be.
+// against compares with a baseline, and lists what could not be compared.
 func (g *Gate) against(t, base *api.Experiment, measures []string, level float64) (all []compared, why []string) {
 	why = []string{}
 	now, then := roundsIn(t), roundsIn(base)
@@ -169,8 +167,8 @@ func (g *Gate) against(t, base *api.Experiment, measures []string, level float64
 	return all, why
 }
 
-// Comparable says why settings, the control first, cannot be held against those of
-// a baseline: none of them is in it or, where ratios to the control are compared,
+// Comparable returns why settings, the control first, cannot be compared with those
+// of a baseline: none of them is in it or, where ratios to the control are compared,
 // the control is another.
 func Comparable(settings, base []api.ExperimentSetting, absolute bool) error {
 	if len(settings) == 0 || len(base) == 0 {
@@ -191,7 +189,7 @@ func Comparable(settings, base []api.ExperimentSetting, absolute bool) error {
 	return nil
 }
 
-// roundsOf has valid figures by round and setting.
+// roundsOf holds valid figures by round and setting.
 type roundsOf map[int]map[string]map[string]map[string]api.Float
 
 func roundsIn(t *api.Experiment) roundsOf {
@@ -208,8 +206,8 @@ func roundsIn(t *api.Experiment) roundsOf {
 	return out
 }
 
-// values are the numbers of rounds: a setting's log figure, less the control's
-// unless absolute.
+// values returns the rounds' values of a setting: its log figure, less the control's
+// if not absolute.
 func (r roundsOf) values(control, setting, query, measure string, absolute bool) []float64 {
 	figure := func(of map[string]map[string]map[string]api.Float, setting string) float64 {
 		v, ok := of[setting][query][measure]
@@ -234,7 +232,7 @@ func (r roundsOf) values(control, setting, query, measure string, absolute bool)
 	return out
 }
 
-// queries of an experiment, everything together first.
+// queries returns the queries of an experiment, everything together first.
 func queries(t *api.Experiment) []string {
 	names := map[string]bool{}
 	for _, r := range t.Rounds {

@@ -14,8 +14,8 @@ import (
 // ErrRunning is returned when an experiment of the same file runs already.
 var ErrRunning = errors.New("an experiment of this file runs already")
 
-// Left is what an experiment that was killed left behind: a setting that is not
-// the control, and the commands that end it.
+// Left is what a killed experiment left behind: a setting that is not the control,
+// and the commands that end it.
 type Left struct {
 	Name    string            `json:"name"`
 	Setting string            `json:"setting"`
@@ -26,20 +26,20 @@ type Left struct {
 	Restore []Command         `json:"restore"`
 }
 
-// journal is a file beside the experiment's that says what is applied, before it
-// is. It is locked while the experiment runs, and gone once the control holds
-// again.
+// journal is a file beside the experiment's that names the applied setting before it
+// is applied. It is locked while the experiment runs, and removed once the control
+// holds again.
 type journal struct {
 	f    *os.File
 	path string
 }
 
-// JournalPath is where the journal of an experiment's file is.
+// JournalPath returns the path of the journal of an experiment's file.
 func JournalPath(file string) string {
 	return filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+".journal")
 }
 
-// openJournal locks the journal; what it holds was left by one that was killed.
+// openJournal locks the journal; anything in it was left by a killed experiment.
 func openJournal(file string) (*journal, *Left, error) {
 	path := JournalPath(file)
 	for {
@@ -79,7 +79,7 @@ func openJournal(file string) (*journal, *Left, error) {
 	}
 }
 
-// write notes what is about to be applied; it is on disk when it returns.
+// write notes the setting that is about to be applied. It is on disk on return.
 func (j *journal) write(l Left) error {
 	content, err := json.Marshal(l)
 	if err != nil {
@@ -101,5 +101,5 @@ func (j *journal) done() error {
 	return errors.Join(os.Remove(j.path), j.f.Close())
 }
 
-// keep leaves it for the next start.
+// keep leaves the journal for the next start.
 func (j *journal) keep() error { return j.f.Close() }

@@ -12,8 +12,8 @@ import (
 )
 
 // LayOut writes an experiment of the log book into a directory, with the files it
-// names, and returns the path of its file. Files that were too large to be kept
-// have to be there already, as they were. One that is there and differs is not
+// names, and returns the path of its file. Files that were too large to be kept have
+// to be there already, unchanged. A file that is there and differs is not
 // overwritten.
 func LayOut(t *api.Experiment, dir string) (string, error) {
 	if strings.TrimSpace(t.File) == "" {

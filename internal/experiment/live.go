@@ -23,18 +23,18 @@ const (
 	liveSlot    = 10 * time.Second // in which a mirror's measurements are kept
 	leastSlots  = 20               // of each setting, for an interval
 	defaultLive = 30 * time.Minute
-	// arrival is how long after a slot all of it has come.
+	// arrival is the time after a slot until all of it has arrived.
 	arrival = 25 * time.Second
 )
 
 // Observer reads what a mirror session measured.
 type Observer interface {
-	// Session is one that runs, or ran.
+	// Session returns a session that runs or has ended.
 	Session(ctx context.Context, id string) (*api.Session, error)
-	// Leg is the durations of one server's answers of a status, ok or error, from
-	// one moment up to another, Unix seconds, in slots of 10 s.
+	// Leg returns the durations of one server's answers of a status, ok or error, in
+	// [from, to) Unix seconds, in slots of 10 s.
 	Leg(ctx context.Context, session, variant, status string, from, to int64) (*api.HeatmapResponse, error)
-	// Ratios are one server's durations by another's, of the same requests.
+	// Ratios returns one server's durations by another's, request by request.
 	Ratios(ctx context.Context, session, variant, against string, from, to int64) (*api.HeatmapResponse, error)
 }
 
@@ -46,9 +46,8 @@ func (s Server) Session(ctx context.Context, id string) (*api.Session, error) {
 	return s.Client.Session(ctx, id)
 }
 
-// Leg implements Observer. Requests that shadows were not meant to get are left
-// out of the primary's; of a session in which there were none the label is not
-// known.
+// Leg implements Observer. It leaves out requests of the primary that shadows were
+// not meant to get; a session without any does not have the label.
 func (s Server) Leg(ctx context.Context, session, variant, status string, from, to int64) (*api.HeatmapResponse, error) {
 	of := "experiment=" + strconv.Quote(session) + ",variant=" + strconv.Quote(variant) + ",status=" + strconv.Quote(status)
 	out, err := s.heatmap(ctx, "mirror_duration_seconds", "{"+of+`,mirrored=""}`, from, to)
@@ -71,7 +70,7 @@ func (s Server) heatmap(ctx context.Context, family, match string, from, to int6
 	})
 }
 
-// checkLive looks at the session before anything is applied.
+// checkLive checks the session before anything is applied.
 func (r *runner) checkLive(ctx context.Context) error {
 	l := r.x.Live
 	if r.o.Live == nil {
@@ -103,14 +102,14 @@ func (r *runner) checkLive(ctx context.Context) error {
 	return fmt.Errorf("the session has no candidate %s; it has %s", l.Candidate, figure.Listed(names))
 }
 
-// production is what settings are held against beside the control.
+// production names what settings are compared with beside the control.
 const production = "live production"
 
-// live judges a live design. Of each setting, slot by slot, the candidate's
-// distribution is set against the primary's of the same requests, so that load
-// which comes and goes cancels (stat, paired). Two settings were measured one
-// after the other: their ratios to the primary are independent estimates, whose
-// difference on the log scale is the effect (Difference).
+// live judges a live design. For each setting, slot by slot, the candidate's
+// distribution is compared with the primary's of the same requests, so that load
+// which comes and goes cancels (stat, paired). Two settings were measured one after
+// the other: their ratios to the primary are independent estimates, whose difference
+// on the log scale is the effect (Difference).
 func (r *runner) live(ctx context.Context) error {
 	t, x := &r.result, r.x
 	windows := map[string][][2]int64{}
@@ -182,23 +181,23 @@ var liveQuantiles = []struct {
 	p    float64
 }{{"p50", 0.5}, {"p75", 0.75}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}}
 
-// liveLegs are what a session measured: of the primary and of the candidate, and
-// of the ratios of single requests.
+// liveLegs holds the measurements of a session: of the primary, of the candidate, and
+// the ratios of single requests.
 type liveLegs struct {
 	ok, failed [2]*api.HeatmapResponse
 	ratio      *api.HeatmapResponse
 }
 
-// liveChange is how the candidate differed from the primary by one measure while a
+// liveChange is the difference of candidate and primary in one measure while a
 // setting held.
 type liveChange struct {
 	name string
 	stat.Change
 }
 
-// changes sets the candidate against the primary in some windows; none if either
-// was not measured then. Durations are of answers that are no errors, as those of
-// the session's own verdict: who fails fast is not faster.
+// changes compares the candidate with the primary in some windows; it returns none if
+// either was not measured then. Durations exclude errors, as in the session's own
+// verdict: a server that fails fast is not faster.
 func (l *liveLegs) changes(windows [][2]int64, level float64) ([]liveChange, error) {
 	at := slotsOf(windows)
 	var sides [3]*stat.Series
@@ -232,7 +231,7 @@ func (l *liveLegs) changes(windows [][2]int64, level float64) ([]liveChange, err
 	return append(out, liveChange{"mean", mean}, liveChange{judge.Ratio, typical[0]}, liveChange{"errors", errs}), nil
 }
 
-// errors are those of one server and all its requests, slot by slot.
+// errors returns the errors of one server and all its requests, slot by slot.
 func (l *liveLegs) errors(server int, at map[int64]int) stat.Tally {
 	out := stat.Tally{Num: make([]float64, len(at)), Den: make([]float64, len(at))}
 	for _, leg := range []*api.HeatmapResponse{l.ok[server], l.failed[server]} {
@@ -252,8 +251,8 @@ func (l *liveLegs) errors(server int, at map[int64]int) stat.Tally {
 	return out
 }
 
-// liveRows holds each setting against the control, the setting that was measured
-// before it, and live production.
+// liveRows compares each setting with the control, with the setting measured before
+// it, and with live production.
 func liveRows(x *Experiment, legs liveLegs, windows map[string][][2]int64, order []string) ([]rounds.Row, error) {
 	level := x.Level
 	if level == 0 {
@@ -339,7 +338,7 @@ func slotsOf(windows [][2]int64) map[int64]int {
 	return at
 }
 
-// inSlots is a leg in those slots; nil if it has nothing in any of them.
+// inSlots returns a leg in those slots, or nil if it has nothing in any of them.
 func inSlots(leg *api.HeatmapResponse, at map[int64]int) (*stat.Series, error) {
 	edges := make([]float64, len(leg.Bounds))
 	for j, b := range leg.Bounds {

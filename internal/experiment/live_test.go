@@ -31,7 +31,7 @@ func (s *mirrorSession) Session(context.Context, string) (*api.Session, error) {
 	return &api.Session{Kind: "mirror", State: s.state, Service: "shop", Mirror: &api.MirrorState{Primary: api.MirrorTarget{Name: "primary"}, Shadows: []api.MirrorTarget{{Name: "candidate"}}}}, nil
 }
 
-// slots are what a draw gives in each slot.
+// slots returns the values of draw in each slot.
 func (s *mirrorSession) slots(seed uint64, from, to int64, draw func(r *rand.Rand, load, factor float64) float64) *api.HeatmapResponse {
 	const schema, base = 5, -400
 	out := &api.HeatmapResponse{}

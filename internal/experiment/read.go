@@ -19,7 +19,7 @@ import (
 )
 
 // Load reads an experiment and its scenario, with every setting's values. With any
-// problem the experiment is nil; problems are all there are.
+// problem the experiment is nil, and the problems are complete.
 func Load(path string) (*Experiment, []strictyaml.Problem) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -61,7 +61,7 @@ type fileReader struct {
 	problems *strictyaml.Problems
 }
 
-// add notes a mistake at a field, or at the file if it was not given or is nil.
+// add notes a mistake at a field, or at the file if the field is missing or nil.
 func (r *fileReader) add(field any, hint, format string, args ...any) {
 	n := r.d.Node(field)
 	if n == nil {
@@ -70,8 +70,8 @@ func (r *fileReader) add(field any, hint, format string, args ...any) {
 	r.problems.Add(n.At, hint, format, args...)
 }
 
-// usualMeasure decides unless one is named: p99 or, where only others are judged,
-// the one of them that says most.
+// usualMeasure returns the default deciding measure: p99 or, where only others are
+// judged, the most informative one.
 func (r *fileReader) usualMeasure() string {
 	const usual = "p99"
 	named := r.x.Measures
@@ -131,7 +131,7 @@ func (r *fileReader) rounds() {
 	}
 }
 
-// commands fills in what commands do not say.
+// commands sets the defaults of commands.
 func (r *fileReader) commands() {
 	x := r.x
 	for _, of := range []struct {
@@ -153,7 +153,7 @@ func (r *fileReader) commands() {
 	}
 }
 
-// listed says that a command was written as a list, not as a line.
+// listed reports whether a command was written as a list.
 func listed(n *node) bool {
 	run := n.Get("run")
 	return run != nil && run.Kind == strictyaml.List
@@ -180,7 +180,7 @@ func (r *fileReader) load() {
 		if live.For == 0 {
 			live.For = defaultLive
 		}
-		// Slots at either end of a stretch are not whole.
+		// Slots at either end of a window are incomplete.
 		if whole := int(live.For/liveSlot) - 1; whole*x.Rounds.AtMost < leastSlots {
 			r.add(&live.For, "write 4m or more; half an hour tells more", "%s of a setting is too short for an interval, which needs %d whole slots of %s", live.For*time.Duration(x.Rounds.AtMost), leastSlots, liveSlot)
 		}
@@ -227,8 +227,9 @@ func (r *fileReader) load() {
 	}
 }
 
-// tells says whether a run has as many requests as the measure needs by which the
-// number of rounds is decided; one that was not asked for by name only stands first.
+// tells reports whether a run has enough requests for the measure that decides the
+// number of rounds. A measure that was not named does not need them: it only stands
+// first.
 func (r *fileReader) tells(s *scenario.Scenario, setting string) bool {
 	x, o := r.x, &r.x.Rounds
 	if !r.d.Given(o) || o.Rule == "fixed" && !r.d.Given(&o.Measure) {
@@ -253,7 +254,7 @@ func (r *fileReader) tells(s *scenario.Scenario, setting string) bool {
 	return true
 }
 
-// vars are a setting's values that the scenario has.
+// vars returns a setting's values of the scenario's variables.
 func (x *Experiment) vars(s Setting) map[string]string {
 	out := map[string]string{}
 	for name, v := range s.Values {
@@ -266,8 +267,8 @@ func (x *Experiment) vars(s Setting) map[string]string {
 
 var variable = regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}`)
 
-// used says which variables change nothing: with them the variants would be the
-// control under other names. And which names in commands nobody gives a value.
+// used reports variables that change nothing, with which the variants would be the
+// control under other names, and names in commands without a value.
 func (r *fileReader) used() {
 	x := r.x
 	if len(x.Settings) == 0 || r.problems.Len() > 0 {

@@ -23,8 +23,8 @@ import (
 // mostTenants bounds the rows of tenants.
 const mostTenants = 20
 
-// cellsOf are the figures of a run, by query and by tenant; those of queries go
-// into figures too.
+// cellsOf returns the figures of a run, by query and by tenant. It adds those of
+// queries to figures.
 func cellsOf(out *session.Outcome, figures map[string]map[string]api.Float) map[rounds.Key]rounds.Cell {
 	b := out.Result
 	elapsed := float64(b.End - b.Start)
@@ -82,8 +82,9 @@ func cellsOf(out *session.Outcome, figures map[string]map[string]api.Float) map[
 	return cells
 }
 
-// resources are figures of the processes under test: what adds up for each request,
-// of all together and, if there are several, of each; else the mean of each.
+// resources returns figures of the processes under test: those that add up per
+// request, for all together and, if there are several, for each; else the mean of
+// each.
 func resources(of []api.BenchResource) map[string]float64 {
 	out, count := map[string]float64{}, map[string]int{}
 	for _, r := range of {
@@ -108,7 +109,7 @@ func resources(of []api.BenchResource) map[string]float64 {
 	return out
 }
 
-// judged puts what the rounds amount to into a result.
+// judged writes the verdict on the rounds into a result.
 func judged(t *api.Experiment, x *Experiment, in rounds.Input) {
 	rows := rounds.Rows(in)
 	t.Rows = make([]api.ExperimentRow, 0, len(rows))
@@ -151,7 +152,7 @@ func curveOf(c *rounds.Curve, names []string) api.ExperimentCurve {
 	return out
 }
 
-// headline is the verdict of everything together, and a sentence.
+// headline returns the verdict of everything together, and a sentence.
 func headline(x *Experiment, rows []rounds.Row, curves []api.ExperimentCurve) (verdict judge.Verdict, sentence string) {
 	var all []*rounds.Row
 	for i := range rows {
@@ -169,9 +170,9 @@ func headline(x *Experiment, rows []rounds.Row, curves []api.ExperimentCurve) (v
 	return verdict, figure.Sentence(lead.Sentence())
 }
 
-// CurveOf is the curve of a query that is read first: that of the measure that
-// decides or, where it has none as it needs more requests, of the next that says
-// most; nil if there is none.
+// CurveOf returns the first curve to show of a query: that of the deciding measure
+// or, if it needs more requests, of the next most informative one; nil if there is
+// none.
 func CurveOf(curves []api.ExperimentCurve, query, decides string) *api.ExperimentCurve {
 	for _, name := range rounds.Reading(decides) {
 		for i := range curves {
@@ -183,7 +184,7 @@ func CurveOf(curves []api.ExperimentCurve, query, decides string) *api.Experimen
 	return nil
 }
 
-// unread says why the measure that should decide does not; empty if it does.
+// unread says why the measure that should decide does not, or returns "".
 func unread(x *Experiment, rows []rounds.Row) string {
 	for i := range rows {
 		r := &rows[i]
@@ -202,7 +203,7 @@ func unread(x *Experiment, rows []rounds.Row) string {
 	return ""
 }
 
-// warnings say what a reader has to mind.
+// warnings returns what a reader has to mind.
 func warnings(t *api.Experiment, x *Experiment) []api.CompareWarning {
 	out := []api.CompareWarning{}
 	add := func(code, format string, args ...any) {
@@ -250,7 +251,7 @@ func joined(why []string) string {
 	return strings.Join(why, "; ")
 }
 
-// mostFile and mostFiles bound what is kept of the files that an experiment names.
+// mostFile and mostFiles bound the files that are kept with an experiment.
 const (
 	mostFile  = 128 << 10
 	mostFiles = 512 << 10
@@ -258,21 +259,22 @@ const (
 
 var words = regexp.MustCompile(`[^\s"'\[\]{},;=()<>|&:]+`)
 
-// outside says that the scenario is not below the experiment's directory.
+// outside reports whether the scenario lies outside the experiment's directory.
 func (x *Experiment) outside() bool {
 	_, ok := x.local(x.Scenario)
 	return !ok
 }
 
-// local is the name of a path from the experiment's directory, if it is below it.
+// local returns the name of a path relative to the experiment's directory, if it lies
+// below it.
 func (x *Experiment) local(path string) (name string, ok bool) {
 	name, err := filepath.Rel(x.Dir, path)
 	return name, err == nil && filepath.IsLocal(name)
 }
 
-// files are those below the experiment's directory that its file or scenario
-// names, or a script that they name, by their names from there, with their texts;
-// of what is too large, its hash. With them it can be run again.
+// files returns the texts of the files below the experiment's directory that its
+// file, its scenario or a script of theirs names, by relative name; a file that is
+// too large is kept by its hash. With them the experiment can be run again.
 func (x *Experiment) files() map[string]string {
 	out, total := map[string]string{}, 0
 	var texts []string

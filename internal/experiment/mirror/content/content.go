@@ -16,17 +16,16 @@ import (
 )
 
 var (
-	// ErrTooLong says that the body decoded is longer than the limit.
+	// ErrTooLong reports that the decoded body is longer than the limit.
 	ErrTooLong = errors.New("longer than the limit once decoded")
-	// ErrUnknown says that a coding is not known: br and dcb are not, nor
-	// compress.
+	// ErrUnknown reports an unknown coding: br, dcb and compress are not supported.
 	ErrUnknown = errors.New("unknown content coding")
 )
 
-// Decode returns the body without the codings that the Content-Encoding field
-// lists, in the order in which they were applied. Without any it is body
-// itself. More than limit bytes, of any step, are ErrTooLong; a body that is not
-// in its coding is an error too.
+// Decode returns the body without the codings that the Content-Encoding field lists,
+// in the order in which they were applied. Without any it returns body itself. It
+// returns ErrTooLong if a step yields more than limit bytes, and an error if the body
+// is not in its coding.
 func Decode(encoding string, body []byte, limit int) ([]byte, error) {
 	var codings []string
 	for name := range strings.SplitSeq(encoding, ",") {
@@ -60,7 +59,7 @@ func decode(coding string, body []byte, limit int) ([]byte, error) {
 		}
 		r = gz
 	case "deflate":
-		// It is zlib's format, and there are servers that leave out its head.
+		// The coding is zlib's format, but some servers leave out its head.
 		if z, err := zlib.NewReader(in); err == nil {
 			r = z
 		} else {

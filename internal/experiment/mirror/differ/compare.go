@@ -15,18 +15,18 @@ import (
 	"tailscope/internal/experiment/mirror/redact"
 )
 
-// maxFound is how many places of one answer are told apart.
+// maxFound bounds the differing places of one answer.
 const maxFound = 100
 
-// found is one place at which two answers differ. What is there is rendered only
-// for examples.
+// found is one place at which two answers differ. The values are rendered only for
+// examples.
 type found struct {
 	place     string
 	reference func(*redact.Redactor) string
 	shadow    func(*redact.Redactor) string
 }
 
-// result is what comparing two answers gave.
+// result is the outcome of comparing two answers.
 type result struct {
 	reference, shadow *answer
 	places            []found
@@ -35,7 +35,7 @@ type result struct {
 	skipped           string // why not, if they were meant to be
 }
 
-// parts is what of answers is compared.
+// parts selects the parts of answers that are compared.
 type parts struct {
 	status, headers, body, json bool
 	bare                        bool // there is no control
@@ -71,7 +71,7 @@ func (p *parts) compare(reference, shadow *answer) *result {
 	}
 	r := &result{reference: reference, shadow: shadow, seen: map[string]bool{}}
 	if p.status && reference.Status != shadow.Status {
-		// An answer of another kind: its header and body say nothing more.
+		// An answer of another kind: its header and body add nothing.
 		p.found(r, "status", plain(strconv.Itoa(reference.Status)), plain(strconv.Itoa(shadow.Status)))
 		return r
 	}
@@ -102,8 +102,8 @@ func (p *parts) found(r *result, place string, reference, shadow func(*redact.Re
 	r.places = append(r.places, found{place, reference, shadow})
 }
 
-// differing are headers that differ by their nature; without a control nothing
-// else tells.
+// differing lists headers that differ by their nature. Without a control nothing else
+// shows that they do.
 var differing = []string{
 	"age", "cf-ray", "date", "expires", "server-timing", "traceparent", "tracestate", "via", "x-amz-cf-id",
 	"x-amzn-trace-id", "x-b3-traceid", "x-cache", "x-correlation-id", "x-request-id", "x-response-time",
@@ -116,8 +116,9 @@ func (p *parts) compareHeaders(r *result) {
 		if p.bare && slices.Contains(differing, name) {
 			return
 		}
-		// The second in which an answer was written says how long it took, which
-		// noise does not explain if the shadow is slower, and nothing of the answer.
+		// The second in which an answer was written depends on how long it took. That
+		// difference says nothing of the answer, and noise does not explain it if the
+		// shadow is slower.
 		if name == "date" && what == "" {
 			return
 		}
@@ -148,8 +149,8 @@ func (p *parts) compareHeaders(r *result) {
 	}
 }
 
-// sorted are the header fields by name, in lower case, those of one name
-// together (RFC 9110, section 5.3).
+// sorted returns the header fields by name, in lower case, those of one name together
+// (RFC 9110, section 5.3).
 func (a *answer) sorted() []header {
 	if a.header != nil || len(a.Header) == 0 {
 		return a.header
@@ -227,11 +228,12 @@ func (a *answer) decode() error {
 	return a.err
 }
 
-// maxValues bounds the fields and elements of a body that is compared by field:
-// each takes some hundred bytes of memory, however short it is.
+// maxValues bounds the fields and elements of a body that is compared by field: each
+// takes some hundred bytes of memory, however short it is.
 const maxValues = 1 << 18
 
-// values is no less than the fields and elements of a body that may be JSON.
+// values returns an upper bound of the fields and elements of a body that may be
+// JSON.
 func (a *answer) values() int {
 	if first := bytes.TrimLeft(a.plain, " \t\r\n"); len(first) == 0 || first[0] != '{' && first[0] != '[' {
 		return 0
@@ -241,7 +243,7 @@ func (a *answer) values() int {
 
 var comma, brace, bracket = []byte{','}, []byte{'{'}, []byte{'['}
 
-// json parses the body, of one value.
+// json parses a body that is one JSON value.
 func (a *answer) json() bool {
 	if !a.parsed {
 		a.parsed = true

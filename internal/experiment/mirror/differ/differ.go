@@ -47,7 +47,7 @@ import (
 	"tailscope/internal/experiment/mirror/redact"
 )
 
-// What of answers is compared.
+// Parts of an answer.
 const (
 	Status  = "status"
 	Headers = "headers"
@@ -55,15 +55,15 @@ const (
 	JSON    = "json" // by field; byte by byte what is no JSON
 )
 
-// Options say what is compared. Shadows and Compare must be given.
+// Options configures a Differ. Shadows and Compare are required.
 type Options struct {
 	Shadows []pair.Shadow // in the order of the session; the first control is the reference
 	Compare []string      // of Status, Headers, and Body or JSON
 	// Ignore are places that are not compared, with all below them: "header
 	// x-version", "body .meta".
 	Ignore []string
-	// Redactor hides secrets in examples and in names of places; nil stands for
-	// the default rules.
+	// Redactor hides secrets in examples and in names of places; default a Redactor
+	// with the default rules.
 	Redactor *redact.Redactor
 
 	Queue      int   // exchanges that may wait; 0 stands for 1,024
@@ -71,12 +71,12 @@ type Options struct {
 	BodyLimit  int   // longest body once decoded; 0 stands for 4 MiB
 	Places     int   // counted apart in all; 0 stands for 1,000
 	Operations int   // counted apart; 0 stands for 500
-	// Work is the share of one processor that comparing may take, lest it slow
-	// what it looks at; 0 stands for 0.5, and 1 for no rest.
+	// Work bounds the share of one processor that comparing may take, so that it does
+	// not slow the servers it compares; default 0.5, and 1 is all of it.
 	Work float64
 }
 
-// Validate says what is wrong with what was asked for.
+// Validate returns an error that names the first wrong option.
 func (o *Options) Validate() error {
 	var errs []error
 	for _, c := range o.Compare {
@@ -117,8 +117,8 @@ func positive(v *int, standard int) {
 	}
 }
 
-// Exchange is a request with the answers to it. Answers are nil if none came in
-// whole; they are read, and must not change any more.
+// Exchange is a request with the answers to it. An answer that is missing or
+// incomplete is nil. Answers are only read, and must not change any more.
 type Exchange struct {
 	ID                string
 	Time              int64 // Unix nanoseconds
@@ -128,8 +128,8 @@ type Exchange struct {
 	Shadows           []*pair.Answer // in the order of Options.Shadows
 }
 
-// Of makes an Exchange of one that was kept. Of several copies for a shadow the
-// first with an answer counts. The Exchange keeps nothing of x but answers.
+// Of makes an Exchange of one that was kept. Of several copies for a shadow the first
+// with an answer counts. The Exchange retains only answers of x.
 func Of(x *pair.Exchange, shadows int, method, target string) Exchange {
 	names := x.Names()
 	e := Exchange{
@@ -154,8 +154,8 @@ func whole(l pair.Leg) *pair.Answer {
 	return l.Answer
 }
 
-// Differ compares. Offer is called from any goroutine; one of its own does the
-// work.
+// Differ compares answers. Offer may be called from any goroutine; one of its own
+// does the work.
 type Differ struct {
 	o       Options
 	control int // −1 if there is none
@@ -190,8 +190,8 @@ func New(o Options) (*Differ, error) {
 	return d, nil
 }
 
-// Offer takes an exchange to compare. It never waits: what exceeds the bound is
-// counted as behind.
+// Offer queues an exchange to compare. It never waits: an exchange beyond the bound
+// is counted as behind.
 func (d *Differ) Offer(x Exchange) {
 	size := x.size()
 	if d.waiting.Add(size) <= d.o.QueueBytes {
@@ -209,10 +209,10 @@ func (d *Differ) Offer(x Exchange) {
 	d.behind.Add(1)
 }
 
-// Behind counts a request whose answers could not be kept until all had come.
+// Behind counts a request whose answers could not be kept until all had arrived.
 func (d *Differ) Behind() { d.behind.Add(1) }
 
-// size is about the memory that an exchange keeps.
+// size returns the approximate memory of an exchange.
 func (x *Exchange) size() int64 {
 	size := 256 + int64(len(x.Target)) + bytesOf(x.Primary)
 	for _, a := range x.Shadows {
@@ -228,7 +228,7 @@ func bytesOf(a *pair.Answer) int64 {
 	return int64(64 + 64*len(a.Header) + cap(a.Body))
 }
 
-// Differences is what has been found so far.
+// Differences returns what has been found so far.
 func (d *Differ) Differences() api.MirrorDifferences {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -306,16 +306,16 @@ func (d *Differ) take(x *Exchange) {
 	d.table.add(x, noise, results)
 }
 
-// pace says when to rest so that work takes no more than a share of the time.
+// pace decides when to rest so that work takes no more than its share of the time.
 type pace struct {
 	work   float64
 	earned time.Duration
 }
 
-// leastRest is about what a timer keeps.
+// leastRest is the least wait that a timer keeps.
 const leastRest = 5 * time.Millisecond
 
-// worked returns how long to rest after so much work, often 0.
+// worked returns how long to rest after d of work, often 0.
 func (p *pace) worked(d time.Duration) time.Duration {
 	p.earned += time.Duration(float64(d) * (1/p.work - 1))
 	if p.earned < leastRest {

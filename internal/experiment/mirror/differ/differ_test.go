@@ -481,7 +481,7 @@ func FuzzWalk(f *testing.F) {
 	})
 }
 
-// BenchmarkTake is of three answers of 2 KB with two differences.
+// BenchmarkTake compares three answers of 2 KB with two differences.
 func BenchmarkTake(b *testing.B) {
 	o := Options{Shadows: withControl, Compare: []string{Status, Headers, JSON}}
 	d := newDiffer(b, o)

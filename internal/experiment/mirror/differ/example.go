@@ -12,22 +12,23 @@ import (
 )
 
 const (
-	// maxPlaces is how many places an example shows, maxValue how much of each
-	// value, in bytes.
+	// maxPlaces bounds the places that an example shows, maxValue the bytes of each
+	// value.
 	maxPlaces = 8
 	maxValue  = 200
-	// A place keeps its first example and a later one, replaced at most so often.
+	// A place keeps its first example and a later one, which is replaced at most this
+	// often.
 	exampleNanos = 1e9
 )
 
-// example is of one request; rows are those of its places.
+// example is the example of one request; rows are those of its places.
 type example struct {
 	api.MirrorExample
 	time int64
 	rows []*row
 }
 
-// exampleMaker makes the example of one request once it is wanted.
+// exampleMaker makes the example of one request when it is first needed.
 type exampleMaker struct {
 	t      *table
 	x      *Exchange
@@ -36,7 +37,7 @@ type exampleMaker struct {
 	made   *example
 }
 
-// offer gives the request to a row as an example, place i of its result. Those
+// offer gives the request to a row as an example, place i of its result. The places
 // after it are shown too.
 func (m *exampleMaker) offer(r *row, i int) {
 	if r.latest != nil && m.x.Time-r.latest.time < exampleNanos && m.x.Time >= r.latest.time {
@@ -79,7 +80,7 @@ func (m *exampleMaker) values(i int) api.MirrorValues {
 	}
 }
 
-// without is the example without places that noise explains.
+// without returns the example without places that noise explains.
 func (e *example) without(explained map[*row]bool) api.MirrorExample {
 	out := e.MirrorExample
 	out.Places = nil
@@ -91,7 +92,7 @@ func (e *example) without(explained map[*row]bool) api.MirrorExample {
 	return out
 }
 
-// excerpt is what of a body is around its first difference from another, both
+// excerpt returns the part of a body around its first difference from another, both
 // without their secrets.
 func excerpt(r *redact.Redactor, a, b *answer) string {
 	mine, other := show(r, a), show(r, b)
@@ -118,7 +119,7 @@ func show(r *redact.Redactor, a *answer) string {
 	return fmt.Sprintf("%d bytes, %s", len(a.plain), r.Mark(string(a.plain)))
 }
 
-// clip cuts s to n bytes, at a character, and says so. It keeps nothing of s.
+// clip cuts s to n bytes at a character, and marks the cut. It retains nothing of s.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return strings.Clone(s)

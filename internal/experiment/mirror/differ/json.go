@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// maxPath is how deep a place is named; what is below counts there.
+	// maxPath bounds the depth of a place's name; deeper values count there.
 	maxPath = 24
-	// maxName is how much of a field's name is.
+	// maxName bounds a field's name in a place.
 	maxName = 64
 )
 
-// walk goes through two values of JSON side by side.
+// walk goes through two JSON values side by side.
 type walk struct {
 	p     *parts
 	r     *result
@@ -120,7 +120,7 @@ func (w *walk) enter(name string) (leave func()) {
 	}
 }
 
-// absent is what stands where a field is not.
+// absent stands for a field that is missing.
 type absent struct{}
 
 func (w *walk) note(what string, a, b any) {
@@ -149,22 +149,22 @@ func (w *walk) note(what string, a, b any) {
 	w.p.found(w.r, place, show(a), show(b))
 }
 
-// equalNumbers reports whether two numbers are one value: 1, 1.0 and 1e0 are.
+// equalNumbers reports whether two numbers are equal in value: 1, 1.0 and 1e0 are.
 func equalNumbers(a, b string) bool {
 	if a == b {
 		return true
 	}
 	x, errA := strconv.ParseFloat(a, 64)
 	y, errB := strconv.ParseFloat(b, 64)
-	// Integers that no float64 can hold apart are their digits.
+	// Integers that a float64 cannot distinguish are compared by digits.
 	if errA != nil || errB != nil || x != y || (x >= 1<<53 || x <= -1<<53) {
 		return false
 	}
 	return true
 }
 
-// name is how a field is named in a place. Names that look like identifiers are
-// folded, lest every user have places of his own.
+// name returns a field's name in a place. Names that look like identifiers are
+// folded, so that not every user has places of their own.
 func (d *Differ) name(name string) string {
 	if short, ok := d.table.names[name]; ok {
 		return short
@@ -192,8 +192,8 @@ func (d *Differ) makeName(name string) string {
 	return "." + shown
 }
 
-// identifier reports whether a name is a number, or has 16 characters and more of
-// which all are hexadecimal digits or hyphens.
+// identifier reports whether a name is a number, or at least 16 hexadecimal digits or
+// hyphens.
 func identifier(name string) bool {
 	digits, hex := 0, 0
 	for i := range len(name) {

@@ -19,15 +19,15 @@ const (
 	// Diffy's thresholds.
 	relative = 0.20
 	absolute = 0.0003
-	// minSlots is how many closed slots a design effect needs.
+	// minSlots is the number of closed slots that a design effect needs.
 	minSlots = 8
 
 	maxRows     = 200 // in the output
 	maxExamples = 30
 )
 
-// mcNemar is the probability that, of as many requests in which just one of two
-// things holds, it is the first in so many or more, if both are as likely.
+// mcNemar returns the probability that, among only+never requests in which just one
+// of two things holds, it is the first in only or more, if both are equally likely.
 // Counts need not be whole.
 func mcNemar(only, never float64) float64 {
 	if only <= 0 {
@@ -37,8 +37,8 @@ func mcNemar(only, never float64) float64 {
 	return mathext.RegIncBeta(only, never+1, 0.5)
 }
 
-// design is how many times the variance of what differs between slots is that
-// of independent requests; 1 if there is too little to say.
+// design returns the variance of the difference between slots over that of
+// independent requests; 1 if there are too few slots.
 func (g *group) design(r *row) float64 {
 	if g.slots < minSlots {
 		return 1
@@ -49,14 +49,14 @@ func (g *group) design(r *row) float64 {
 	if each <= 0 {
 		return 1
 	}
-	// Residuals of slots about what as many requests would have.
+	// Residuals of slots about the mean rate.
 	mean = r.sumD / g.sumN
 	between := r.sumDD - 2*mean*r.sumDN + mean*mean*g.sumNN
 	between *= float64(g.slots) / float64(g.slots-1)
 	return max(1, between/(g.sumN*each))
 }
 
-// output is what the table says now.
+// output returns the table's current findings.
 func (t *table) output() api.MirrorDifferences {
 	type line struct {
 		api.MirrorDifference
@@ -140,7 +140,7 @@ func rate(n, of uint64) float64 {
 	return float64(n) / float64(of)
 }
 
-// excused is the rate of noise, 0 if it is not known.
+// excused returns the rate of noise, 0 if it is not known.
 func excused(noise api.Float, of uint64) float64 {
 	if of == 0 || math.IsNaN(float64(noise)) {
 		return 0

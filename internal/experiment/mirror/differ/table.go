@@ -5,7 +5,7 @@ import (
 	"tailscope/internal/series"
 )
 
-// Where what is found beyond Options.Places is counted, by part.
+// Places beyond Options.Places are counted under these names, by part.
 var otherPlaces = map[string]string{heads: "other places", bodies: "body other places"}
 
 const (
@@ -19,8 +19,8 @@ type key struct {
 	place     string
 }
 
-// table counts what was found. Not safe for concurrent use, but names, which
-// the worker alone uses.
+// table counts what was found. It is not safe for concurrent use, except names, which
+// only the worker uses.
 type table struct {
 	o        *Options
 	control  bool
@@ -31,7 +31,7 @@ type table struct {
 	rows     int
 }
 
-// group is what was compared of one shadow and operation: its heads, or its
+// group holds the comparisons of one shadow and operation: of its heads, or of its
 // bodies, which cannot always be compared.
 type group struct {
 	operation string
@@ -47,8 +47,9 @@ type group struct {
 	waiting   []*row // that have counts in the open slot
 }
 
-// row is one place of a group. Only and never, of requests with the noise known:
-// at which only the candidate differs, and only control and primary do.
+// row is one place of a group. only and never count requests with known noise: those
+// at which only the candidate differs, and those at which only control and primary
+// do.
 type row struct {
 	place       string
 	raw         uint64
@@ -66,7 +67,7 @@ func (t *table) init(o *Options, control bool) {
 	*t = table{o: o, control: control, names: map[string]string{}, groups: map[key]*group{}, skipped: map[string]uint64{}}
 }
 
-// Of which part a group is.
+// Parts of a group.
 const (
 	heads  = "heads"
 	bodies = "bodies"
@@ -93,7 +94,7 @@ func (t *table) group(shadow int, operation, part string) *group {
 	return g
 }
 
-// row returns that of a place, nil if the table is full.
+// row returns the row of a place, or nil if the table is full.
 func (t *table) row(g *group, place string) *row {
 	r := g.rows[place]
 	if r != nil {
@@ -205,8 +206,8 @@ func (g *group) differ(r *row, by float64) {
 	}
 }
 
-// close adds the open slot to the sums and opens another. Requests that come
-// later than their slot count in the open one.
+// close adds the open slot to the sums and opens another. A request that comes later
+// than its slot counts in the open one.
 func (g *group) close(slot int64) {
 	if g.n > 0 {
 		g.slots++
@@ -223,8 +224,8 @@ func (g *group) close(slot int64) {
 	g.slot, g.n = slot, 0
 }
 
-// noiseOf returns how often control and primary differ at a place, and of how
-// many requests.
+// noiseOf returns how often control and primary differ at a place, and among how many
+// requests.
 func (t *table) noiseOf(operation, place string) (noise, of uint64) {
 	g := t.groups[key{noisy, operation, part(place)}]
 	if g == nil {
@@ -236,7 +237,7 @@ func (t *table) noiseOf(operation, place string) (noise, of uint64) {
 	return noise, g.compared
 }
 
-// difference is a row without its verdict.
+// difference returns a row without its verdict.
 func (t *table) difference(g *group, r *row) api.MirrorDifference {
 	d := api.MirrorDifference{
 		Shadow: t.o.Shadows[g.shadow].Name, Operation: g.operation, Place: r.place, Compared: g.compared, Raw: r.raw,

@@ -21,25 +21,25 @@ import (
 	"time"
 )
 
-// Way is how a server treats one request, of which the head was read. It
-// returns false to have the connection closed.
+// Way is how a server treats one request, of which the head was read. It returns
+// false to close the connection.
 type Way struct {
 	name string
 	do   func(s *Server, x *Request) bool
-	// atOnce is done with a new connection before anything is read of it.
+	// atOnce is called with a new connection before anything is read from it.
 	atOnce func(s *Server, c net.Conn)
 }
 
 func (w Way) String() string { return w.name }
 
-// Request is one that has come in.
+// Request is a request that has arrived.
 type Request struct {
 	*http.Request
 	Conn   net.Conn
 	Number int // of its connection, from 1
 }
 
-// Server is one that misbehaves.
+// Server is a server that misbehaves.
 type Server struct {
 	// Addr is its host:port, which it keeps while it refuses.
 	Addr string
@@ -91,28 +91,28 @@ func (s *Server) Set(w Way) {
 	s.way = w
 }
 
-// OnRequest has f called with every whole request and its body, on any
-// goroutine, by the ways that read bodies.
+// OnRequest calls f with every whole request and its body, on any goroutine, in the
+// ways that read bodies.
 func (s *Server) OnRequest(f func(*http.Request, []byte)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen = f
 }
 
-// Requests counts those whose head was read, Whole those that were read to
+// Requests counts the requests whose head was read, Whole those that were read to
 // their end, Accepted the connections.
 func (s *Server) Requests() int { return int(s.requests.Load()) }
 func (s *Server) Whole() int    { return int(s.whole.Load()) }
 func (s *Server) Accepted() int { return int(s.accepted.Load()) }
 
-// Connections is how many are open.
+// Connections returns the number of open connections.
 func (s *Server) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.conns)
 }
 
-// Down has the server refuse connections, and breaks those that stand.
+// Down makes the server refuse connections, and breaks the open ones.
 func (s *Server) Down() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,7 @@ func (s *Server) Down() {
 	}
 }
 
-// Up has the server accept connections again, on the same port.
+// Up makes the server accept connections again, on the same port.
 func (s *Server) Up() error {
 	s.mu.Lock()
 	up := s.listener != nil
@@ -281,7 +281,7 @@ func RawThenClose(text string) Way {
 	}}
 }
 
-// Answer is a server as it should be.
+// Answer serves as it should.
 func Answer(status int, body string) Way {
 	return Way{name: "answer", do: func(s *Server, x *Request) bool {
 		return s.readBody(x) && answer(x.Conn, status, body, "")
@@ -313,7 +313,7 @@ func Silent() Way {
 	}}
 }
 
-// ResetAtOnce breaks every connection as soon as it stands.
+// ResetAtOnce breaks every connection as soon as it is open.
 func ResetAtOnce() Way {
 	return Way{name: "reset at once",
 		atOnce: func(_ *Server, c net.Conn) { reset(c) },
@@ -321,7 +321,7 @@ func ResetAtOnce() Way {
 	}
 }
 
-// ResetRequest breaks the connection after so many bytes of the request's body.
+// ResetRequest breaks the connection after that many bytes of the request's body.
 func ResetRequest(after int64) Way {
 	return Way{name: "reset in the request", do: func(_ *Server, x *Request) bool {
 		io.CopyN(io.Discard, x.Body, after)
@@ -372,15 +372,15 @@ func Pour(every time.Duration) Way {
 	}}
 }
 
-// Garbage answers with what is no HTTP.
+// Garbage answers with bytes that are not HTTP.
 func Garbage() Way {
 	w := Raw("\x00\x01 this is no HTTP\r\n\r\n")
 	w.name = "garbage"
 	return w
 }
 
-// CloseAfter answers n requests on a connection and then closes it; unsaid, if
-// the last answer does not announce it.
+// CloseAfter answers n requests on a connection and then closes it; if unsaid,
+// without announcing it in the last answer.
 func CloseAfter(n int, unsaid bool) Way {
 	return Way{name: "close after a few", do: func(s *Server, x *Request) bool {
 		if !s.readBody(x) {
@@ -394,8 +394,8 @@ func CloseAfter(n int, unsaid bool) Way {
 	}}
 }
 
-// Early answers before it has read the body, with a status, and goes on as it is
-// said: it reads the body then, or closes the connection.
+// Early answers with a status before it has read the body. Then it reads the body, or
+// closes the connection.
 func Early(status int, read bool) Way {
 	return Way{name: "early answer", do: func(s *Server, x *Request) bool {
 		fields := ""
@@ -406,7 +406,7 @@ func Early(status int, read bool) Way {
 	}}
 }
 
-// Func is a way of one's own. The body is read before.
+// Func answers by a function, after reading the body.
 func Func(f func(*Request, []byte) (status int, body string)) Way {
 	return Way{name: "func", do: func(s *Server, x *Request) bool {
 		body, err := io.ReadAll(x.Body)

@@ -51,7 +51,7 @@ type discard struct{}
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 func (discard) Close() error                { return nil }
 
-// BenchmarkWrite is of a whole session; the queue is large enough for it all.
+// BenchmarkWrite writes a whole session; the queue is large enough for all of it.
 func BenchmarkWrite(b *testing.B) {
 	entries := session(20000)
 	for _, bodies := range []bool{false, true} {

@@ -115,7 +115,7 @@ func (d *decoder) varint() int64 {
 	return int64(u>>1) ^ -int64(u&1)
 }
 
-// length is a number that is at most limit.
+// length reads a number that is at most limit.
 func (d *decoder) length(limit int) int {
 	n := d.uvarint()
 	if n > uint64(limit) {
@@ -144,13 +144,13 @@ func (d *decoder) text() string {
 	return d.strings[n]
 }
 
-// open takes the content of a block and reads its tables.
+// open sets the content of a block and reads its tables.
 func (d *decoder) open(data []byte) error {
 	*d = decoder{strings: d.strings[:0], lists: d.lists[:0]}
 	d.data = unsafe.String(unsafe.SliceData(data), len(data)) // data is written no more
 	d.rest = d.data
-	// Every string, list, field and entry takes a byte or more, so the counts
-	// cannot ask for more memory than a multiple of the block.
+	// Every string, list, field and entry takes at least a byte, so the counts cannot
+	// ask for more memory than a multiple of the block.
 	for n := d.length(len(d.rest)); n > 0 && !d.bad; n-- {
 		d.strings = append(d.strings, d.bytes(d.length(len(d.rest))))
 	}

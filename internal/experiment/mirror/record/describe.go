@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// maxRows is how many methods, operations and statuses Describe lists.
+// maxRows bounds the methods, operations and statuses that Describe lists.
 const maxRows = 20
 
-// Describe prints what a record holds: the session's facts, how much and how
-// fast, and the requests by method, status and operation. A record that is torn
-// or damaged is described up to there, and the error returned.
+// Describe prints the content of a record: the session's facts, sizes and rates, and
+// the requests by method, status and operation. It describes a torn or damaged record
+// up to the damage, and returns the error.
 func Describe(in io.Reader, out io.Writer) error {
 	r, err := Open(in)
 	if err != nil {
@@ -82,7 +82,7 @@ func Describe(in io.Reader, out io.Writer) error {
 	return err
 }
 
-// count counts up to a bound of names.
+// count counts a name, up to a bound of names.
 func count(m map[string]uint64, name string) {
 	if _, ok := m[name]; ok || len(m) < 4096 {
 		m[name]++

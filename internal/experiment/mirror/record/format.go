@@ -46,7 +46,7 @@ import (
 	"time"
 )
 
-// Magic is what a file begins with, its version included.
+// Magic is the beginning of a file, its version included.
 const Magic = "TSREC\x00\x00\x01"
 
 const (
@@ -55,13 +55,13 @@ const (
 	kindEnd     = 'Z'
 
 	headSize = 13
-	// maxBlock bounds what a block may claim to hold, stored or not.
+	// maxBlock bounds the claimed size of a block, stored or not.
 	maxBlock = 24 << 20
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Header are the facts of the session.
+// Header holds the facts of the session.
 type Header struct {
 	ID       string    `json:"id"` // of the experiment
 	Name     string    `json:"name,omitempty"`
@@ -74,7 +74,7 @@ type Header struct {
 	Program  string    `json:"program,omitempty"`
 }
 
-// End is what was written in all.
+// End holds the totals of a record.
 type End struct {
 	Requests uint64    `json:"requests"`
 	Dropped  uint64    `json:"dropped"` // not written, as the disk was behind
@@ -84,7 +84,7 @@ type End struct {
 // Field is one header field line, name as it came.
 type Field struct{ Name, Value string }
 
-// Entry is one request, and what the primary made of it.
+// Entry is one request, and the primary's answer to it.
 type Entry struct {
 	Offset    time.Duration // from Header.Start to when the request had come
 	Method    string
@@ -93,8 +93,8 @@ type Entry struct {
 	Operation string
 	Tenant    string
 	Fields    []Field // in order
-	// Body is as much of the body as was kept; BodyBytes is how long it was, −1
-	// if that is not known.
+	// Body is the kept part of the body; BodyBytes is its whole length, or −1 if that
+	// is not known.
 	Body      []byte
 	BodyBytes int64
 
@@ -110,16 +110,16 @@ type Entry struct {
 func (e *Entry) Whole() bool { return int64(len(e.Body)) == e.BodyBytes }
 
 var (
-	// ErrFormat says that a file is no record, or of a version not known here.
+	// ErrFormat reports that a file is not a record, or is of an unknown version.
 	ErrFormat = errors.New("no record of a session that this program can read")
-	// ErrTorn says that a file ends before its end, as of a program that was
-	// stopped hard or is still writing. All entries before it are good.
+	// ErrTorn reports that a file ends before its end block: its program was killed,
+	// or is still writing. All entries before are good.
 	ErrTorn = errors.New("the file ends in the middle")
-	// ErrCorrupt says that a block is not what was written.
+	// ErrCorrupt reports that a block differs from what was written.
 	ErrCorrupt = errors.New("the file is damaged")
 )
 
-// at says where in a file an error is.
+// at returns an error with its place in a file.
 func at(offset int64, err error, why string, args ...any) error {
 	return fmt.Errorf("%w: %s at byte %d", err, fmt.Sprintf(why, args...), offset)
 }

@@ -23,9 +23,9 @@ type Reader struct {
 	err    error
 }
 
-// Open reads the head of a record. The error is ErrFormat if it is none, and
-// ErrTorn or ErrCorrupt if the head cannot be read. The reader needs no Close;
-// r stays the caller's.
+// Open reads the head of a record. It returns ErrFormat if the file is not one, and
+// ErrTorn or ErrCorrupt if the head cannot be read. The reader needs no Close; the
+// caller keeps r.
 func Open(r io.Reader) (*Reader, error) {
 	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlock))
 	if err != nil {
@@ -60,11 +60,11 @@ func Open(r io.Reader) (*Reader, error) {
 	return rd, nil
 }
 
-// Header are the facts of the session.
+// Header returns the facts of the session.
 func (r *Reader) Header() Header { return r.header }
 
-// End is what was written in all; ok is false before Next has returned io.EOF,
-// and of a file that has no end.
+// End returns the totals of the record. ok is false before Next has returned io.EOF,
+// and for a file without an end.
 func (r *Reader) End() (end End, ok bool) {
 	if r.end == nil {
 		return End{}, false
@@ -72,10 +72,10 @@ func (r *Reader) End() (end End, ok bool) {
 	return *r.end, true
 }
 
-// Next reads the next entry into e. It returns io.EOF after the last, ErrTorn
-// instead if the file has no end, and ErrCorrupt if it is damaged; both say
-// where, and every entry before is good. After an error it returns that again.
-// The entry's slices may be kept and must not be written to.
+// Next reads the next entry into e. It returns io.EOF after the last, ErrTorn if the
+// file has no end, and ErrCorrupt if it is damaged; both name the place, and every
+// entry before is good. After an error it returns the same again. The entry's slices
+// may be kept and must not be written to.
 func (r *Reader) Next(e *Entry) error {
 	for r.err == nil && r.open.left == 0 {
 		r.err = r.advance()
@@ -113,8 +113,8 @@ func (r *Reader) advance() error {
 	return at(r.block, ErrCorrupt, "a block is of kind %q", kind)
 }
 
-// next reads a block and decompresses it into memory of its own. io.EOF says
-// that there is none.
+// next reads a block and decompresses it into memory of its own. It returns io.EOF if
+// there is none.
 func (r *Reader) next() (kind byte, data []byte, err error) {
 	r.block = r.offset
 	var head [headSize]byte
@@ -132,7 +132,7 @@ func (r *Reader) next() (kind byte, data []byte, err error) {
 	if length > maxBlock || stored > maxBlock {
 		return 0, nil, at(r.block, ErrCorrupt, "a block claims %d bytes, %d stored", length, stored)
 	}
-	// Grown as it is read, so that a claim alone takes no memory.
+	// The buffer grows as it is read, so a false length alone takes no memory.
 	data, err = io.ReadAll(io.LimitReader(r.r, int64(stored)))
 	if err != nil {
 		return 0, nil, fmt.Errorf("read block at byte %d: %w", r.block, err)

@@ -22,24 +22,23 @@ import (
 	"tailscope/internal/experiment/mirror/redact"
 )
 
-// Options say how a session is recorded. The zero value works.
+// Options configures a Writer. The zero value of each field means its default.
 type Options struct {
 	Header Header
-	// Redactor replaces secrets before anything is written; nil stands for the
-	// default rules.
+	// Redactor replaces secrets before anything is written; default a Redactor with
+	// the default rules.
 	Redactor *redact.Redactor
-	// BodyLimit is how much of a request's body is kept if Header.Bodies is set;
-	// 0 stands for 1 MiB, and more than 8 MiB for that. A longer body is not kept at all: half a body can be
-	// sent to nobody.
+	// BodyLimit bounds the bodies that are kept if Header.Bodies is set; default 1
+	// MiB, at most 8 MiB. A longer body is not kept at all: half a body cannot be
+	// sent.
 	BodyLimit int
-	// Queue bounds the bytes of entries that wait to be written; 0 stands for
-	// 16 MiB.
+	// Queue bounds the bytes of entries that wait to be written; default 16 MiB.
 	Queue int64
-	// BlockBytes is at how many bytes, before compression, a block is written,
-	// and BlockAge after how long at the latest; 0 stands for 512 KiB and 5 s.
+	// BlockBytes is the size, before compression, at which a block is written, and
+	// BlockAge the longest wait before; default 512 KiB and 5 s.
 	BlockBytes int
 	BlockAge   time.Duration
-	// Now is the session's clock, nil the system's.
+	// Now is the session's clock; default the system's.
 	Now func() time.Time
 }
 
@@ -74,8 +73,8 @@ func (o *Options) ensureDefaults() error {
 	return nil
 }
 
-// Writer writes a record. Entries are taken from any goroutine and written by one of
-// its own; what its queue does not take is dropped and counted.
+// Writer writes a record. Entries come from any goroutine and are written by one of
+// its own; those that exceed its queue are dropped and counted.
 type Writer struct {
 	o       Options
 	path    string
@@ -100,8 +99,8 @@ type Writer struct {
 	comp []byte
 }
 
-// Create begins a record in a new file; one that exists is refused (os.ErrExist).
-// Secrets apart it holds what clients sent, so it is for its owner only.
+// Create begins a record in a new file, and fails with os.ErrExist if the file
+// exists. The file is readable by its owner only, because it holds what clients sent.
 func Create(path string, o Options) (*Writer, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -153,19 +152,19 @@ func (w *Writer) Begin() *Entry {
 	return e
 }
 
-// Text copies b and returns it as a string that is good until the entry is
-// offered or discarded.
+// Text copies b and returns it as a string that is valid until the entry is offered
+// or discarded.
 func (e *Entry) Text(b []byte) string {
 	from := len(e.arena)
 	e.arena = append(e.arena, b...)
 	return unsafe.String(unsafe.SliceData(e.arena[from:]), len(b))
 }
 
-// Discard takes back an entry that is not to be written.
+// Discard takes back an entry that will not be written.
 func (w *Writer) Discard(e *Entry) { w.entries.Put(e) }
 
-// Offer takes an entry of Begin, which the caller must not use any more. It never
-// waits; false says that the queue was full, which is counted.
+// Offer queues an entry of Begin, which the caller must not use any more. It never
+// waits. It returns false, and counts the entry, if the queue is full.
 func (w *Writer) Offer(e *Entry) bool {
 	size := e.size()
 	w.offers.Add(1)
@@ -183,10 +182,10 @@ func (w *Writer) Offer(e *Entry) bool {
 	return false
 }
 
-// size is about the memory that an entry takes.
+// size returns the approximate memory of an entry.
 func (e *Entry) size() int64 { return int64(256 + cap(e.arena) + cap(e.Body) + 32*len(e.Fields)) }
 
-// State is how far the record has come.
+// State returns the state of the record.
 func (w *Writer) State() api.MirrorRecording {
 	s := api.MirrorRecording{Path: w.path, Requests: w.requests.Load(), Dropped: w.dropped.Load(), Bytes: w.bytes.Load()}
 	if err := w.failure.Load(); err != nil {
@@ -195,8 +194,8 @@ func (w *Writer) State() api.MirrorRecording {
 	return s
 }
 
-// Close writes what has been offered, and the end. It returns the first error
-// of the record, of any time.
+// Close writes what has been offered, and the end. It returns the first error of the
+// record.
 func (w *Writer) Close() error {
 	w.closing.Do(func() {
 		w.closed.Store(true)
@@ -232,7 +231,7 @@ func (w *Writer) run() {
 	}
 }
 
-// drain takes what is queued when no more is let in.
+// drain writes what is queued. Nothing is added any more.
 func (w *Writer) drain() {
 	for w.offers.Load() > 0 || len(w.queue) > 0 {
 		select {
@@ -244,8 +243,8 @@ func (w *Writer) drain() {
 	}
 }
 
-// take redacts an entry and puts it into the open block. After the first
-// failure all are dropped.
+// take redacts an entry and adds it to the open block. After the first failure all
+// entries are dropped.
 func (w *Writer) take(e *Entry) {
 	size := e.size()
 	if w.failure.Load() != nil {
@@ -261,11 +260,10 @@ func (w *Writer) take(e *Entry) {
 	w.entries.Put(e)
 }
 
-// maxBody is the longest body that is written: with what a block holds already it
-// is below maxBlock.
+// maxBody bounds a body that is written, so that a block stays below maxBlock.
 const maxBody = 8 << 20
 
-// redact replaces the secrets of an entry. A body that cannot be read is not kept.
+// redact replaces the secrets of an entry. A body that cannot be parsed is not kept.
 func (w *Writer) redact(e *Entry) {
 	r := w.o.Redactor
 	e.Target, e.Host = r.Target(e.Target), r.Text(e.Host)
@@ -316,8 +314,8 @@ func (w *Writer) redact(e *Entry) {
 	e.Fields = fields
 }
 
-// Most fields are those of earlier requests, so what is to be written of them is
-// kept, of so many no longer than so many bytes.
+// Most fields repeat earlier requests, so their redacted values are cached, up to
+// maxMemo of at most maxMemoValue bytes.
 const maxMemo, maxMemoValue = 4096, 256
 
 func (w *Writer) header(f Field) string {

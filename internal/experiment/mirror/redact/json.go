@@ -8,16 +8,15 @@ import (
 	"slices"
 )
 
-// maxDepth is how deep objects and arrays may be within each other; what is
-// deeper is taken for unreadable.
+// maxDepth bounds the nesting of objects and arrays; what is deeper counts as
+// unreadable.
 const maxDepth = 512
 
-// JSON returns a body of JSON, or of several values one after the other. From
-// where it cannot be read, be it cut or no JSON at all, the rest is a marker.
+// JSON redacts a body of one or several JSON values. From the first byte that cannot
+// be parsed the rest becomes a marker.
 func (r *Redactor) JSON(body []byte) []byte { return r.JSONAt(nil, body) }
 
-// JSONAt is JSON for a part that stands at a place of a larger body; see Secret
-// for the path.
+// JSONAt is JSON for a part of a larger body at a path; see Secret for the path.
 func (r *Redactor) JSONAt(path []string, body []byte) []byte {
 	if len(body) > 0 && r.Secret(path) {
 		return []byte(`"` + r.Mark(string(body)) + `"`)
@@ -33,8 +32,7 @@ func (r *Redactor) JSONAt(path []string, body []byte) []byte {
 	return w.out.Bytes()
 }
 
-// wholeJSON is JSON for a value that may look like JSON only; ok is false if it
-// is none.
+// wholeJSON redacts a value that may be JSON; ok is false if it is not.
 func (r *Redactor) wholeJSON(s string, depth int) (out string, ok bool) {
 	if !json.Valid([]byte(s)) {
 		return "", false
@@ -49,8 +47,8 @@ func (r *Redactor) wholeJSON(s string, depth int) (out string, ok bool) {
 	return w.out.String(), true
 }
 
-// Secret reports whether the value at a place of JSON is secret whatever it is.
-// The path is of names and "[]" for the elements of arrays, from the outside in.
+// Secret reports whether the value at a path of JSON is secret whatever it holds. The
+// path consists of names, and "[]" for the elements of arrays, from the outside in.
 func (r *Redactor) Secret(path []string) bool {
 	for _, name := range path {
 		if name != "[]" && r.field.has(name) {
@@ -91,7 +89,7 @@ type rewriter struct {
 
 var errDeep = errors.New("too deep")
 
-// rewrite returns the offset of what cannot be read, or -1.
+// rewrite returns the offset of the first byte that cannot be parsed, or -1.
 func (w *rewriter) rewrite(body []byte) int {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
@@ -175,7 +173,7 @@ func (w *rewriter) members(dec *json.Decoder, object bool, body []byte) error {
 	}
 }
 
-// secret writes the marker of a whole value. null, true and false are none.
+// secret writes the marker of a whole value. null, true and false are not secret.
 func (w *rewriter) secret(dec *json.Decoder, tok json.Token, body []byte) error {
 	var secret string
 	switch v := tok.(type) {
@@ -230,7 +228,7 @@ func (w *rewriter) write(v any) {
 	}
 }
 
-// Value returns a scalar that stands at a place of JSON, as it is to be shown.
+// Value returns a scalar at a path of JSON, redacted.
 func (r *Redactor) Value(path []string, value string) string {
 	if value != "" && r.Secret(path) {
 		return r.Mark(value)

@@ -5,11 +5,11 @@ import "strings"
 // maxMember bounds the names that are searched in a text.
 const maxMember = 64
 
-// members replaces the values of secret fields where JSON stands within a text:
-// in events, in a page's script, after a prefix, cut short, or escaped any
-// number of times. A string ends at a quote that is escaped as often as the one
-// that opens it; of an object or array of a secret name all that follows is
-// replaced, and where an end is in doubt, more rather than less.
+// members replaces the values of secret fields in JSON within a text: in events, in a
+// page's script, after a prefix, cut short, or escaped any number of times. A string
+// ends at a quote that is escaped as often as the one that opens it. Everything after
+// the secret name of an object or array is replaced. If the end of a value is in
+// doubt, more is replaced rather than less.
 func (r *Redactor) members(s string) string {
 	if !strings.Contains(s, `"`) || !strings.Contains(s, ":") {
 		return s
@@ -59,8 +59,8 @@ func member(s string, i int) (name string, value int, ok bool) {
 	return name, len(s) - len(strings.TrimLeft(after[1:], " \t\r\n")), true
 }
 
-// extent is where the value that begins at from has what is to be replaced; it
-// is empty for null, true and false.
+// extent returns the part of the value at from that is replaced; it is empty for
+// null, true and false.
 func extent(s string, from int) (begin, end int) {
 	rest := s[from:]
 	escapes := len(rest) - len(strings.TrimLeft(rest, `\`))

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// multipart replaces the secret parts of a multipart body (RFC 2046, section
-// 5.1). A body without its boundary is a marker as a whole.
+// multipart replaces the secret parts of a multipart body (RFC 2046, section 5.1). A
+// body without its boundary becomes one marker.
 func (r *Redactor) multipart(contentType string, body []byte) []byte {
 	_, params, err := mime.ParseMediaType(contentType)
 	boundary := []byte("--" + params["boundary"])
@@ -28,8 +28,8 @@ func (r *Redactor) multipart(contentType string, body []byte) []byte {
 	return bytes.Join(parts, boundary)
 }
 
-// part is what stands between two boundaries: a line end, header, an empty
-// line, content and a line end.
+// part redacts the text between two boundaries: a line end, header, an empty line,
+// content and a line end.
 func (r *Redactor) part(part []byte) []byte {
 	head, content, ok := bytes.Cut(part, []byte("\r\n\r\n"))
 	if !ok {

@@ -47,7 +47,7 @@ type Redactor struct {
 	values []pattern
 }
 
-// What is secret without any rule.
+// Secrets by default.
 var (
 	defaultNames = []string{
 		"*token*", "*secret*", "*password*", "*passwd*", "*passphrase*", "*apikey*",
@@ -63,8 +63,8 @@ var (
 	defaultQueries = []string{"key", "sig", "signature", "xamzsignature", "code"}
 )
 
-// New returns a redactor with a key of its own. An error says which rule cannot
-// be understood and what to write instead.
+// New returns a redactor with a key of its own. It returns an error that names the
+// first wrong rule and says what to write instead.
 func New(rules Rules) (*Redactor, error) {
 	r := &Redactor{paths: map[string]bool{}, values: slices.Clone(defaultValues)}
 	rand.Read(r.key[:]) // never fails: it ends the program instead
@@ -111,9 +111,9 @@ func New(rules Rules) (*Redactor, error) {
 	return r, nil
 }
 
-// Mark is the marker of a secret: "redacted-" and ten hexadecimal digits of its
-// HMAC-SHA-256 under the session's key. It can stand in a header, a URL and JSON
-// as it is.
+// Mark returns the marker of a secret: "redacted-" and ten hexadecimal digits of its
+// HMAC-SHA-256 under the session's key. It needs no escapes in a header, a URL or
+// JSON.
 func (r *Redactor) Mark(secret string) string {
 	h := hmac.New(sha256.New, r.key[:])
 	h.Write([]byte(secret))
@@ -144,8 +144,8 @@ type names struct {
 	count                    atomic.Int32
 }
 
-// Names repeat from request to request, so what has said of one is kept, of so
-// many names no longer than so many bytes.
+// Names repeat from request to request, so the results of has are cached, up to
+// maxKnown names of at most maxKnownName bytes.
 const maxKnown, maxKnownName = 4096, 64
 
 func (n *names) add(name string) {
@@ -205,5 +205,5 @@ func (n *names) lookup(name string) bool {
 
 var unhyphened = strings.NewReplacer("-", "", "_", "")
 
-// fold makes X-Api-Key, api_key and apiKey alike.
+// fold makes X-Api-Key, api_key and apiKey equal.
 func fold(name string) string { return unhyphened.Replace(strings.ToLower(name)) }

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// nested is how deep values within values are read: JSON in a string of JSON, a URL
-// in a parameter of a URL.
+// nested bounds the depth of values within values: JSON in a string of JSON, a URL in
+// a parameter of a URL.
 const nested = 4
 
-// Text returns a value of no known name: what looks like a secret is replaced,
-// and so are the secret parameters of any URL in it, what is assigned to a
-// secret name (name=value), and the secret fields of JSON within it. A value that
-// is JSON as a whole is taken as JSON.
+// Text redacts a value without a known name: text that looks like a secret, the
+// secret parameters of any URL in it, values assigned to a secret name (name=value),
+// and the secret fields of JSON within it. A value that is JSON as a whole is
+// redacted as JSON.
 func (r *Redactor) Text(s string) string { return r.text(s, nested) }
 
 func (r *Redactor) text(s string, depth int) string {
@@ -42,20 +42,20 @@ func (r *Redactor) text(s string, depth int) string {
 	return s
 }
 
-// Target returns a request's target, in any of its forms (RFC 9112, section
-// 3.2), or another value that is a URL and nothing else.
+// Target redacts a request's target, in any of its forms (RFC 9112, section 3.2), or
+// another value that is a URL and nothing else.
 func (r *Redactor) Target(target string) string {
 	return r.text(r.replace(target, wholeParameter, nested), nested)
 }
 
-// pattern is what a secret looks like. What needs, if not nil, says no of can
-// have no match; it is asked first as it costs less.
+// pattern matches the text of a secret. needs, if not nil, is a cheaper test that
+// rules texts out.
 type pattern struct {
 	*regexp.Regexp
 	needs func(string) bool
 }
 
-// What is secret wherever it stands.
+// Secrets wherever they stand.
 var defaultValues = []pattern{
 	// Three parts of base64url, the first a JSON object (RFC 7519).
 	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*)*`), containing("eyJ")},
@@ -67,7 +67,7 @@ var defaultValues = []pattern{
 	{regexp.MustCompile(`://[^/?#\s"'<>@]+@`), containing("://")},
 }
 
-// credentials reports whether there is the name of a scheme of RFC 7617 or 6750.
+// credentials reports whether s names a scheme of RFC 7617 or 6750.
 func credentials(s string) bool {
 	for i := range len(s) {
 		if c := s[i] | 0x20; c == 'b' && (hasPrefixFold(s[i:], "bearer") || hasPrefixFold(s[i:], "basic")) {
@@ -110,7 +110,7 @@ func (r *Redactor) replace(s string, parameter *regexp.Regexp, depth int) string
 	return b.String()
 }
 
-// parameter returns the escaped value of one parameter.
+// parameter returns the escaped value of one parameter, redacted.
 func (r *Redactor) parameter(name, value string, depth int) string {
 	if value == "" {
 		return value
@@ -150,8 +150,8 @@ func unescape(s string) string {
 	return s
 }
 
-// Body returns a body, not compressed, of the content type that its header
-// says. A body in which nothing is secret comes back as it is, else a new one.
+// Body redacts an uncompressed body of a content type. A body without secrets is
+// returned unchanged.
 func (r *Redactor) Body(contentType string, body []byte) []byte {
 	if len(body) == 0 {
 		return body
