@@ -227,7 +227,7 @@ func load(hours int, correlation float64, strata []Stratum) Load {
 	return Load{Slots: 360 * hours, Rate: 100, Correlation: correlation, Spread: 0.15, Strata: strata}
 }
 
-// limit is the greatest share of false alarms that is allowed.
+// limit returns the greatest share of false alarms that is allowed.
 func limit(hours int, correlation float64) float64 {
 	if hours == 1 && correlation > 0.6 {
 		return 9
@@ -235,7 +235,7 @@ func limit(hours int, correlation float64) float64 {
 	return 7
 }
 
-// Unchanged are the cells in which nothing changes.
+// Unchanged returns the cells in which nothing changes.
 func Unchanged() (cells []Cell) {
 	add := func(name string, hours int, correlation float64, a, b Load, c Cell) {
 		c.Name = fmt.Sprintf("%s, %d h, correlation %g", name, hours, correlation)
@@ -311,7 +311,7 @@ type Power struct {
 	Judged string
 }
 
-// Changed are the cells with a change, one hour a side.
+// Changed returns the cells with a change, one hour a side.
 func Changed() (cells []Power) {
 	type change struct {
 		name   string
@@ -359,7 +359,7 @@ func Changed() (cells []Power) {
 	return cells
 }
 
-// Found is the power of the judged method, and of the oracle.
+// Found returns the power of the judged method, and of the oracle.
 func (p *Power) Found(ctx context.Context, trials int) (ours, oracle float64, err error) {
 	tallies, err := p.Cell.Run(ctx, trials)
 	if err != nil {

@@ -177,7 +177,7 @@ func (s *Stratum) draw(r *rand.Rand, l *Load, medians []float64) *Counts {
 	return c
 }
 
-// requests is how many requests of a share there are in a slot.
+// requests returns how many requests of a share there are in a slot.
 func (l *Load) requests(r *rand.Rand, share float64) int {
 	n := l.Rate * share
 	if !l.Poisson {

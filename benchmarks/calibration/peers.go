@@ -85,7 +85,7 @@ func (c *Counts) slotQuantiles(p float64) []float64 {
 	return out
 }
 
-// quantileOf is the log of the p-quantile of bucket counts, NaN without any.
+// quantileOf returns the log of the p-quantile of bucket counts, NaN without any.
 func quantileOf(row []float64, p float64) float64 {
 	total := 0.0
 	for _, n := range row {
@@ -186,7 +186,7 @@ func (t *tail) resample(r *rand.Rand) float64 {
 	return float64(lowest-1+t.from) * math.Ln2 / perOctave
 }
 
-// politisWhite is the automatic block length of the stationary bootstrap.
+// politisWhite returns the automatic block length of the stationary bootstrap.
 func politisWhite(z []float64) float64 {
 	n := len(z)
 	mean := 0.0

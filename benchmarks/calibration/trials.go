@@ -33,14 +33,14 @@ type Tally struct {
 	effects []float64
 }
 
-// Rate is the share of trials with an alarm.
+// Rate returns the share of trials with an alarm.
 func (t *Tally) Rate() float64 { return float64(t.Alarms) / float64(t.Trials) }
 
-// StandardError is the mean standard error that was claimed over the one that
+// StandardError returns the mean standard error that was claimed over the one that
 // the estimates had; NaN for methods that estimate nothing.
 func (t *Tally) StandardError() float64 { return math.Sqrt(t.errors / t.squares) }
 
-// Oracle is the share of trials whose estimate an oracle would call a change:
+// Oracle returns the share of trials whose estimate an oracle would call a change:
 // one that knows the standard deviation of the estimates around their mean.
 func (t *Tally) Oracle() float64 {
 	mean, squares := 0.0, 0.0

@@ -32,17 +32,17 @@ type Known struct {
 	took  []float64 // services of real workers, whose truth is still to be found
 }
 
-// Off is how far what was found is from the truth, as a share of it; 1 if nothing was
+// Off returns how far what was found is from the truth, as a share of it; 1 if nothing was
 // found.
 func (k Known) Off() float64 { return math.Abs(k.Value/k.Truth - 1) }
 
-// Covers says whether the interval holds the truth.
+// Covers reports whether the interval holds the truth.
 func (k Known) Covers() bool { return k.Low <= k.Truth && k.Truth <= k.High }
 
-// Open says that the interval has an end that no load was held beyond.
+// Open reports whether the interval has an end that no load was held beyond.
 func (k Known) Open() bool { return k.Low == 0 || k.High == math.MaxFloat64 }
 
-// plain says whether a shape is nothing but workers and service.
+// plain reports whether a shape is nothing but workers and service.
 func plain(s virtual.Shape) bool {
 	return s.Slowing == nil && s.QueueLimit == 0 && s.Allowed == 0 && s.Collapses == 0
 }
@@ -51,7 +51,7 @@ func plain(s virtual.Shape) bool {
 // each rate that is tried.
 const truthRequests = 4_000_000
 
-// Plan is the runs of a proof, the first of them being those of any shorter one:
+// Plan returns the runs of a proof, the first of them being those of any shorter one:
 // shape after shape with ever new seeds; of plain queues every third round has real
 // workers.
 func Plan(runs int) []Known {

@@ -43,10 +43,10 @@ func (s *Server) Close() {
 	s.under.Wait()
 }
 
-// Arrivals is how many requests have come.
+// Arrivals returns how many requests have come.
 func (s *Server) Arrivals() int64 { return s.arrivals.Load() }
 
-// Last is when the last request came, zero if none has.
+// Last returns when the last request came, zero if none has.
 func (s *Server) Last() time.Time {
 	if ns := s.last.Load(); ns > 0 {
 		return s.begin.Add(time.Duration(ns))
@@ -54,7 +54,7 @@ func (s *Server) Last() time.Time {
 	return time.Time{}
 }
 
-// Late is how much later than at their times answers left, seconds: what the machine
+// Late returns how much later than at their times answers left, seconds: what the machine
 // adds to the latency that the server is made for.
 func (s *Server) Late(quantile float64) float64 {
 	s.mu.Lock()
@@ -125,7 +125,7 @@ type Workers struct {
 	took []float64 // what service really took, seconds
 }
 
-// Took is what each service really took so far, from when a worker took the request
+// Took returns what each service really took so far, from when a worker took the request
 // until it could take the next.
 func (w *Workers) Took() []float64 {
 	w.mu.Lock()
@@ -190,7 +190,7 @@ func StartWorkers(ctx context.Context, v virtual.Server, c *clock.Clock, seed ui
 // far from each other.
 const stretch = 2000
 
-// Truth is the rate at which the objective of shape breaks with service as it really
+// Truth returns the rate at which the objective of shape breaks with service as it really
 // was: the same virtual queue, its service drawn from took in stretches.
 func Truth(shape virtual.Shape, took []float64, requests int) (float64, error) {
 	if len(took) == 0 {

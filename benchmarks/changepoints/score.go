@@ -99,7 +99,7 @@ func (c *Counts) Add(truth, found []int) {
 	c.True += len(truth)
 }
 
-// Score is that of all series together; shares of nothing are 0.
+// Score returns that of all series together; shares of nothing are 0.
 func (c Counts) Score() Score {
 	var s Score
 	if c.Found > 0 {

@@ -49,7 +49,7 @@ func Unchanged() []Kind {
 	}
 }
 
-// Kinds are those that series are simulated of.
+// Kinds returns those that series are simulated of.
 func Kinds() []Kind {
 	return []Kind{
 		shifted("no change", nil, between(0, 0, 1)),
@@ -127,7 +127,7 @@ func Metrics(slots []*hist.Histogram) [][]float64 {
 	return rows
 }
 
-// Moments are those of change points.
+// Moments returns those of change points.
 func Moments(points []stat.ChangePoint) []int {
 	var at []int
 	for _, p := range points {

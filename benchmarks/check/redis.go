@@ -167,7 +167,7 @@ func (r *Redis) Push(service int, ss []series.Sample, keep int) error {
 	return err
 }
 
-// closer is that of two samples which is closer to t, the earlier if neither is;
+// closer returns that of two samples which is closer to t, the earlier if neither is;
 // either may be missing.
 func closer(before, after []string, t int64) (series.Sample, error) {
 	switch {

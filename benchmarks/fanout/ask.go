@@ -50,7 +50,7 @@ func (s *System) Stop() {
 	}
 }
 
-// Query is the address of a query that asks so many leaves, each of data in so many
+// Query returns the address of a query that asks so many leaves, each of data in so many
 // shards.
 func (s *System) Query(leaves, shards int) func(query uint64) string {
 	return func(query uint64) string {
@@ -58,7 +58,7 @@ func (s *System) Query(leaves, shards int) func(query uint64) string {
 	}
 }
 
-// Leaf is the address of one leaf: of the first node, and of as many shards in turn.
+// Leaf returns the address of one leaf: of the first node, and of as many shards in turn.
 func (s *System) Leaf(shards int) func(query uint64) string {
 	return func(query uint64) string {
 		return fmt.Sprintf("http://%s/?query=%d&shard=%d&shards=%d", s.Nodes[0], query/uint64(shards), query%uint64(shards), shards)

@@ -70,7 +70,7 @@ func Leaf(ctx context.Context, dir string, w Work, shards int, rate float64, dur
 	return Poisson(ctx, rate, during, seed, seed<<40, s.Leaf(shards))
 }
 
-// Model is what leaves took, by the number of shards.
+// Model returns what leaves took, by the number of shards.
 func Model(leaves map[int][]float64, together float64, sizes ...int) (simulate.Model, error) {
 	c := simulate.Class{Name: "leaf", Weight: 1, Together: together}
 	for _, n := range sizes {

@@ -39,14 +39,14 @@ var waits = []float64{
 	27.5, 29.6, 31.6, 35, 37.5, 39.2, 43.5, 46.2, 49.9, 54.4, 63.5, 95.4, 100,
 }
 
-// Quantile is the quantile function of waits at Base shards, seconds, for p in [0, 1].
+// Quantile returns the quantile function of waits at Base shards, seconds, for p in [0, 1].
 func Quantile(p float64) float64 {
 	at := p * float64(len(waits)-1)
 	i := min(int(at), len(waits)-2)
 	return (waits[i] + (at-float64(i))*(waits[i+1]-waits[i])) / 1e3
 }
 
-// Takes is how long a leaf takes of data in so many shards.
+// Takes returns how long a leaf takes of data in so many shards.
 func (w Work) Takes(query uint64, shard, shards int) time.Duration {
 	own := normal(mix(w.Seed, query, uint64(shard)+1))
 	common := normal(mix(w.Seed, query, 0))
@@ -72,10 +72,10 @@ func mix(words ...uint64) float64 {
 	return (float64(h>>11) + 0.5) / (1 << 53)
 }
 
-// normal is the normal score of p in (0, 1).
+// normal returns the normal score of p in (0, 1).
 func normal(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }
 
-// String is the work as ParseWork reads it.
+// String returns the work as ParseWork reads it.
 func (w Work) String() string {
 	return fmt.Sprintf("%d,%s,%g,%t", w.Seed, w.Fixed, w.Together, w.Even)
 }

@@ -18,13 +18,13 @@ type Freezes struct{ Serves, Every, Lasts time.Duration }
 // Freeze is the one of benchmarks/cmd/frozen.
 var Freeze = Freezes{Serves: time.Millisecond, Every: 10 * time.Second, Lasts: time.Second}
 
-// worked is how long the server has not stood still until t.
+// worked returns how long the server has not stood still until t.
 func (f Freezes) worked(t time.Duration) time.Duration {
 	runs := f.Every - f.Lasts
 	return t/f.Every*runs + min(t%f.Every, runs)
 }
 
-// End is when a request that arrives at t is answered.
+// End returns when a request that arrives at t is answered.
 func (f Freezes) End(t time.Duration) time.Duration {
 	runs := f.Every - f.Lasts
 	w := f.worked(t) + f.Serves
@@ -34,7 +34,7 @@ func (f Freezes) End(t time.Duration) time.Duration {
 	return w/runs*f.Every + w%runs
 }
 
-// Implied is what requests that are due at a rate wait, those due in the first
+// Implied returns what requests that are due at a rate wait, those due in the first
 // stretch, each from when it was due: in order, each on the connection that is free first.
 // There is no chance in it. Ascending.
 func (f Freezes) Implied(rate, connections int, stretch time.Duration) []time.Duration {
@@ -64,7 +64,7 @@ func (e *ends) Pop() any          { panic("none is taken out") }
 // Tail is the figures of a distribution that this is about, in seconds.
 type Tail struct{ P50, P99, P999, Max float64 }
 
-// TailOf is the tail of values in ascending order, each quantile the least value
+// TailOf returns the tail of values in ascending order, each quantile the least value
 // that so many do not exceed.
 func TailOf(sorted []time.Duration) Tail {
 	n := len(sorted)

@@ -39,7 +39,7 @@ type job struct {
 
 func (j job) seconds() string { return strconv.Itoa(int(j.during.Seconds())) }
 
-// http2 says that a flag is needed.
+// http2 reports whether a flag is needed.
 func (j job) http2() bool { return j.protocol == HTTP2 || j.protocol == HTTP2TLS }
 
 var http1 = []Protocol{Plain, TLS}

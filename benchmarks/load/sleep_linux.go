@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SleepCost is what a sleep of d costs a thread that does nothing else, user and
+// SleepCost returns what a sleep of d costs a thread that does nothing else, user and
 // system time, as the mean of n: what nobody can be below who sends each request at
 // its time and sleeps in between. On a virtual machine it may be most of the cost,
 // for the host is asked to set every timer and to deliver it.

@@ -198,7 +198,7 @@ func four(text string, unit float64) ([]Tail, error) {
 	return []Tail{{unit * t.P50, unit * t.P99, unit * t.P999, unit * t.Max}}, nil
 }
 
-// column is the tail of the i-th column of a table; a head is passed over.
+// column returns the tail of the i-th column of a table; a head is passed over.
 func column(table, separator string, i int, unit time.Duration) ([]Tail, error) {
 	var all []time.Duration
 	s := bufio.NewScanner(strings.NewReader(table))

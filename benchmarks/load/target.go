@@ -99,7 +99,7 @@ func (t *Target) Stop() {
 	t.Kill()
 }
 
-// Requests is how many it has answered, those that asked it included.
+// Requests returns how many it has answered, those that asked it included.
 func (t *Target) Requests(ctx context.Context) (n int64, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://status/", nil)
 	if err != nil {

@@ -94,7 +94,7 @@ func Nginx(ctx context.Context, dir, primary, candidate string) (*Contender, err
 	return &Contender{Addr: n.Addr, Process: n.Process, Mirrors: candidate != ""}, nil
 }
 
-// Duplicator is the least that duplicates, made with net/http or fasthttp.
+// Duplicator returns the least that duplicates, made with net/http or fasthttp.
 func Duplicator(with string) Starter {
 	return func(ctx context.Context, dir, primary, candidate string) (*Contender, error) {
 		p, addr, err := program.StartDuplicator(ctx, dir+".log", with, primary, candidate)

@@ -50,7 +50,7 @@ type Result struct {
 	Latency *hist.Histogram
 }
 
-// NewResult is the account of nothing yet.
+// NewResult returns the account of nothing yet.
 func NewResult() *Result {
 	return &Result{Latency: hist.New(schema), Why: map[string]uint64{}}
 }
@@ -65,7 +65,7 @@ func (r *Result) Add(o Result) {
 	_ = r.Latency.Merge(o.Latency) // the same schema
 }
 
-// Requests is how many were answered well.
+// Requests returns how many were answered well.
 func (r *Result) Requests() uint64 { return r.Latency.Count }
 
 // schema is fine enough for quantiles within 0.55 %.
@@ -141,7 +141,7 @@ func (c *caller) do() (err error) {
 	return nil
 }
 
-// answerLength is the length of head and body, -1 while the head is not whole.
+// answerLength returns the length of head and body, -1 while the head is not whole.
 func answerLength(b []byte, body int) (int, error) {
 	end := bytes.Index(b, headEnd)
 	if end < 0 {
@@ -218,7 +218,7 @@ func NewClients(addr string, r Request, connections int) (*Clients, error) {
 	return c, nil
 }
 
-// Open is a load by connections that are opened when they are first used.
+// Open returns a load by connections that are opened when they are first used.
 func Open(ctx context.Context, addr string, r Request, connections int, rate float64, d time.Duration) (Result, error) {
 	c := &Clients{}
 	for range connections {
@@ -272,7 +272,7 @@ func (c *Clients) Open(ctx context.Context, rate float64, d time.Duration, seed 
 	return *out, err
 }
 
-// reason is an error without addresses.
+// reason returns an error without addresses.
 func reason(err error) string {
 	var op *net.OpError
 	if errors.As(err, &op) {

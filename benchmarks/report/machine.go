@@ -36,7 +36,7 @@ func describe() Machine {
 	return m
 }
 
-// revision is the commit that was measured, marked if the tree differed from it.
+// revision returns the commit that was measured, marked if the tree differed from it.
 func revision() string {
 	out, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
 	if err != nil {

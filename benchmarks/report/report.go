@@ -24,7 +24,7 @@ type Figure struct {
 	Note   string    `json:"note,omitempty"`
 }
 
-// Median is the middle value; with an even number, the mean of the middle two.
+// Median returns the middle value; with an even number, the mean of the middle two.
 func (f *Figure) Median() float64 {
 	v := slices.Sorted(slices.Values(f.Values))
 	n := len(v)
@@ -76,7 +76,7 @@ func (s *Section) Add(what, who, unit string, target, value float64) *Figure {
 	return f
 }
 
-// Markdown is the report for people.
+// Markdown returns the report for people.
 func (r *Report) Markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n%s, revision %s.\n%s\n\n", r.Title, r.Date.Format("2006-01-02 15:04 MST"), r.Revision, r.Machine)

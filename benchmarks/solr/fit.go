@@ -146,7 +146,7 @@ func together(values [][]float64, trim int) (all, below []Estimate, err error) {
 	return all, below, nil
 }
 
-// weight is the inverse of the variance, or 0 of what is surely below nothing.
+// weight returns the inverse of the variance, or 0 of what is surely below nothing.
 func (e Estimate) weight() float64 {
 	if e.Value+3*e.Error < 0 {
 		return 0
@@ -154,7 +154,7 @@ func (e Estimate) weight() float64 {
 	return 1 / (e.Error * e.Error)
 }
 
-// trimmed is the mean without one in trim at either end, its error by the winsorized
+// trimmed returns the mean without one in trim at either end, its error by the winsorized
 // variance (Tukey & McLaughlin 1963, Sankhya A 25).
 func trimmed(v []float64, trim int) Estimate {
 	v = slices.Sorted(slices.Values(v))
@@ -174,7 +174,7 @@ func trimmed(v []float64, trim int) Estimate {
 	return Estimate{sum / float64(n-2*g), max(1e-9, math.Sqrt(squares*float64(n)/float64(n-1))/float64(n-2*g))}
 }
 
-// Model is what simulate needs to know of a collection of so many shards: leaves as
+// Model returns what simulate needs to know of a collection of so many shards: leaves as
 // they were measured at that size, and the other parts as they were told by one and
 // two shards.
 func (m Measured) Model(shards int, parts []Parts) (simulate.Model, error) {
@@ -208,7 +208,7 @@ func (m Measured) Model(shards int, parts []Parts) (simulate.Model, error) {
 	return model, nil
 }
 
-// Layout is the machine: both nodes of Solr share its two cores, and do what the
+// Layout returns the machine: both nodes of Solr share its two cores, and do what the
 // aggregator would.
 func (m Measured) Layout(shards int, parts []Parts) simulate.Layout {
 	idle := 0.0
@@ -221,7 +221,7 @@ func (m Measured) Layout(shards int, parts []Parts) simulate.Layout {
 	}
 }
 
-// Together is how alike the leaves of one query are: the correlation of their normal
+// Together returns how alike the leaves of one query are: the correlation of their normal
 // scores within queries (by pairs, Fisher 1925, Statistical Methods for Research
 // Workers, VII), in [0, 1].
 func Together(queries [][]float64) float64 {

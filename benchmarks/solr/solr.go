@@ -45,13 +45,13 @@ type Cluster struct {
 	client  *http.Client
 }
 
-// Example is the directory of the example.
+// Example returns the directory of the example.
 func Example() (string, error) {
 	root, err := program.Root()
 	return filepath.Join(root, "docs", "examples", "solr"), err
 }
 
-// New is a cluster that runs already, whose questions are in the directory work.
+// New returns a cluster that runs already, whose questions are in the directory work.
 func New(pid int, address, work string) (*Cluster, error) {
 	dir, err := Example()
 	if err != nil {
@@ -196,7 +196,7 @@ func (c *Cluster) ask(ctx context.Context, shards int, query string) (s Sample, 
 	return s, nil
 }
 
-// CPU is the CPU time of Solr so far, to the nanosecond: by its process's clock, as
+// CPU returns the CPU time of Solr so far, to the nanosecond: by its process's clock, as
 // clock_getcpuclockid has it.
 func (c *Cluster) CPU() time.Duration {
 	var ts unix.Timespec

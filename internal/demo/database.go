@@ -220,5 +220,5 @@ func seedRows(ctx context.Context, tx *sql.Tx, ts []tenant, orders int, now time
 	return nil
 }
 
-// productID is the id of a tenant's i-th product.
+// productID returns the id of a tenant's i-th product.
 func productID(t *tenant, i int) int { return t.id*100_000 + i }

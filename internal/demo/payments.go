@@ -17,7 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// payments is a service of its own that the shop asks before it takes an
+// payments returns a service of its own that the shop asks before it takes an
 // order. It in turn waits for a bank, which is the demo's one stand-in: it
 // answers after 18 ms, give or take, and one time in fifty after ten times that.
 func payments(tp trace.TracerProvider, mp metric.MeterProvider) http.Handler {

@@ -186,7 +186,7 @@ type order struct {
 	Created int64  `json:"created_at"`
 }
 
-// orders is the hot query: until theChange it reads every order of the tenant.
+// orders returns the hot query: until theChange it reads every order of the tenant.
 func (s *shop) orders(w http.ResponseWriter, r *http.Request, t *tenant) error {
 	customer, err := number(r, "customer")
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 )
 
-// testShop is a small shop whose spans are kept.
+// testShop returns a small shop whose spans are kept.
 func testShop(t *testing.T, orders int) (*shop, []tenant, *httptest.Server, *tracetest.SpanRecorder) {
 	t.Helper()
 	rec := tracetest.NewSpanRecorder()

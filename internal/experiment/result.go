@@ -331,7 +331,7 @@ func (x *Experiment) files() map[string]string {
 // tooLarge begins the text of a file that is kept by its hash alone.
 const tooLarge = "too large to be kept; sha256 "
 
-// Describe is what an experiment will do, in a few lines.
+// Describe returns what an experiment will do, in a few lines.
 func (x *Experiment) Describe() []string {
 	out := []string{fmt.Sprintf("%s: %s, %s against the control %s", x.Name, x.Design, x.Variable, x.Settings[0].Name)}
 	out = append(out, "settings: "+strings.Join(x.names(), ", "))

@@ -21,53 +21,52 @@ import (
 	"tailscope/internal/judge/rounds"
 )
 
-// Stage measures; a scenario.Stage is one.
+// Stage measures settings; *scenario.Stage is one.
 type Stage interface {
 	Measure(ctx context.Context, o scenario.MeasureOptions) (*session.Outcome, error)
 	Close(ctx context.Context) error
 }
 
-// Options of a run.
+// Options configures a run.
 type Options struct {
 	ID      string // in the log book
 	Version string // of tailscope
 	Command string // that runs it again
 	Again   string // id of the experiment that this one repeats
-	// Open brings the stage up with the control's values; the scenario's if nil.
+	// Open brings the stage up with the control's values; default the scenario's
+	// Open.
 	Open func(ctx context.Context, s *scenario.Scenario) (Stage, error)
-	// Live reads what a mirror session measured; of live designs only.
+	// Live reads the measurements of a mirror session, for live designs.
 	Live Observer
-	// Report tells a server how it goes, after each run and every few seconds; what
-	// the server wants changed comes back. nil for none.
+	// Report sends the state to a server after each run and every few seconds, and
+	// returns the changes that its users want. Default none.
 	Report func(ctx context.Context, p api.SessionReport) (api.SessionReply, error)
-	// Progress is called as it goes, about once a second while something is
-	// measured. May be nil.
+	// Progress is called about once a second during measurements. Default none.
 	Progress func(Moment)
 	Note     func(line string) // a line about what was done; may be nil
-	// Judged says of the final result whether something became worse; nil for none.
+	// Judged returns the gate's verdict on the final result. Default none.
 	Judged func(t *api.Experiment) *api.ExperimentGate
 	Sink   session.Sink // takes the series of all rounds; nil for none
 	Limits tally.Limits // of the generator's own error; the zero value is the default
 	Now    func() time.Time
 	Sleep  func(ctx context.Context, d time.Duration) error
-	// Beat is how often Report is called while something takes long; 5 s if 0.
+	// Beat is the interval of Report while a run takes long; default 5 s.
 	Beat time.Duration
 }
 
-// Moment is how far an experiment has come.
+// Moment is the state of an experiment at one time.
 type Moment struct {
 	Text string // round 3 of 8, workers=24: …
 	Left time.Duration
 	Run  *session.Moment // what is being measured, nil if nothing is
 }
 
-// restoring bounds how long the control may take to hold again.
+// restoring bounds the time for the control to hold again.
 const restoring = 15 * time.Minute
 
-// Run runs an experiment and returns what came of it, also when ctx ended it or it
-// failed half-way: its Failed then says why, and what was measured is judged. An
-// error says that nothing was begun, or that the control could not be applied
-// again.
+// Run runs an experiment and returns its result. If ctx ended it or it failed
+// half-way, Failed says why, and what was measured is judged. It returns an error if
+// nothing was begun, or if the control could not be applied again.
 func Run(ctx context.Context, x *Experiment, o Options) (_ *api.Experiment, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -129,7 +128,7 @@ func Run(ctx context.Context, x *Experiment, o Options) (_ *api.Experiment, err 
 	return &r.result, nil
 }
 
-// say is a sentence on what was left.
+// say describes what was left in a sentence.
 func (l *Left) say() string {
 	return fmt.Sprintf("experiment %s was killed while %s held, since %s; its control %s is applied again first", l.Name, l.Setting, l.Since.Format(time.DateTime), l.Control)
 }
@@ -145,8 +144,8 @@ func (l *Left) restore(ctx context.Context) error {
 	return nil
 }
 
-// Restore applies the control that a killed experiment of the file left
-// unapplied; false if there is nothing to do.
+// Restore applies the control that a killed experiment of the file left unapplied. It
+// returns false if there is nothing to do.
 func Restore(ctx context.Context, file string, note func(string)) (bool, error) {
 	j, left, err := openJournal(file)
 	if err != nil {
@@ -162,7 +161,7 @@ func Restore(ctx context.Context, file string, note func(string)) (bool, error) 
 	return true, j.done()
 }
 
-// runner is one run of an experiment.
+// runner is the state of one run of an experiment.
 type runner struct {
 	x       *Experiment
 	o       Options
@@ -183,7 +182,7 @@ var errStopped = errors.New("stopped by a user")
 
 func seconds(t time.Time) api.Float { return api.Float(float64(t.UnixNano()) / 1e9) }
 
-// begin fills in what is known before anything is measured.
+// begin writes what is known before anything is measured.
 func (r *runner) begin(ctx context.Context) {
 	x := r.x
 	seed := x.Seed
@@ -211,7 +210,7 @@ func (r *runner) begin(ctx context.Context) {
 	}
 }
 
-// rounds measures until the rule says enough, ctx ends or something fails.
+// rounds measures until the rule has enough, ctx ends or a run fails.
 func (r *runner) rounds(ctx context.Context) {
 	if err := r.measureRounds(ctx); err != nil {
 		if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
@@ -266,13 +265,13 @@ func (r *runner) measureRounds(ctx context.Context) error {
 	}
 }
 
-// Order is the random order of a round's settings.
+// Order returns the settings in the random order of a round.
 func Order(seed uint64, round, settings int) []int {
 	return rand.New(rand.NewPCG(seed, uint64(round))).Perm(settings)
 }
 
-// one measures a setting in a round: applied, settled, measured; a run that does
-// not count is repeated once.
+// one measures a setting in a round: it applies it, waits until it has settled, and
+// measures. A run that does not count is repeated once.
 func (r *runner) one(ctx context.Context, round, order, s int) error {
 	set := r.x.Settings[s]
 	begun := r.o.Now()
@@ -317,14 +316,14 @@ func (r *runner) one(ctx context.Context, round, order, s int) error {
 	return nil
 }
 
-// brief is the first reason that a run does not count for, and what is done.
+// brief returns the first reason why a run does not count, and what is done about it.
 func brief(why string) string {
 	reasons := strings.Split(why, "; ")
 	first, _, _ := strings.Cut(reasons[0], " (allowed")
 	return first + "; " + reasons[len(reasons)-1]
 }
 
-// apply makes a setting hold. The journal says so first.
+// apply applies a setting, after noting it in the journal.
 func (r *runner) apply(ctx context.Context, s int, text string) error {
 	x, set := r.x, r.x.Settings[s]
 	if len(x.Restore) == 0 {
@@ -358,7 +357,7 @@ func (r *runner) command(ctx context.Context, c Command, values map[string]strin
 	return err
 }
 
-// measure runs the load of one run, or waits while live traffic does.
+// measure runs the load of one run, or waits for as long in live traffic.
 func (r *runner) measure(ctx context.Context, round, s int, text string, run *api.ExperimentRun) (map[rounds.Key]rounds.Cell, error) {
 	x, set := r.x, r.x.Settings[s]
 	if x.Live != nil {
@@ -370,7 +369,7 @@ func (r *runner) measure(ctx context.Context, round, s int, text string, run *ap
 	env.Versions, env.Configuration = maps.Clone(env.Versions), maps.Clone(env.Configuration)
 	out, err := r.stage.Measure(ctx, scenario.MeasureOptions{
 		Vars: x.vars(set), Name: x.Name, Variant: set.Name, Experiment: r.o.ID, Sink: r.o.Sink, Environment: &env, Limits: r.o.Limits,
-		// All settings of a round are asked the same, in the same order.
+		// All settings of a round get the same requests in the same order.
 		Seed:     rand.New(rand.NewPCG(^r.result.Seed, uint64(round))).Uint64()>>11 | 1,
 		Progress: func(m session.Moment) { r.progress(text, &m) },
 	})
@@ -401,12 +400,12 @@ func (r *runner) measure(ctx context.Context, round, s int, text string, run *ap
 	return cells, nil
 }
 
-// conclude judges what there is and says whether it is enough.
+// conclude judges the rounds so far and reports whether they are enough.
 func (r *runner) conclude(round int) bool {
 	in := r.x.input(r.runs)
 	p := r.x.plan(in)
 	done := p.Done
-	// Rounds that are not whole are measured in addition, but not for ever.
+	// Incomplete rounds are measured in addition, but not for ever.
 	most := r.x.Rounds.AtMost + r.x.Rounds.AtMost/2 + 2
 	if len(r.runs) == 0 {
 		most = 2
@@ -428,7 +427,8 @@ func (r *runner) conclude(round int) bool {
 	return done
 }
 
-// unwhole is why most runs that do not count do not, and what to do about it.
+// unwhole returns the most frequent reason why runs do not count, and what to do
+// about it.
 func (r *runner) unwhole() string {
 	reasons, n := map[string]int{}, 0
 	first := ""
@@ -452,7 +452,7 @@ func (r *runner) unwhole() string {
 	return text + ": see to that first, with tailscope bench and the scenario"
 }
 
-// end makes the control hold again, takes the stage down, and says what came of it.
+// end applies the control again, takes the stage down, and writes the verdict.
 func (r *runner) end(ctx context.Context, quiet func()) {
 	ctx, cancel := context.WithTimeout(ctx, restoring)
 	defer cancel()
@@ -504,7 +504,7 @@ func (r *runner) end(ctx context.Context, quiet func()) {
 	r.report(ctx, true)
 }
 
-// progress says what is done now.
+// progress reports what is being done.
 func (r *runner) progress(text string, run *session.Moment) {
 	r.mu.Lock()
 	r.result.Progress = text
@@ -514,7 +514,7 @@ func (r *runner) progress(text string, run *session.Moment) {
 	}
 }
 
-// left is about how long it will take yet, 0 if nobody knows.
+// left returns the estimated time left, 0 if it is not known.
 func (r *runner) left() time.Duration {
 	if len(r.took) == 0 {
 		return 0
@@ -529,8 +529,8 @@ func (r *runner) left() time.Duration {
 	return max(0, sum/time.Duration(len(r.took))*time.Duration(more))
 }
 
-// report tells the server, which may ask to stop. That it is away is no reason to
-// stop measuring.
+// report sends the state to the server, which may ask to stop. A server that is away
+// is not a reason to stop.
 func (r *runner) report(ctx context.Context, ended bool) {
 	if r.o.Report == nil {
 		return
@@ -553,7 +553,7 @@ func (r *runner) report(ctx context.Context, ended bool) {
 	}
 }
 
-// beats reports every few seconds until the function returned is called.
+// beats reports every few seconds until the returned function is called.
 func (r *runner) beats() (stop func()) {
 	if r.o.Report == nil {
 		return func() {}

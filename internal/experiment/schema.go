@@ -7,11 +7,11 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// The words of files; the JSON Schema is made of them too.
+// The types of files; the JSON Schema is made of them too.
 
 type node = strictyaml.Node
 
-// file is an Experiment with what its settings are made of.
+// file is an Experiment with the source of its settings.
 type file struct {
 	Experiment
 	Control  map[string]string `key:"control" need:"yes" doc:"Value of every variable in the control: {workers: 8, keepalive: 100}"`
@@ -30,7 +30,7 @@ type pair struct {
 	at          strictyaml.Place
 }
 
-// ReadNode takes a mapping of names to values.
+// ReadNode reads a mapping of names to values.
 func (r *variant) ReadNode(d *strictyaml.Decoder, what, _ string, n *node) {
 	if n.Kind != strictyaml.Mapping {
 		d.Problems.Add(n.At, "write {NAME: VALUE}", "%s is not a mapping", what)
@@ -43,7 +43,7 @@ func (r *variant) ReadNode(d *strictyaml.Decoder, what, _ string, n *node) {
 	}
 }
 
-// SchemaOf is the schema of a mapping of names to scalars.
+// SchemaOf returns the schema of a mapping of names to scalars.
 func (r *variant) SchemaOf(*strictyaml.Schemas, strictyaml.M) strictyaml.M {
 	return strictyaml.M{"type": "object", "additionalProperties": scalarSchema}
 }
@@ -107,7 +107,7 @@ type span struct {
 	Whole bool    `key:"whole" doc:"Values are rounded to whole numbers; default true if from and to are whole."`
 }
 
-// ReadScalar takes a line for the shell.
+// ReadScalar reads a line for the shell.
 func (r *Command) ReadScalar(d *strictyaml.Decoder, what string, n *node) bool {
 	d.Read(what, "", n, &r.Args)
 	return true
@@ -117,7 +117,7 @@ func (r *Command) SchemaOf(_ *strictyaml.Schemas, ref strictyaml.M) strictyaml.M
 	return strictyaml.M{"anyOf": []any{strictyaml.M{"type": "string"}, ref}}
 }
 
-// ReadScalar takes a number of rounds.
+// ReadScalar reads a number of rounds.
 func (r *Rounds) ReadScalar(d *strictyaml.Decoder, what string, n *node) bool {
 	d.Read(what, "1..1000", n, &r.AtLeast)
 	return true
@@ -152,7 +152,7 @@ func (v *anyNumber) ReadText(s string) error {
 
 func (anyNumber) Schema() strictyaml.M { return strictyaml.Number(0).Schema() }
 
-// Schema is the JSON Schema of experiment files, for editors.
+// Schema returns the JSON Schema of experiment files, for editors.
 func Schema() []byte {
 	return strictyaml.Schema(reflect.TypeFor[file](), strictyaml.SchemaOptions{Title: "tailscope experiment", Leaves: leaves})
 }

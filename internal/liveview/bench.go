@@ -128,7 +128,7 @@ func (v *benchView) paint(line string) string {
 	return line
 }
 
-// benchLine is a moment in one line.
+// benchLine returns a moment in one line.
 func benchLine(m session.Moment) string {
 	if m.Elapsed < 0 {
 		return "warming up, " + report.Duration(-m.Elapsed) + " left"
@@ -157,7 +157,7 @@ func rateText(m session.Moment) string {
 	return text
 }
 
-// waiting is how many requests are due and wait for a connection.
+// waiting returns how many requests are due and wait for a connection.
 func waiting(m session.Moment) uint64 {
 	return m.Behind - min(m.Behind, uint64(m.Result.Plan.Connections))
 }

@@ -71,7 +71,7 @@ func objectiveText(o *api.CapacityObjective) string {
 	return fmt.Sprintf("%s %s  now %s (%s)", mark, o.Text, figure(o.Value), report.ObjectiveInterval(o))
 }
 
-// capacityLine is a step in one line.
+// capacityLine returns a step in one line.
 func capacityLine(c *api.Capacity, s *api.CapacityStep) string {
 	parts := []string{fmt.Sprintf("%-7s %9s", s.Phase, report.StepName(c, s)), fmt.Sprintf("answered %s", report.PerTime(s.Rate)),
 		"p50 " + report.At(s.Latency, "0.5"), "p99 " + report.At(s.Latency, "0.99")}

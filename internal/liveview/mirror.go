@@ -120,7 +120,7 @@ func (v *Mirror) erase() {
 	}
 }
 
-// frame is the picture, cut to the size of the terminal: a line that wraps, or
+// frame returns the picture, cut to the size of the terminal: a line that wraps, or
 // that has left it at the top, could not be drawn over.
 func (v *Mirror) frame(m Moment) string {
 	var b strings.Builder
@@ -234,7 +234,7 @@ func (v *Mirror) short(m Moment) string {
 	return report.Printable(line)
 }
 
-// standing is what a change of makes a line worth writing at once.
+// standing returns what a change of makes a line worth writing at once.
 func standing(m Moment) string {
 	words := []string{m.Trouble, fmt.Sprint(m.State.Settings)}
 	for _, x := range m.State.Shadows {
@@ -247,7 +247,7 @@ func standing(m Moment) string {
 	return strings.Join(words, "\n")
 }
 
-// notes are what a row of figures does not say.
+// notes returns what a row of figures does not say.
 func notes(m Moment) []string {
 	var out []string
 	for _, x := range m.State.Shadows {
@@ -331,7 +331,7 @@ func inUse(x api.MirrorTarget) string {
 	return out
 }
 
-// ratioOf is the median of what a shadow took by what its reference did: the
+// ratioOf returns the median of what a shadow took by what its reference did: the
 // control, or the primary without one.
 func ratioOf(m Moment, x api.MirrorTarget) string {
 	against := m.State.Primary.Name

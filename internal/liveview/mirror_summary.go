@@ -11,7 +11,7 @@ import (
 	"tailscope/internal/report"
 )
 
-// MirrorSummary is how a session went: what became of every copy, with sums that
+// MirrorSummary returns how a session went: what became of every copy, with sums that
 // close, and the verdict if there is one.
 func MirrorSummary(s api.MirrorState, took time.Duration, verdict *api.MirrorVerdictResponse) string {
 	var b strings.Builder

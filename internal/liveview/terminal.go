@@ -17,7 +17,7 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// sizeOf is how many characters a terminal has across and down.
+// sizeOf returns how many characters a terminal has across and down.
 func sizeOf(w any) (width, height int) {
 	if f, ok := w.(*os.File); ok {
 		if w, h, err := term.GetSize(int(f.Fd())); err == nil && w > 0 && h > 0 {

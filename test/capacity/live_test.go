@@ -170,7 +170,7 @@ func TestShrunkPool(t *testing.T) {
 	}
 }
 
-// stoppedStep is the one that was ended before its time.
+// stoppedStep returns the one that was ended before its time.
 func stoppedStep(t *testing.T, c *api.Capacity) *api.CapacityStep {
 	t.Helper()
 	i := slices.IndexFunc(c.Steps, func(s api.CapacityStep) bool { return s.Stopped != "" })

@@ -50,7 +50,7 @@ func newAppServer(t *testing.T, workers int, service func() time.Duration) *appS
 	return a
 }
 
-// exponential is a service time with that mean, the same for every seed.
+// exponential returns a service time with that mean, the same for every seed.
 func exponential(mean time.Duration, seed uint64) func() time.Duration {
 	var mu sync.Mutex
 	r := rand.New(rand.NewPCG(seed, 1))

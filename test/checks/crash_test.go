@@ -217,7 +217,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// order is what was heard, each event where it came first; events of another
+// order returns what was heard, each event where it came first; events of another
 // incident and those that come before an earlier one fail the test.
 func order(t *testing.T, id string, events []event) []string {
 	t.Helper()

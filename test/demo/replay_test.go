@@ -18,7 +18,7 @@ import (
 	"tailscope/internal/store/storetest"
 )
 
-// recording is the file of what the shop's own clock said of a run.
+// recording returns the file of what the shop's own clock said of a run.
 func recording(noChange bool) string {
 	if noChange {
 		return filepath.Join("testdata", "nothing-changed.csv.gz")

@@ -25,7 +25,7 @@ type lap struct {
 	seconds float64
 }
 
-// ratio is a quantile of what ended in one range over that of another, each
+// ratio returns a quantile of what ended in one range over that of another, each
 // taken from all requests of an operation by their rank; "" is all operations.
 func (s *stopwatch) ratio(operation string, q float64, before, after api.Range) float64 {
 	s.mu.Lock()

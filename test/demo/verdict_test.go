@@ -157,7 +157,7 @@ func TestDemoWithoutChangeIsNoEvidence(t *testing.T) {
 	t.Skip("the machine changed: nothing is shown of a shop that does not")
 }
 
-// moved says that every change that was found, and one at least, is one by the
+// moved reports whether every change that was found, and one at least, is one by the
 // shop's own clock too, of more than 5 %: within its interval for an operation, in
 // its direction for the whole service, which has calls that the clock does not see.
 func moved(t *testing.T, watch *stopwatch, s api.ServiceVerdict) bool {

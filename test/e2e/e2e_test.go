@@ -135,7 +135,7 @@ func (s *server) distribution(family, match string, extra ...string) api.Distrib
 	return get[api.DistributionResponse](s, "/api/v1/distribution", p)
 }
 
-// count is how many observations of the selection are visible, 0 while the
+// count returns how many observations of the selection are visible, 0 while the
 // family is unknown.
 func (s *server) count(family, match string) uint64 {
 	s.t.Helper()
@@ -302,7 +302,7 @@ func sameDistribution(t testing.TB, what string, g api.DistributionGroup, sent [
 	return worst
 }
 
-// one is the only group of an answer.
+// one returns the only group of an answer.
 func one(t testing.TB, r api.DistributionResponse) api.DistributionGroup {
 	t.Helper()
 	if len(r.Groups) != 1 {

@@ -62,7 +62,7 @@ func TestGoSDK(t *testing.T) {
 	}
 }
 
-// traceExporter is the SDK's own, with its own retries.
+// traceExporter returns the SDK's own, with its own retries.
 func traceExporter(t *testing.T, s *server, protocol string) *otlptrace.Exporter {
 	t.Helper()
 	var exp *otlptrace.Exporter

@@ -28,7 +28,7 @@ func crashLine(i int) string {
 		time.Now().UTC().Format("02/Jan/2006:15:04:05 -0700"), i, ms/1000, ms%1000)
 }
 
-// stored is how many requests are there once everything read has been flushed.
+// stored returns how many requests are there once everything read has been flushed.
 func (s *server) stored(service string) uint64 {
 	s.t.Helper()
 	match := fmt.Sprintf(`{service=%q,kind="server"}`, service)

@@ -93,14 +93,14 @@ func eventually(t *testing.T, within time.Duration, lacks func() string) {
 	}
 }
 
-// store is the server that keeps what is measured.
+// store returns the server that keeps what is measured.
 func (m *mirrored) store() *server {
 	return &server{&program.Tailscope{Process: m.Process, URL: m.page}, m.t, time.Now()}
 }
 
 func (m *mirrored) api() *client.Client { return &client.Client{Address: m.page} }
 
-// state is the session as it was last reported, of which the sums close.
+// state returns the session as it was last reported, of which the sums close.
 func (m *mirrored) state() *api.Session {
 	m.t.Helper()
 	x, err := m.api().Session(m.t.Context(), m.id)
@@ -221,7 +221,7 @@ type backend struct {
 
 func (b *backend) url() string { return "http://" + b.Addr }
 
-// requests is how many it was sent.
+// requests returns how many it was sent.
 func (b *backend) requests(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile(b.log)

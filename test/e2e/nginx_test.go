@@ -31,7 +31,7 @@ const (
 	queueTime     = 25 * time.Millisecond
 )
 
-// directive is the log_format that the documentation tells people to paste.
+// directive returns the log_format that the documentation tells people to paste.
 func directive(t *testing.T) string {
 	t.Helper()
 	doc, err := os.ReadFile("../../docs/access-logs.md")

@@ -158,7 +158,7 @@ func listening(port string) bool {
 	return true
 }
 
-// nginx is the example of workers: 8, the control, and 2, for as long as asked.
+// nginx returns the example of workers: 8, the control, and 2, for as long as asked.
 func nginx(t *testing.T, measure string) (dir, work string, ports []string) {
 	work = filepath.Join(t.TempDir(), "nginx")
 	ports = freePorts(t, 2)

@@ -289,7 +289,7 @@ func names(text, file string) bool {
 	return strings.Contains(text, file) || strings.HasPrefix(file, "marker.manifest") && strings.Contains(text, "marker.manifest")
 }
 
-// found is what the product says is damaged.
+// found returns what the product says is damaged.
 func (w *world) found() []store.Damage {
 	out := w.a.Damage()
 	return append(out, w.st.Damage()...)

@@ -242,7 +242,7 @@ func (a *accessLog) end(crashes int) (map[Line]Bounds, error) {
 	return map[Line]Bounds{{Family: series.SpanDuration, Service: logService}: {n, n + uint64(crashes)*min(block, n)}}, nil
 }
 
-// followConfig is a configuration in which the program follows the log.
+// followConfig returns a configuration in which the program follows the log.
 func followConfig(path string) string {
 	return fmt.Sprintf("access_logs:\n  - path: %s\n    service: %s\n    start: beginning\n", path, logService)
 }

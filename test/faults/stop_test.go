@@ -156,7 +156,7 @@ func TestStopAfterExplosion(t *testing.T) {
 	}
 }
 
-// childSpan is a span of a trace of its own, whose root does not come.
+// childSpan returns a span of a trace of its own, whose root does not come.
 func childSpan(kind string, i int) *tracepb.Span {
 	now := uint64(time.Now().UnixNano())
 	id := binary.LittleEndian.AppendUint64(nil, uint64(i)+1)

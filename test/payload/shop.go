@@ -110,7 +110,7 @@ func (s *Shop) export(service string, instance int) {
 
 func (s *Shop) spanID() []byte { return binary.BigEndian.AppendUint64(nil, s.rng.Uint64()|1) }
 
-// lasting is a log-normal duration around a median, in nanoseconds.
+// lasting returns a log-normal duration around a median, in nanoseconds.
 func (s *Shop) lasting(median time.Duration) int64 {
 	return int64(float64(median) * math.Exp(0.7*s.rng.NormFloat64()))
 }
@@ -127,7 +127,7 @@ func (t *shopTrace) span(service string, instance int, kind trace.Span_SpanKind,
 		StartTimeUnixNano: uint64(start), EndTimeUnixNano: uint64(end), Attributes: append(attrs, t.tenant)})
 }
 
-// query is a call of a database; it returns when it ended.
+// query returns a call of a database; it returns when it ended.
 func (t *shopTrace) query(service string, instance int, parent []byte, at int64, verb, table string, median time.Duration) int64 {
 	end := at + t.lasting(median)
 	query := "SELECT * FROM " + table + " WHERE id = $1 AND tenant = $2"
@@ -140,7 +140,7 @@ func (t *shopTrace) query(service string, instance int, parent []byte, at int64,
 	return end
 }
 
-// call is a call of another service, whose work makes its spans and returns
+// call returns a call of another service, whose work makes its spans and returns
 // when it ended.
 func (t *shopTrace) call(from string, instance int, parent []byte, at int64, to, route string, work func(instance int, id []byte, at int64) int64) int64 {
 	client, server, callee := t.spanID(), t.spanID(), t.rng.IntN(instancesOfEach)

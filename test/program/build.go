@@ -80,7 +80,7 @@ func Build(ctx context.Context, name string) (string, error) {
 	return path, nil
 }
 
-// CacheDir is where built programs and installed clients are kept between runs.
+// CacheDir returns where built programs and installed clients are kept between runs.
 func CacheDir() (string, error) {
 	dir := os.Getenv("TAILSCOPE_TEST_CACHE")
 	if dir == "" {
@@ -93,7 +93,7 @@ func CacheDir() (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// Root is the directory of Tailscope's module, found upwards from here.
+// Root returns the directory of Tailscope's module, found upwards from here.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -126,7 +126,7 @@ type Prometheus struct {
 	URL string // http://host:port
 }
 
-// MetricsURL is where it takes OTLP metrics.
+// MetricsURL returns where it takes OTLP metrics.
 func (p *Prometheus) MetricsURL() string { return p.URL + "/api/v1/otlp/v1/metrics" }
 
 // StartPrometheus runs Prometheus' database behind its OTLP write handler.

@@ -47,7 +47,7 @@ func (e *StatusError) Error() string {
 // wrapped with the answer.
 var ErrPartial = errors.New("partial success")
 
-// inFull says whether a response is success in full: empty, or with an empty
+// inFull reports whether a response is success in full: empty, or with an empty
 // partial_success as the Collector writes it.
 func inFull(response []byte) bool {
 	return len(response) == 0 || string(response) == "\x0a\x00"

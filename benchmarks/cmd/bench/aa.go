@@ -127,7 +127,7 @@ phases: [{rate: 2000, for: 260ms}]
 	return nil
 }
 
-// noEffect is the effect that is none.
+// noEffect returns the effect that is none.
 func noEffect(measure string) float64 {
 	if measure == "errors" {
 		return 0
@@ -143,7 +143,7 @@ func aaTarget(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte("ok"))
 }
 
-// binomial is the interval of Wilson (1927) for a share, at 95 %.
+// binomial returns the interval of Wilson (1927) for a share, at 95 %.
 func binomial(k, n int) (low, high float64) {
 	const z = 1.959964
 	p, N := float64(k)/float64(n), float64(n)

@@ -310,7 +310,7 @@ func twice(ctx context.Context, o *options, r *report.Report, what, text string,
 	return nil
 }
 
-// coresAt is how many cores the target was busy with at the step nearest the answer.
+// coresAt returns how many cores the target was busy with at the step nearest the answer.
 func coresAt(c *api.Capacity) float64 {
 	cores, best := math.NaN(), math.Inf(1)
 	for _, s := range c.Steps {

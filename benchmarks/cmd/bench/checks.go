@@ -283,7 +283,7 @@ func sleepFor(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// cpuOver is the CPU time, in seconds, that this process takes within d.
+// cpuOver returns the CPU time, in seconds, that this process takes within d.
 func cpuOver(ctx context.Context, d time.Duration) (float64, error) {
 	used := func() (float64, error) {
 		var u syscall.Rusage

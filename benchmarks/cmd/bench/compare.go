@@ -128,7 +128,7 @@ func fillCompared(ctx context.Context, o *options, dir string, half time.Duratio
 	return f, err
 }
 
-// comparedSlot is what all tenants request in a slot: 1 to 13 requests of each
+// comparedSlot returns what all tenants request in a slot: 1 to 13 requests of each
 // operation, the more the larger the tenant, log-normal about the operation's
 // median.
 func comparedSlot(rng *rand.Rand, factor float64) (*store.Batch, error) {

@@ -56,7 +56,7 @@ func filledOnce(o *options, name string, fill func(dir string) (filled, error)) 
 	return data, f, err
 }
 
-// lastHour is the end of a filled range: so long ago that all of it is settled.
+// lastHour returns the end of a filled range: so long ago that all of it is settled.
 func lastHour() time.Time { return time.Now().Add(-90 * time.Minute).Truncate(time.Hour) }
 
 // fillSlots puts into a store what of gives for each slot of f's range, nil for
@@ -98,7 +98,7 @@ func fillSlots(ctx context.Context, o *options, dir string, f *filled, of func(a
 	return nil
 }
 
-// shopBatch is an empty slot of requests of the service shop.
+// shopBatch returns an empty slot of requests of the service shop.
 func shopBatch() *store.Batch {
 	return &store.Batch{Writer: "bench", Resolution: series.Base, Families: []store.FamilyInfo{{Name: series.SpanDuration, Kind: series.Distribution}}}
 }

@@ -197,7 +197,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 func (o *options) logf(format string, args ...any) { fmt.Fprintf(o.log, format+"\n", args...) }
 
-// wants says whether a case was asked for.
+// wants reports whether a case was asked for.
 func (o *options) wants(name string) bool {
 	return slices.ContainsFunc(strings.Split(o.only, "|"), func(part string) bool { return strings.Contains(name, part) })
 }

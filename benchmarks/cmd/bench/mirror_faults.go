@@ -139,7 +139,7 @@ func logRatio(a, b *hist.Histogram, q float64) float64 {
 	return math.Log(a.Quantile(q) / b.Quantile(q))
 }
 
-// studentLogs is the geometric mean of ratios given by their logarithms, with
+// studentLogs returns the geometric mean of ratios given by their logarithms, with
 // its interval at 95 %.
 func studentLogs(logs []float64) (mid, low, high float64) {
 	mean, sd := stat.MeanStdDev(logs, nil)

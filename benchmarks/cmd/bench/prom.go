@@ -101,7 +101,7 @@ func (p *promStore) compact(ctx context.Context, start, end time.Time) error {
 	return p.db.Compact(ctx)
 }
 
-// size is that of all blocks, indexes included.
+// size returns that of all blocks, indexes included.
 func (p *promStore) size() (bytes int64, blocks int) {
 	for _, b := range p.db.Blocks() {
 		bytes += b.Size()
@@ -150,7 +150,7 @@ func (p *promStore) questions(ctx context.Context, o *options, sec *report.Secti
 
 func (p *promStore) close() { _ = p.db.Close() }
 
-// ownCPU is the CPU time of this process so far.
+// ownCPU returns the CPU time of this process so far.
 func ownCPU() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

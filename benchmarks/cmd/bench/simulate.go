@@ -186,7 +186,7 @@ func span(v api.ScalingValue) string {
 	return fmt.Sprintf("%s (%s – %s)", amount("", v.Value), amount("", v.Low), amount("", v.High))
 }
 
-// sectioned is a quantile of values in order of time with its 95 % interval, by ten
+// sectioned returns a quantile of values in order of time with its 95 % interval, by ten
 // sections (Asmussen & Glynn 2007, Stochastic Simulation, III.5).
 func sectioned(values []float64, p float64) api.ScalingValue {
 	at := func(v []float64) float64 {
@@ -257,7 +257,7 @@ func (b *fanoutBench) staircase(ctx context.Context, r *report.Report) error {
 	return nil
 }
 
-// queues is the staircase where queries wait for each other.
+// queues returns the staircase where queries wait for each other.
 func (b *fanoutBench) queues(ctx context.Context, r *report.Report) error {
 	m, err := b.sizes(ctx)
 	if err != nil {
@@ -277,7 +277,7 @@ func (b *fanoutBench) queues(ctx context.Context, r *report.Report) error {
 // queuesRate keeps eight nodes some 60 % busy.
 const queuesRate = 10
 
-// sizes is the model of leaves measured at two sizes.
+// sizes returns the model of leaves measured at two sizes.
 func (b *fanoutBench) sizes(ctx context.Context) (simulate.Model, error) {
 	for _, shards := range []int{fanout.Base, 2 * fanout.Base} {
 		if err := b.leaf(ctx, shards); err != nil {

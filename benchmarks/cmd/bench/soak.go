@@ -117,7 +117,7 @@ func (t trend) verdict(level float64) string {
 	return fmt.Sprintf("rising by %.1f %% of its level an hour", 100*t.slope/level)
 }
 
-// trends are the slope within the last life, after its first third and over ten
+// trends returns the slope within the last life, after its first third and over ten
 // batches, since neighbouring samples say the same; the slope of the levels of
 // the lives over the run; and the mean of those levels.
 func trends(samples []faults.Sample, of func(faults.Sample) float64) (last, over trend, level float64) {
@@ -162,7 +162,7 @@ func interval(b, se, df float64) trend {
 	return trend{b, b - half, b + half}
 }
 
-// line is the least-squares slope of y on x, with its standard error and
+// line returns the least-squares slope of y on x, with its standard error and
 // degrees of freedom.
 func line(x, y []float64) (slope, se, df float64) {
 	mx, my := mean(x), mean(y)

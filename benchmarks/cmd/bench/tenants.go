@@ -159,7 +159,7 @@ func fillTenants(ctx context.Context, o *options, dir string, whole, fine time.D
 	return f, err
 }
 
-// tenantSlot is what tenants request in a slot: log-normal durations, and for
+// tenantSlot returns what tenants request in a slot: log-normal durations, and for
 // some tenants now and then seconds.
 func tenantSlot(rng *rand.Rand) (*store.Batch, error) {
 	type key struct{ tenant, operation int }

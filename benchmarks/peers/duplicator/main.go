@@ -77,7 +77,7 @@ func reverseProxy(listen, primary, candidate string) error {
 	return (&http.Server{Addr: listen, Handler: h, ReadHeaderTimeout: time.Minute}).ListenAndServe()
 }
 
-// fast is the same on fasthttp.
+// fast returns the same on fasthttp.
 func fast(listen, primary, candidate string) error {
 	to := &fasthttp.HostClient{Addr: primary, MaxConns: 512}
 	copies := make(chan *fasthttp.Request, queue)

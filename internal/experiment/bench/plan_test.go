@@ -17,7 +17,7 @@ type arrival struct {
 	phase int
 }
 
-// all are the arrivals of a plan over so many loops, in order.
+// all returns the arrivals of a plan over so many loops, in order.
 func all(t testing.TB, p bench.Plan, loops int) (arrivals []arrival) {
 	t.Helper()
 	for loop := range loops {

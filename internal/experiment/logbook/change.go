@@ -13,22 +13,22 @@ import (
 	"tailscope/internal/store"
 )
 
-// maxAmplify bounds the copies that are made of a request.
+// maxAmplify bounds the copies of a request.
 const maxAmplify = 255
 
-// maxApart bounds how many operations are told apart in what a session has seen.
+// maxApart bounds the operations that a session counts apart.
 const maxApart = 10
 
-// maxLook bounds for how many seconds a session is looked at for one asking.
+// maxLook bounds the seconds for which one request samples a session.
 const maxLook = 60
 
 const changeExample = `write {"share": 0.5}, {"paused": true}, {"stop": true} or {"shadows": {"candidate": {"using": 2}}}`
 
-// Change notes what is wanted of a session that runs; anything else can be
-// stopped. It is repeated in the answers to reports until the
-// session says that it was applied, or until the end, together with what is not
-// applied of earlier ones; that is what is returned, under a number above all
-// before. It is in the store when it returns.
+// Change notes the wanted settings of a session that runs; anything else can be
+// stopped. It is repeated in the answers to reports until the session reports that it
+// was applied, or until the end, together with earlier changes that are not applied.
+// Change returns all of them, under a number above all before. The change is in the
+// store when it returns.
 func (r *Registry) Change(ctx context.Context, id string, c api.MirrorChange) (*api.MirrorChange, error) {
 	if err := r.Load(ctx); err != nil {
 		return nil, err
@@ -43,8 +43,8 @@ func (r *Registry) Change(ctx context.Context, id string, c api.MirrorChange) (*
 	}
 }
 
-// changeOnce is Change, but for an error that wraps store.ErrConflict where another
-// server was first. The caller holds writing.
+// changeOnce is Change, but returns an error that wraps store.ErrConflict if another
+// server wrote first. The caller holds writing.
 func (r *Registry) changeOnce(ctx context.Context, id string, c api.MirrorChange) (*api.MirrorChange, error) {
 	if err := r.catchUp(ctx, id); err != nil {
 		return nil, err
@@ -82,7 +82,8 @@ func (r *Registry) changeOnce(ctx context.Context, id string, c api.MirrorChange
 	return out, nil
 }
 
-// merged is what is wanted after another change; neither is altered.
+// merged returns the wanted settings after another change; neither argument is
+// altered.
 func merged(before *api.MirrorChange, c api.MirrorChange, number uint64) *api.MirrorChange {
 	out := api.MirrorChange{}
 	if before != nil {
@@ -119,7 +120,7 @@ func merged(before *api.MirrorChange, c api.MirrorChange, number uint64) *api.Mi
 	return &out
 }
 
-// checkChange refuses what a session of that state cannot do.
+// checkChange refuses changes that a session in that state cannot make.
 func checkChange(c *api.MirrorChange, p *api.SessionReport) error {
 	m := p.Mirror
 	if c.Number != 0 {

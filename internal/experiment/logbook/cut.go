@@ -7,8 +7,8 @@ import (
 	"tailscope/api"
 )
 
-// What a document keeps that is too long: slots and readings of a run, events,
-// rows, names, and bytes of a file.
+// Bounds of a document that is too long: slots and readings of a run, events, rows,
+// names, and bytes of a file.
 const (
 	keptSlots  = 300
 	keptEvents = 200
@@ -17,9 +17,10 @@ const (
 	keptFile   = 16 << 10
 )
 
-// A cutting leaves out what of a report is long and can be missed, and says what;
-// it answers nothing if there was nothing of the kind. They are tried in order
-// until a report is short enough. What they shorten is replaced, not changed.
+// A cutting shortens a long part of a report that is not essential, and describes
+// what it left out, or returns "" if the report has no such part. Cuttings are tried
+// in order until a report is short enough. They replace what they shorten, and do not
+// change it.
 type cutting func(*api.SessionReport) string
 
 // cutExamples halves the examples, then the differences.
@@ -67,8 +68,8 @@ func cutBuckets(p *api.SessionReport) string {
 	return "the distributions of queries, tenants and phases: figures alone are kept"
 }
 
-// cutTimeline makes one slot of two until they are few enough; of their
-// quantiles the higher one is kept.
+// cutTimeline merges slots in pairs until they are few enough; of their quantiles it
+// keeps the higher one.
 func cutTimeline(p *api.SessionReport) string {
 	slots := p.Bench.Timeline
 	if len(slots) <= keptSlots {
@@ -159,7 +160,7 @@ func cutNames(p *api.SessionReport) string {
 
 func first[T any](list []T, n int) []T { return list[:min(n, len(list)):min(n, len(list))] }
 
-// cutEvents keeps the last ones.
+// cutEvents keeps the last events.
 func cutEvents(p *api.SessionReport) string {
 	var list *[]api.BenchEvent
 	switch {
@@ -177,7 +178,7 @@ func cutEvents(p *api.SessionReport) string {
 	return fmt.Sprintf("events before the last %d", keptEvents)
 }
 
-// cutFigures keeps of single queries what rounds are mostly shown by.
+// cutFigures keeps the usual figures of single queries.
 func cutFigures(p *api.SessionReport) string {
 	keep := map[string]bool{"p50": true, "p95": true, "p99": true, "mean": true, "errors": true, p.Experiment.Stopping.Measure: true}
 	any := false

@@ -12,16 +12,16 @@ import (
 	"tailscope/internal/store"
 )
 
-// detailKind is the kind of the records that hold the whole reports of what is not
-// a session, under their ids. Records of recordKind are read at a start and stay in
-// memory; of these only what runs does.
+// detailKind is the kind of the records that hold the whole reports of runs other
+// than mirror sessions, under their ids. Records of recordKind are read at a start
+// and stay in memory; of these only those of running sessions do.
 const detailKind = "experiment-details"
 
-// briefSettings bounds the settings that a list has of an experiment.
+// briefSettings bounds the settings of an experiment in a list.
 const briefSettings = 32
 
-// brief is a report without what is long: what a list shows, and what is
-// searched. Of a mirror session it is the report.
+// brief returns a report without its long parts: what a list shows and a search looks
+// through. The report of a mirror session is brief.
 func brief(p api.SessionReport) api.SessionReport {
 	if x := p.Capacity; x != nil {
 		p.Capacity = briefCapacity(x)
@@ -55,12 +55,12 @@ func brief(p api.SessionReport) api.SessionReport {
 	return p
 }
 
-// fill puts empty lists and counts where there are none.
+// fill sets missing lists and counts to empty ones.
 func fill(field string, doc any) {
 	_ = new(tidier).walk(reflect.ValueOf(doc), field) // only texts and numbers are refused
 }
 
-// words are what a search of a session looks through.
+// words returns the text that a search of a session looks through.
 func (e *session) words() string {
 	p := &e.Report
 	all := []string{e.ID, p.Kind, p.Name, p.Service, e.Headline}
@@ -104,7 +104,7 @@ func (e *session) matches(search string) bool {
 	return contains(e.text, search)
 }
 
-// contains says whether all words of a search are in a text, in any order.
+// contains reports whether all words of a search are in a text, in any order.
 func contains(text, search string) bool {
 	for word := range strings.FieldsSeq(strings.ToLower(search)) {
 		if !strings.Contains(text, word) {
@@ -114,7 +114,7 @@ func contains(text, search string) bool {
 	return true
 }
 
-// details reads the whole report of a session, nil if there is none.
+// details reads the whole report of a session, or returns nil if there is none.
 func (r *Registry) details(ctx context.Context, id string) (*api.SessionReport, error) {
 	x, err := r.o.Store.GetRecord(ctx, detailKind, id)
 	if errors.Is(err, store.ErrNoRecord) {
@@ -130,8 +130,8 @@ func (r *Registry) details(ctx context.Context, id string) (*api.SessionReport, 
 	return kept.report(), nil
 }
 
-// release lets go of the whole reports that are in the store and whose programs
-// no longer report.
+// release drops from memory the whole reports that are in the store and whose
+// programs no longer report.
 func (r *Registry) release(ctx context.Context) {
 	now := r.o.Now()
 	var unsaved []string

@@ -13,23 +13,23 @@ import (
 	"tailscope/internal/query"
 )
 
-// Bounds of the documents that are reported.
+// Bounds of reported documents.
 const (
 	maxText     = 4 << 10   // bytes of a text; longer ones are cut
 	maxFile     = 256 << 10 // of a file or a configuration; longer ones are left out
 	maxSettings = 256
 )
 
-// Words that documents are made of.
+// Words of documents.
 var (
 	arrivals = []string{"constant", "poisson", "recorded", "closed"}
 	designs  = []string{"one variable", "sweep", "factorial", "live"}
 	rules    = []string{"fixed", "precision", "decided"}
 )
 
-// tidier goes through a document: it puts empty lists and counts where there are
-// none, as answers have them, refuses numbers that are none, and cuts texts that
-// are too long, which it notes.
+// tidier walks through a document: it sets missing lists and counts to empty ones,
+// refuses numbers that are not finite, and cuts texts that are too long, which it
+// notes.
 type tidier struct {
 	texts bool // whether texts are looked at too
 	cut   []string
@@ -88,7 +88,7 @@ func empty(of reflect.Type) reflect.Value {
 	return reflect.MakeSlice(of, 0, 0)
 }
 
-// values goes through those of a map, which cannot be changed in their place.
+// values walks through the values of a map, which cannot be changed in place.
 func (t *tidier) values(m reflect.Value, path string) error {
 	if !t.texts {
 		return nil
@@ -107,7 +107,8 @@ func (t *tidier) values(m reflect.Value, path string) error {
 	return nil
 }
 
-// text is one as it is kept: with an end, and without what moves a cursor.
+// text returns a text as it is kept: bounded, and without characters that move a
+// cursor.
 func (t *tidier) text(s, path string) string {
 	file := path == "experiment.file" || path == "simulation.file" || strings.HasPrefix(path, "experiment.files.") || strings.Contains(path, ".configuration.")
 	switch {
@@ -130,7 +131,7 @@ func (t *tidier) text(s, path string) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// moves says whether a character moves a cursor, or turns round what stands behind it.
+// moves reports whether a character moves a cursor, or reverses the text after it.
 func moves(r rune) bool {
 	return unicode.IsControl(r) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }

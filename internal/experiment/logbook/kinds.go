@@ -7,9 +7,8 @@ import (
 	"tailscope/api"
 )
 
-// documentKind is what there is to know of one kind of sessions: its document, which
-// is the one field of a report that is kept, how that is checked and, if it is
-// too long, cut.
+// documentKind describes one kind of sessions: its document, the one field of a
+// report that is kept, and how that is checked and, if it is too long, cut.
 type documentKind struct {
 	said  string // in a sentence
 	field string // of a report, as JSON and as Go have it
@@ -48,7 +47,7 @@ var kinds = map[string]*documentKind{
 	},
 }
 
-// document is a pointer to what a report is about; it may be nil.
+// document returns a pointer to the document of a report; it may be nil.
 func (k *documentKind) document(p *api.SessionReport) any { return k.in(p).Interface() }
 
 func (k *documentKind) in(p *api.SessionReport) reflect.Value {
@@ -57,14 +56,15 @@ func (k *documentKind) in(p *api.SessionReport) reflect.Value {
 
 func (k *documentKind) missing(p *api.SessionReport) bool { return k.in(p).IsNil() }
 
-// alone is a report without the documents of other kinds.
+// alone returns a report without the documents of other kinds.
 func (k *documentKind) alone(p *api.SessionReport) api.SessionReport {
 	out := api.SessionReport{Kind: p.Kind, Name: p.Name, Service: p.Service, Start: p.Start, Ended: p.Ended}
 	k.in(&out).Set(k.in(p))
 	return out
 }
 
-// headline is the document's own; a session has none.
+// headline returns the document's own headline; that of a mirror session is made
+// here.
 func (k *documentKind) headline(p *api.SessionReport) string {
 	if f := k.in(p).Elem().FieldByName("Headline"); f.IsValid() {
 		return f.String()
@@ -72,7 +72,7 @@ func (k *documentKind) headline(p *api.SessionReport) string {
 	return ""
 }
 
-// end is when the document says that it ended; NaN if it does not.
+// end returns when the document says that it ended, NaN if it does not.
 func (k *documentKind) end(p *api.SessionReport) api.Float {
 	if !k.missing(p) {
 		if f := k.in(p).Elem().FieldByName("End"); f.IsValid() {

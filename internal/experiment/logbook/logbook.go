@@ -1,13 +1,14 @@
-// Package logbook keeps what was tried, and says what came of it.
+// Package logbook keeps what was tried and its results.
 //
-// What is tried is a mirror session, a run of load, an experiment, a search for
-// capacity or a simulation (kinds.go): the program that runs it reports its state every second or so and is answered with what its
-// users want changed; what it measured are series like any others, told apart by
-// the label experiment. A Registry is the log book: it keeps the reports, in the
-// store beside the series, so that they outlive a restart of the server
-// (records.go); of all but sessions, which are long, what is listed
-// and searched apart from the rest (details.go). They bring their verdict along;
-// that of a session is made by internal/judge/legs when it is asked for.
+// What is tried is a session: a mirror, a run of load, an experiment, a search for
+// capacity or a simulation (kinds.go). The program that runs it reports its state
+// every second or so, and is answered with the changes that its users want. Its
+// measurements are series like any others, with the label experiment. A Registry is
+// the log book. It keeps the reports in the store beside the series, so that they
+// outlive a restart of the server (records.go). The parts that are listed and
+// searched are kept apart from the rest, except for mirrors, whose reports are short
+// (details.go). A report brings its verdict along; that of a mirror is made by
+// internal/judge/legs when it is asked for.
 package logbook
 
 import (
@@ -45,19 +46,18 @@ type Options struct {
 	Store  store.Store
 	Now    func() time.Time // default time.Now
 	Logger *slog.Logger     // default discards
-	// Lost is how long a program is silent before its session is lost;
-	// default 15 s.
+	// Lost is the silence after which a session counts as lost; default 15 s.
 	Lost time.Duration
-	// Save is how often the state of one that runs is written, which is what the
-	// account may be behind after a crash; default 10 s, a slot.
-	// Beginnings, ends and changes are written at once.
+	// Save is the interval at which the state of a running session is written, by
+	// which it may be behind after a crash; default 10 s, a slot. Beginnings, ends
+	// and changes are written at once.
 	Save time.Duration
-	// Most bounds the sessions that are kept, MostBytes what of their reports
-	// is in memory, as JSON, and MostDetails what of them is in the store beside
-	// that; beyond them the oldest that has ended is forgotten.
-	// Defaults 10,000, 32 MiB and 256 MiB.
+	// Most bounds the sessions that are kept, MostBytes the JSON of their reports in
+	// memory, and MostDetails that in the store beside them. Beyond a bound the
+	// session that ended first is forgotten. Defaults 10,000, 32 MiB and 256 MiB.
 	Most, MostBytes, MostDetails int
-	// Every is how often Run looks for verdicts that are due; default 10 s, a slot.
+	// Every is the interval at which Run looks for verdicts that are due; default 10
+	// s, a slot.
 	Every time.Duration
 }
 
@@ -102,8 +102,8 @@ type Registry struct {
 	stats  Stats
 }
 
-// session is a session as this server knows it. What it points to is replaced,
-// never changed, so that it may be answered without a copy.
+// session is a session as this server knows it. What it points to is replaced, never
+// changed, so that an answer needs no copy.
 type session struct {
 	record
 	// The revisions at which the record and the details were last seen; guarded by
@@ -117,21 +117,21 @@ type session struct {
 	failing bool   // the last write, or verdict, failed
 	text    string // that is searched; empty until it is
 
-	// The whole report of what is long while it runs, and its length as JSON;
-	// Report is then the brief one.
+	// The whole report of a running session whose reports are long, and its length as
+	// JSON; Report is then the brief one.
 	whole      *api.SessionReport
 	wholeBytes int
 }
 
-// Stats are running totals, and how many sessions there are.
+// Stats are running totals, and the number of sessions.
 type Stats struct {
 	Reports, Refused, Changes, Verdicts, Failures uint64
 	Running, Kept                                 int
 	Bytes                                         int // of the reports that are kept, wherever
 }
 
-// New returns a registry that has read nothing yet: Load, or the first call
-// that needs it, does.
+// New returns a registry that has read nothing yet: Load does, or the first call that
+// needs it.
 func New(o Options) *Registry {
 	o.ensureDefaults()
 	return &Registry{
@@ -159,8 +159,8 @@ func (r *Registry) Stats() Stats {
 	return s
 }
 
-// ListRequest asks for sessions that overlap [Start, End), of a Kind, in a
-// State and with all words of Search unless those are empty.
+// ListRequest selects the sessions that overlap [Start, End), have the Kind and
+// State, and contain all words of Search. Empty fields select all.
 type ListRequest struct {
 	Kind, State, Search string
 	Start, End          time.Time
@@ -194,8 +194,8 @@ func (q *ListRequest) check() error {
 	return nil
 }
 
-// List answers what overlaps the range, those that run first, then the latest,
-// without what is long.
+// List returns the sessions of the range, without their long parts: those that run
+// first, then the latest.
 func (r *Registry) List(ctx context.Context, q ListRequest) (*api.SessionsResponse, error) {
 	if err := q.check(); err != nil {
 		return nil, err
@@ -237,7 +237,7 @@ func (r *Registry) List(ctx context.Context, q ListRequest) (*api.SessionsRespon
 	return out, nil
 }
 
-// Get answers one session, with everything that was last reported of it.
+// Get returns one session with its last report.
 func (r *Registry) Get(ctx context.Context, id string) (*api.Session, error) {
 	if err := r.Load(ctx); err != nil {
 		return nil, err
@@ -278,8 +278,7 @@ func unknown(id string) error {
 	return &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no session %q; /api/v1/sessions and tailscope session list show those there are", id)}
 }
 
-// Forget drops a session that no longer runs. Its series stay until they
-// are too old.
+// Forget drops a session that no longer runs. Its series stay until they are too old.
 func (r *Registry) Forget(ctx context.Context, id string) error {
 	if err := r.Load(ctx); err != nil {
 		return err
@@ -326,8 +325,8 @@ func (r *Registry) state(e *session, now time.Time) string {
 	return Running
 }
 
-// answer is a session as the API has it. One that is lost ended with its
-// last report, as far as anybody knows.
+// answer returns a session for the API. A lost one counts as ended with its last
+// report.
 func (r *Registry) answer(e *session, now time.Time) api.Session {
 	x := api.Session{
 		ID: e.ID, Kind: e.Report.Kind, Name: e.Report.Name, Service: e.Report.Service, Start: e.Report.Start,

@@ -35,7 +35,7 @@ func newClock() *clock { return &clock{time.Unix(epoch, 0)} }
 func (c *clock) read() time.Time         { return c.now }
 func (c *clock) forward(d time.Duration) { c.now = c.now.Add(d) }
 
-// counting counts the writes of records, and fails when told to.
+// counting counts the writes of records, and fails on demand.
 type counting struct {
 	store.Store
 	puts int
@@ -406,9 +406,9 @@ func TestExperimentsAreBounded(t *testing.T) {
 	}
 }
 
-// What cannot be written is not said to have begun or ended; between, it is no
-// reason to refuse a report.
-// Reports that grow beyond what all may take are refused, as one too many is.
+// A session whose beginning or end cannot be written has not begun or ended; in
+// between a failed write is not a reason to refuse a report. Reports that grow beyond
+// the bound of all are refused, like one too many.
 func TestReportsThatGrowAreBounded(t *testing.T) {
 	ctx, c := t.Context(), newClock()
 	r := New(Options{Store: storetest.NewTwin(), Now: c.read, MostBytes: 20_000})

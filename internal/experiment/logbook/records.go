@@ -12,11 +12,11 @@ import (
 	"tailscope/internal/store"
 )
 
-// recordKind is the kind of the records: one JSON object for each session,
-// under its id, of which the whole report may be elsewhere (details.go). Servers that
-// share a store share them: a session reports to one, and is changed by any. So
-// each write expects the revision that was last seen, and where another server was
-// first what it wrote is read, and joined with what is known here (catchUp).
+// recordKind is the kind of the records: one JSON object for each session, under its
+// id; the whole report may be elsewhere (details.go). Servers that share a store
+// share them: a session reports to one, and any may change it. So each write expects
+// the revision that was last seen. If another server wrote first, its record is read
+// and joined with what is known here (catchUp).
 const recordKind = "experiments"
 
 // record is a session in the store.
@@ -24,20 +24,20 @@ type record struct {
 	ID      string            `json:"id"`
 	Report  api.SessionReport `json:"report"`
 	Updated time.Time         `json:"updated"` // when it was last reported; when it ended, if it has
-	// Number is that of the last change that was asked for, and Change what of
-	// it and of those before it is not made yet.
+	// Number is the number of the last change that was asked for; Change holds the
+	// parts of it and of earlier ones that are not made yet.
 	Number   uint64            `json:"number,omitempty"`
 	Change   *api.MirrorChange `json:"change,omitempty"`
 	Headline string            `json:"headline,omitempty"`
-	// Final says that the headline was made when all data had come.
+	// Final reports that the headline was made after all data had arrived.
 	Final bool `json:"final,omitempty"`
-	// Details is how long the whole report is that is kept apart, and Cut what
-	// was left out of it.
+	// Details is the length of the whole report that is kept apart, and Cut describes
+	// what was left out of it.
 	Details int      `json:"details,omitempty"`
 	Cut     []string `json:"cut,omitempty"`
 }
 
-// UnmarshalJSON reads a record, also one of an older version.
+// UnmarshalJSON reads a record of this or an older version.
 func (r *record) UnmarshalJSON(b []byte) error {
 	type plain record
 	var kept struct {
@@ -79,7 +79,7 @@ func (k *keptReport) report() *api.SessionReport {
 	return &k.SessionReport
 }
 
-// Load reads what is kept; only the first call that works does anything.
+// Load reads the records; after the first successful call it does nothing.
 func (r *Registry) Load(ctx context.Context) error {
 	if r.isLoaded() { // who asks need not wait for what is being written
 		return nil
@@ -114,7 +114,7 @@ func (r *Registry) isLoaded() bool {
 	return r.loaded
 }
 
-// save writes a session as it is now. The caller holds writing.
+// save writes the current state of a session. The caller holds writing.
 func (r *Registry) save(ctx context.Context, id string) error {
 	for {
 		err := r.saveOnce(ctx, id)
@@ -127,8 +127,8 @@ func (r *Registry) save(ctx context.Context, id string) error {
 	}
 }
 
-// saveOnce is save, but for an error that wraps store.ErrConflict where another server
-// was first.
+// saveOnce is save, but returns an error that wraps store.ErrConflict if another
+// server wrote first.
 func (r *Registry) saveOnce(ctx context.Context, id string) error {
 	r.mu.Lock()
 	e := r.known[id]
@@ -163,8 +163,7 @@ func (r *Registry) saveOnce(ctx context.Context, id string) error {
 	return nil
 }
 
-// put writes a record that is at the revision, which it raises. The caller holds
-// writing.
+// put writes a record at its revision, and raises it. The caller holds writing.
 func (r *Registry) put(ctx context.Context, kind, id string, what any, revision *uint64) error {
 	value, err := json.Marshal(what)
 	if err != nil {
@@ -177,8 +176,8 @@ func (r *Registry) put(ctx context.Context, kind, id string, what any, revision 
 	return err
 }
 
-// catchUp reads the record of a session, and joins it with what is known of it.
-// The caller holds writing.
+// catchUp reads the record of a session, and joins it with what is known here. The
+// caller holds writing.
 func (r *Registry) catchUp(ctx context.Context, id string) error {
 	x, err := r.o.Store.GetRecord(ctx, recordKind, id)
 	if err != nil && !errors.Is(err, store.ErrNoRecord) {
@@ -217,8 +216,8 @@ func (r *Registry) catchUp(ctx context.Context, id string) error {
 	return nil
 }
 
-// refresh is catchUp where the session may be another server's: it is not known
-// here, or has been silent for long.
+// refresh calls catchUp if the session may be another server's: it is not known here,
+// or has been silent for long.
 func (r *Registry) refresh(ctx context.Context, id string) error {
 	r.mu.Lock()
 	e := r.known[id]
@@ -232,9 +231,9 @@ func (r *Registry) refresh(ctx context.Context, id string) error {
 	return r.catchUp(ctx, id)
 }
 
-// erase deletes the records of sessions; no details stay without a record. The
-// error wraps store.ErrConflict, and they stay, if another server has changed one of
-// them: it writes the details again. The caller holds writing.
+// erase deletes the records of sessions, and their details. It returns an error that
+// wraps store.ErrConflict, and deletes nothing, if another server has changed one of
+// them: that server writes the details again. The caller holds writing.
 func (r *Registry) erase(ctx context.Context, gone ...*session) error {
 	var details, records []store.RecordWrite
 	for _, e := range gone {

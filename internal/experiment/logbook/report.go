@@ -27,7 +27,7 @@ const (
 	maxServers = 1024
 )
 
-// ids are what can stand in an address and in a label as it is.
+// ids matches what needs no escapes in an address and in a label.
 var ids = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 
 func checkID(id string) error {
@@ -40,14 +40,14 @@ func checkID(id string) error {
 	return nil
 }
 
-// Report takes what the program that runs a session says of it, and answers
-// what its users want changed. The first report of an id begins it; one with
-// another start is refused, for then two programs use one id. After the report
-// that says it has ended, further ones change nothing.
+// Report stores the state of a session as its program reports it, and returns the
+// changes that its users want. The first report of an id begins the session; one with
+// another start is refused, because two programs use one id. After the report that
+// ends it, further ones change nothing.
 //
-// The registry keeps what p points to: the caller does not change it any more.
-// Beginnings and ends are in the store when it returns; what could not be
-// written meanwhile is logged and written with a later report.
+// The registry retains what p points to: the caller must not change it. Beginnings
+// and ends are in the store on return; a failed write in between is logged and
+// repeated with a later report.
 func (r *Registry) Report(ctx context.Context, id string, p api.SessionReport) (api.SessionReply, error) {
 	reply, err := r.report(ctx, id, p)
 	r.mu.Lock()
@@ -100,8 +100,8 @@ const (
 	saveEnd
 )
 
-// incoming is a report that was looked through: what of it stays in memory, and
-// all of it where that is more.
+// incoming is a checked report: the part that stays in memory, and the whole one if
+// that is more.
 type incoming struct {
 	report      api.SessionReport
 	whole       *api.SessionReport
@@ -110,7 +110,7 @@ type incoming struct {
 	cut         []string
 }
 
-// take puts a report in the place of the one before it.
+// take replaces the last report by a new one.
 func (r *Registry) take(id string, in incoming) (due, error) {
 	p, size := in.report, in.size+in.large
 	now := r.o.Now()
@@ -187,8 +187,8 @@ func (r *Registry) keep(ctx context.Context, id string, due due) error {
 	return err
 }
 
-// room says whether a session fits with a report of that size. It is called
-// with mu held.
+// room returns an error if a session with a report of that size does not fit. r.mu is
+// held.
 func (r *Registry) room(id string, size int) error {
 	now, running, bytes := r.o.Now(), 0, size
 	for _, e := range r.known {
@@ -202,7 +202,7 @@ func (r *Registry) room(id string, size int) error {
 	return nil
 }
 
-// evict forgets those that ended first, as many as are above the bounds. The
+// evict forgets the sessions that ended first, as many as are above the bounds. The
 // caller holds writing.
 func (r *Registry) evict(ctx context.Context) error {
 	now := r.o.Now()
@@ -292,7 +292,7 @@ func check(id string, p api.SessionReport) (in incoming, err error) {
 	return in, nil
 }
 
-// shorten cuts a report until it is short enough, and says how long it is.
+// shorten cuts a report until it is short enough, and returns its length.
 func shorten(p *api.SessionReport, most int, t *tidier) (size int, err error) {
 	steps := kinds[p.Kind].cuttings
 	for {

@@ -14,7 +14,7 @@ import (
 	"tailscope/internal/query"
 )
 
-// VerdictRequest asks what came of a session.
+// VerdictRequest asks for the verdict on a session.
 type VerdictRequest struct {
 	ID         string
 	Start, End time.Time // within its time; zero: all of it
@@ -24,11 +24,11 @@ type VerdictRequest struct {
 
 const defaultRows = 20
 
-// late is how long after a slot all of it has come.
+// late is the time after a slot until all of it has arrived.
 const late = 20 * time.Second
 
-// Verdict says what came of a session, or what is seen of it so far. Answers
-// are kept for a slot, or for ten times as long as they took to make.
+// Verdict returns the verdict on a session, final or so far. It is kept for a slot,
+// or for ten times as long as it took to make.
 func (r *Registry) Verdict(ctx context.Context, q VerdictRequest) (*api.MirrorVerdictResponse, error) {
 	if q.Limit == 0 {
 		q.Limit = defaultRows
@@ -81,21 +81,21 @@ func (r *Registry) span(x *api.Session, q VerdictRequest) (start, end int64, err
 }
 
 const (
-	// settled is how long after its end a session is judged for good.
+	// settled is the time after its end at which a session is judged for good.
 	settled = 40 * time.Second
-	// rest is how long no headline is made after one that took some time, as a
-	// multiple: at most a twentieth of a processor goes into headlines.
+	// rest is the pause after making a headline, as a multiple of the time that it
+	// took: at most a twentieth of a processor is spent on headlines.
 	rest = 20
 )
 
-// Run makes headlines until ctx is done: every half minute or so of those that
-// run, and once more of those that have ended.
+// Run makes headlines until ctx is done: every half minute or so of running sessions,
+// and once more of those that have ended.
 func (r *Registry) Run(ctx context.Context) {
 	refresh.Run(ctx, r.o.Every, r.o.Logger, "judge sessions; tried again until it works", r.Round)
 }
 
-// Round makes the headlines that are due, and lets go of what is over. Of two
-// calls at a time one does.
+// Round makes the headlines that are due, and drops whole reports of sessions that
+// are over. Of two calls at a time one does nothing.
 func (r *Registry) Round(ctx context.Context) error {
 	if !r.judging.TryLock() {
 		return nil
@@ -137,7 +137,7 @@ func (r *Registry) due(now time.Time) (ids []string) {
 	return ids
 }
 
-// headline makes that of one session, and keeps it if it is the last.
+// headline makes the headline of a session, and writes it if it is the last.
 func (r *Registry) headline(ctx context.Context, id string) error {
 	begin := r.o.Now()
 	clock := time.Now()
@@ -171,7 +171,8 @@ func (r *Registry) headline(ctx context.Context, id string) error {
 	return r.save(ctx, id)
 }
 
-// headlineOf is that of the candidates, each by its name if there are several.
+// headlineOf returns the headlines of the candidates, with their names if there are
+// several.
 func headlineOf(v *api.MirrorVerdictResponse) string {
 	var words []string
 	for _, c := range v.Candidates {

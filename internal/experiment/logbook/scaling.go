@@ -17,7 +17,7 @@ const (
 	keptPoints = 300 // of a fitted law
 )
 
-// Words that they are made of.
+// Words of searches and simulations.
 var (
 	modes            = []string{"rate", "mirror", "servers", "fit"}
 	keptWords        = []string{search.Kept, search.Broken, search.Unclear}
@@ -80,7 +80,7 @@ func checkSimulation(x *api.Simulation) error {
 	return checkSpan("simulation", x.Start, x.End)
 }
 
-// briefCapacity keeps what a list shows of a search: no steps.
+// briefCapacity returns the part of a search that a list shows: no steps.
 func briefCapacity(x *api.Capacity) *api.Capacity {
 	out := &api.Capacity{
 		Format: x.Format, Name: x.Name, Service: x.Service, Target: x.Target, Command: x.Command, Mode: x.Mode, Unit: x.Unit,
@@ -137,7 +137,7 @@ func cutPoints(p *api.SessionReport) string {
 	return "points of the law: each of so many is kept"
 }
 
-// cutStepSlots makes one slot of four.
+// cutStepSlots merges slots by fours.
 func cutStepSlots(p *api.SessionReport) string {
 	const together = 4
 	any := false

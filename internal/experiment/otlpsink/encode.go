@@ -22,8 +22,9 @@ import (
 
 const slotNanos = 10e9
 
-// encode makes a packed ExportMetricsServiceRequest of points; those of one service and family lie
-// together. It refuses what is not a counter and no distribution.
+// encode returns a packed ExportMetricsServiceRequest of points; those of one service
+// and family are adjacent. It refuses points that are neither a counter nor a
+// distribution.
 func encode(scopeName string, points []series.Point) ([]byte, error) {
 	type key struct{ service, family string }
 	resources := map[string]*metrics.ScopeMetrics{}
@@ -57,8 +58,9 @@ func encode(scopeName string, points []series.Point) ([]byte, error) {
 	return pack(b), nil
 }
 
-// add appends a point to its metric. It covers a time that began with its slot, which
-// says how long slots are, and the time lies in the slot, not at its beginning.
+// add appends a point to its metric. It covers the time from the slot's start, by
+// which the server knows the slot's length, and its time lies within the slot, not at
+// its beginning.
 func add(m *metrics.Metric, p series.Point) error {
 	begin := p.TimeNanos - p.TimeNanos%slotNanos
 	start, end := uint64(begin), uint64(max(p.TimeNanos, begin+1e9))

@@ -2,14 +2,14 @@
 // OTLP over HTTP.
 //
 // A point becomes a data point of its family: a distribution a delta exponential
-// histogram of the same schema, buckets, sum, minimum and maximum, a counter a
-// delta sum. Families have no unit, since their names are in base units already
-// and stay as they are. The label service becomes the resource, the others
-// attributes; the server makes the same labels of them.
+// histogram of the same schema, buckets, sum, minimum and maximum, a counter a delta
+// sum. Families have no unit, since their names are in base units already and stay as
+// they are. The label service becomes the resource, the others attributes; the server
+// makes the same labels of them.
 //
-// What a server refuses, or does not answer to, stays with whoever put it. An answer
-// that is lost after the server took the points has them counted twice, as OTLP
-// cannot say which; such requests are counted.
+// Points that a server refuses, or does not acknowledge, stay with the caller. If an
+// answer is lost after the server stored the points they are counted twice, since
+// OTLP cannot say which; such requests are counted.
 package otlpsink
 
 import (
@@ -32,22 +32,23 @@ import (
 	"tailscope/internal/series"
 )
 
-// Options say where points go.
+// Options configures a Sink.
 type Options struct {
-	// Address finds the server's OTLP over HTTP, such as http://127.0.0.1:4318;
-	// it is asked at first, and again after a failure.
+	// Address finds the server's OTLP over HTTP, such as http://127.0.0.1:4318. It is
+	// called at first, and again after a failure.
 	Address func(context.Context) (string, error)
-	// HTTP sends the requests; http.DefaultClient if nil.
+	// HTTP sends the requests; default http.DefaultClient.
 	HTTP *http.Client
-	// Scope names what measured, such as tailscope.bench.
+	// Scope names the instrumentation scope, such as tailscope.bench.
 	Scope string
-	// Timeout of one request; 10 s if 0.
+	// Timeout bounds one request; default 10 s.
 	Timeout time.Duration
-	// Log hears of points that are refused for good; slog.Default if nil.
+	// Log receives points that are refused for good; default slog.Default.
 	Log *slog.Logger
 }
 
-// Sink puts points into a server. Stats may be called at any time; Put by one at a time.
+// Sink puts points into a server. Stats may be called at any time; Put by one
+// goroutine at a time.
 type Sink struct {
 	o       Options
 	address string // found, or empty
@@ -86,8 +87,8 @@ func (s *Sink) Stats() Stats {
 	return s.stats
 }
 
-// Put sends points in one request, of which the server takes all or none; a mirror gives some 2,000 at a time, which are
-// about 1 MB unpacked, far below what a server takes.
+// Put sends points in one request, of which the server stores all or none. A mirror
+// sends some 2,000 at a time, about 1 MB unpacked, far below a server's limit.
 func (s *Sink) Put(ctx context.Context, points []series.Point) error {
 	if len(points) == 0 {
 		return nil
@@ -99,7 +100,7 @@ func (s *Sink) Put(ctx context.Context, points []series.Point) error {
 	return s.send(ctx, body, uint64(len(points)))
 }
 
-// refused says that a server will never take a request.
+// refused is the error of a request that a server will never accept.
 type refused struct{ error }
 
 func (s *Sink) send(ctx context.Context, body []byte, count uint64) error {
@@ -124,7 +125,7 @@ func (s *Sink) send(ctx context.Context, body []byte, count uint64) error {
 	s.mu.Unlock()
 	switch {
 	case never.error != nil:
-		// To send it again and again would keep everything behind it from the server.
+		// Sending it again would keep everything behind it from the server.
 		s.o.Log.Error("the server refuses what was measured", "points", count, "error", err)
 		return nil
 	case err != nil:
@@ -135,8 +136,8 @@ func (s *Sink) send(ctx context.Context, body []byte, count uint64) error {
 	return err
 }
 
-// post sends one request. uncertain says of an error that the server may have
-// taken the points nevertheless.
+// post sends one request. uncertain reports that the server may have stored the
+// points despite the error.
 func (s *Sink) post(ctx context.Context, body []byte) (rejected uint64, message string, uncertain bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
@@ -175,7 +176,8 @@ func (s *Sink) post(ctx context.Context, body []byte) (rejected uint64, message 
 	}
 	var out collector.ExportMetricsServiceResponse
 	if err != nil || proto.Unmarshal(answer, &out) != nil {
-		// It answered that it took them; what it adds is not worth sending them twice.
+		// The server has stored the points; its remarks are not worth sending them
+		// twice.
 		return 0, "", false, nil
 	}
 	p := out.GetPartialSuccess()

@@ -114,15 +114,15 @@ func (d *documents) table(r io.Reader, format string) error {
 	return nil
 }
 
-// batch is what one request takes.
+// batch is the body of one request.
 type batch struct {
 	number    int // from 1
 	body      []byte
 	documents uint64
 }
 
-// batches joins documents to bodies and gives each to send, until that or the
-// data ends. Bodies are handed over.
+// batches joins documents to bodies and passes each to send, until send fails or the
+// data ends. send owns the bodies.
 func (d *documents) batches(l *DataLoad, send func(batch) error) error {
 	b := batch{number: 1}
 	flush := func() error {
@@ -173,7 +173,7 @@ func (d *documents) batches(l *DataLoad, send func(batch) error) error {
 	return flush()
 }
 
-// contentType of bodies that say nothing else.
+// contentType returns the default content type of bodies.
 func contentType(as string) string {
 	switch as {
 	case "json", "single":

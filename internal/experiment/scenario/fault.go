@@ -14,24 +14,24 @@ import (
 	"tailscope/api"
 )
 
-// chaos lets faults happen while load runs.
+// chaos runs the faults of a scenario during load.
 type chaos struct {
 	st *Stage
 	s  *Scenario
 
-	// turns let faults of one server happen one after the other: the end of one would
-	// undo another that is under way.
+	// turns runs the faults of one server one after the other: the end of one would
+	// undo another.
 	turns map[string]chan struct{}
 
 	mu     sync.Mutex
 	events []api.BenchEvent
 	wrong  []error
-	// expected are servers that a fault has ended: that they do not run is no
-	// surprise.
+	// expected counts the servers that a fault has ended, which therefore may be
+	// down.
 	expected map[string]int
 }
 
-// happen runs all faults from begun on until ctx ends; then they are undone.
+// happen runs all faults from begun on until ctx ends; then it undoes them.
 func (c *chaos) happen(ctx context.Context, begun time.Time) {
 	var faults sync.WaitGroup
 	c.turns = map[string]chan struct{}{}
@@ -60,8 +60,8 @@ func (c *chaos) repeat(ctx context.Context, f *Fault, begun time.Time) {
 	}
 }
 
-// inTurn lets a fault happen when no other of its server does. It reports whether
-// ctx lasted until then.
+// inTurn runs a fault when no other fault of its server is under way. It reports
+// whether ctx lasted until then.
 func (c *chaos) inTurn(ctx context.Context, f *Fault, turn chan struct{}) bool {
 	select {
 	case turn <- struct{}{}:
@@ -76,7 +76,7 @@ func (c *chaos) inTurn(ctx context.Context, f *Fault, turn chan struct{}) bool {
 	return true
 }
 
-// sleep reports whether ctx lasted.
+// sleep waits, and reports whether ctx lasted.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -88,13 +88,13 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// once lets a fault happen and undoes it after its time, or when ctx ends.
+// once runs a fault and undoes it after its time, or when ctx ends.
 func (c *chaos) once(ctx context.Context, f *Fault) {
 	begin := c.st.o.Now()
 	c.st.o.Note("fault: " + f.Name)
 	at := c.show(api.BenchEvent{Time: unix(begin), End: unix(time.Time{}), Kind: "fault", Name: f.Name, Text: f.text()})
 	var err error
-	// What is undone is undone whatever happened meanwhile.
+	// A fault is undone whatever happened meanwhile.
 	undo := context.WithoutCancel(ctx)
 	switch f.Sort() {
 	case "pause":
@@ -137,7 +137,7 @@ func (c *chaos) once(ctx context.Context, f *Fault) {
 	}
 }
 
-// text says what a fault does, for people.
+// text describes a fault for people.
 func (f *Fault) text() string {
 	if f.For > 0 {
 		return f.Sort() + " " + f.Server() + " for " + f.For.String()
@@ -172,7 +172,7 @@ func (st *Stage) checkServers(when string) error {
 	return nil
 }
 
-// surprised says that a server ended that should run.
+// surprised notes that a server ended that should run.
 func (c *chaos) surprised(v *server) error {
 	proc := v.running()
 	c.mu.Lock()

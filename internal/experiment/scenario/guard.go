@@ -10,11 +10,11 @@ import (
 	"syscall"
 )
 
-// A guard kills a group of processes if this program ends without doing so, as by
-// SIGKILL: a shell that reads from a pipe whose other end only this program has,
-// and that the kernel closes with it. Linux could send a signal at the end of a
-// parent (PR_SET_PDEATHSIG of prctl(2)), but to the first process of the group
-// alone, and at the end of the thread that started it.
+// A guard kills a process group if this program ends without doing so, for example by
+// SIGKILL. It is a shell that reads from a pipe whose other end only this program
+// has, and that the kernel closes with it. Linux could send a signal at the end of a
+// parent (PR_SET_PDEATHSIG of prctl(2)), but only to the first process of the group,
+// and at the end of the thread that started it.
 type guard struct {
 	mu    sync.Mutex
 	shell *exec.Cmd
@@ -22,8 +22,8 @@ type guard struct {
 	ended bool
 }
 
-// of begins to guard a group. Without a guard the group runs as well, so that an
-// error is none of the server's.
+// of begins to guard a group. The group runs without a guard too, so an error is not
+// one of the server.
 func (g *guard) of(group int) error {
 	read, write, err := os.Pipe()
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 	"tailscope/internal/experiment/bench/session"
 )
 
-// Held is a stage that somebody else sends load to than Measure.
+// Held is a stage whose load another package sends.
 type Held struct {
 	stage *Stage
 	read  *readings
 
 	Set     *requests.Set   // closed when the hold ends
 	Session session.Options // how load is sent: Target, Load, Limits
-	// Warmed is how the target became steady; nil without a warm-up.
+	// Warmed describes the warm-up; nil without one.
 	Warmed      *api.BenchWarmUp
 	Environment api.Environment // with what the file asked to be recorded
 	// Dir and Env are those of the scenario's commands.
@@ -30,9 +30,9 @@ type Held struct {
 }
 
 // Hold applies o.Vars, warms up, and samples processes under test while during runs.
-// A server that ends meanwhile ends the context of during. Phases, faults and
-// thresholds of the scenario are left alone; of o only Vars, Name, Seed, SkipWarmUp,
-// Limits and Environment are used.
+// If a server ends meanwhile, the context of during ends. It leaves out phases,
+// faults and thresholds of the scenario; of o it uses Vars, Name, Seed, SkipWarmUp,
+// Limits and Environment.
 func (st *Stage) Hold(ctx context.Context, o MeasureOptions, during func(context.Context, *Held) error) error {
 	err := st.hold(ctx, o, during)
 	st.failed = st.failed || err != nil
@@ -96,7 +96,7 @@ func (st *Stage) guard(ctx context.Context, end context.CancelCauseFunc) {
 	}
 }
 
-// Events are what happened on the stage so far.
+// Events returns the events on the stage so far.
 func (h *Held) Events() []api.BenchEvent {
 	h.stage.mu.Lock()
 	defer h.stage.mu.Unlock()
@@ -106,8 +106,8 @@ func (h *Held) Events() []api.BenchEvent {
 // Watched reports whether processes under test are sampled.
 func (h *Held) Watched() bool { return len(h.stage.servers) > 0 }
 
-// Usage is what processes under test took on average between two moments: cores
-// altogether, NaN if nothing was read, and everything else by process and name.
+// Usage returns the mean usage of processes under test between two moments: cores
+// altogether, NaN if nothing was read, and all other readings by process and name.
 func (h *Held) Usage(from, to time.Time) (cores float64, resources map[string]float64) {
 	return h.read.between(from, to)
 }

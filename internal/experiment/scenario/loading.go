@@ -36,7 +36,7 @@ type loader struct {
 	first   error // failure of a batch
 }
 
-// loadData loads data; report is called now and then with its progress.
+// loadData loads data, and calls report with its progress now and then.
 func (st *Stage) loadData(ctx context.Context, s *Scenario, l *DataLoad, report func(api.BenchLoad)) (api.BenchLoad, error) {
 	conf, err := s.TLS.Config(s.Target)
 	if err != nil {
@@ -79,8 +79,8 @@ func (st *Stage) loadData(ctx context.Context, s *Scenario, l *DataLoad, report 
 	return out, nil
 }
 
-// dataOf opens the data; end must be called, and says how a command ended unless
-// what is left of its output is of no interest.
+// dataOf opens the data. end must be called, and returns the error of a command; with
+// the rest of its output unread it does not.
 func (st *Stage) dataOf(ctx context.Context, s *Scenario, l *DataLoad) (in io.Reader, name string, end func(early bool) error, err error) {
 	if l.Command == nil {
 		f, err := os.Open(l.File)
@@ -125,8 +125,8 @@ func (st *Stage) dataOf(ctx context.Context, s *Scenario, l *DataLoad) (in io.Re
 	}, nil
 }
 
-// send sends all batches, Parallel at once, and stops at the first that fails if
-// none may.
+// send sends all batches, Parallel at once. It stops at the first failure if none is
+// allowed.
 func (x *loader) send(ctx context.Context, docs *documents, report func(api.BenchLoad)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

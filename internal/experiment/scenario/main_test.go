@@ -106,12 +106,12 @@ func serveHelper() {
 	_ = http.Serve(l, mux)
 }
 
-// nextPort is where freePort looks next; another process of tests begins elsewhere.
+// nextPort is where freePort continues; another test process begins elsewhere.
 var nextPort atomic.Int64
 
 func init() { nextPort.Store(97 * int64(os.Getpid())) }
 
-// freePort is a port that nobody listens on, nor will: the kernel gives those above
+// freePort returns a port that nobody listens on, nor will: the kernel gives those above
 // 32767 to whoever asks for any, and this process asks for each of these once.
 func freePort(t *testing.T) int {
 	t.Helper()

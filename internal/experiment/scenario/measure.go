@@ -20,7 +20,7 @@ import (
 	"tailscope/internal/series"
 )
 
-// MeasureOptions are one measurement on a stage.
+// MeasureOptions configures one measurement on a stage.
 type MeasureOptions struct {
 	// Vars replace those of the scenario, see Stage.Apply.
 	Vars                      map[string]string
@@ -35,9 +35,9 @@ type MeasureOptions struct {
 	Environment               *api.Environment
 }
 
-// Measure warms up, sends the load and returns what came of it. Faults are undone
-// when it returns. An outcome together with an error says that it was measured
-// until something broke: a server that ended, a fault that could not be undone.
+// Measure warms up, sends the load and returns the outcome. It has undone all faults
+// on return. With an error the outcome holds what was measured until something broke:
+// a server that ended, a fault that could not be undone.
 func (st *Stage) Measure(ctx context.Context, o MeasureOptions) (*session.Outcome, error) {
 	if err := st.Apply(ctx, o.Vars); err != nil {
 		st.failed = true
@@ -48,7 +48,7 @@ func (st *Stage) Measure(ctx context.Context, o MeasureOptions) (*session.Outcom
 	return out, err
 }
 
-// seeded is the scenario with another seed.
+// seeded returns the scenario with another seed.
 func (s *Scenario) seeded(seed uint64) *Scenario {
 	if seed == 0 {
 		return s
@@ -129,7 +129,7 @@ func (st *Stage) measure(ctx context.Context, s *Scenario, o MeasureOptions) (*s
 	if err != nil {
 		return nil, errors.Join(st.checkServers("before it was measured"), err)
 	}
-	// What was undone at the very end, and the last readings.
+	// The last undone faults, and the last readings.
 	r := out.Result
 	r.Events = append(r.Events[:0:0], r.Events...)
 	for _, e := range wreck.shown() {
@@ -150,7 +150,7 @@ func (st *Stage) measure(ctx context.Context, s *Scenario, o MeasureOptions) (*s
 	return out, errors.Join(wrong...)
 }
 
-// session are the options that warm-up and measurement share.
+// session returns the options that warm-up and measurement share.
 func (st *Stage) session(s *Scenario, o MeasureOptions) (session.Options, error) {
 	out := session.Options{
 		Name: o.Name, Service: s.Service, Variant: o.Variant, Experiment: o.Experiment, Command: st.o.Command, Target: s.Target,
@@ -166,7 +166,7 @@ func (st *Stage) session(s *Scenario, o MeasureOptions) (session.Options, error)
 	return out, nil
 }
 
-// limits are those asked for, else the scenario's.
+// limits returns asked, default the scenario's.
 func (s *Scenario) limits(asked tally.Limits) tally.Limits {
 	return tally.Limits{
 		Late:  cmp.Or(asked.Late, s.Limits.Late),
@@ -174,13 +174,13 @@ func (s *Scenario) limits(asked tally.Limits) tally.Limits {
 	}
 }
 
-// Lenient reports whether the file lets runs count that usually would not.
+// Lenient reports whether the file accepts runs that would not count by default.
 func (s *Scenario) Lenient() bool {
 	usual := tally.Limits{}.WithDefaults()
 	return s.Limits.Share > usual.Share || s.Limits.Busiest > usual.Busiest
 }
 
-// LimitsText says which limits of the generator the file has set; empty if none.
+// LimitsText lists the generator's limits that the file sets, or returns "".
 func (s *Scenario) LimitsText() string {
 	var out []string
 	add := func(of float64, some, any string) {
@@ -196,7 +196,7 @@ func (s *Scenario) LimitsText() string {
 	return strings.Join(out, " and ")
 }
 
-// environment adds what the file asked to be recorded.
+// environment adds what the file asks to record.
 func (st *Stage) environment(s *Scenario, e *api.Environment) {
 	versions, configs := map[string]string{}, map[string]string{}
 	for name, v := range e.Versions {
@@ -233,8 +233,7 @@ func labelsOf(service string, o MeasureOptions) map[string]string {
 	return out
 }
 
-// oneByOne shares a sink between who sends requests' series and who sends
-// processes'.
+// oneByOne shares a sink between the senders of requests' and of processes' series.
 type oneByOne struct {
 	mu   sync.Mutex
 	sink session.Sink

@@ -16,17 +16,17 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// figure is a metric of a process' own.
+// figure is a metric that a process reports of itself.
 type figure struct {
 	name, unit string
 	adds       bool // it is a total that only grows
 	value      float64
 }
 
-// maxMetrics bounds what a server may answer with its metrics.
+// maxMetrics bounds a server's answer with its metrics.
 const maxMetrics = 32 << 20
 
-// read asks for the figures.
+// read requests the figures.
 func (m *Metrics) read(ctx context.Context, client *http.Client) ([]figure, error) {
 	address := m.Prometheus + m.JSON
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -156,8 +156,8 @@ func parseFamily(text string) (family, error) {
 	return f, nil
 }
 
-// atPath is the number at a path of a document, such as metrics.jvm.0.time or
-// metrics["solr.jvm"]["gc.time"]. A key that has dots is found without brackets too.
+// atPath returns the number at a path of a document, such as metrics.jvm.0.time or
+// metrics["solr.jvm"]["gc.time"]. It finds a key with dots without brackets too.
 func atPath(b []byte, path string) (float64, error) {
 	var doc any
 	if err := json.Unmarshal(b, &doc); err != nil {

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// process is a program in a process group of its own, whose output goes straight
-// into a file: what reads it costs the load nothing.
+// process is a program in a process group of its own. Its output goes straight into a
+// file, so that reading it costs the load nothing.
 type process struct {
 	name  string
 	pid   int
@@ -25,7 +25,7 @@ type process struct {
 	begin int64         // where in the file its output begins
 	done  chan struct{} // closed when it has ended
 	err   error         // how, once done
-	// stopping: stop takes care of what is left of the group.
+	// stopping is set once stop handles the rest of the group.
 	stopping atomic.Bool
 	guard    guard
 }
@@ -62,7 +62,7 @@ func start(c *Command, env []string, log string) (*process, error) {
 	return p, nil
 }
 
-// ended reports whether it has ended.
+// ended reports whether the process has ended.
 func (p *process) ended() bool {
 	select {
 	case <-p.done:
@@ -80,13 +80,13 @@ func (p *process) signal(s syscall.Signal) error {
 	return nil
 }
 
-// buried bounds the time until a killed group has ended: processes that write to a
-// slow disk end late.
+// buried bounds the time for a killed group to end: processes that write to a slow
+// disk end late.
 const buried = 10 * time.Second
 
 // stop ends the group: by a signal, and by SIGKILL after grace or when ctx ends. It
-// returns when nothing of it is left. One that ended by itself has nothing left
-// already.
+// returns when nothing of it is left. A process that ended by itself has left
+// nothing.
 func (p *process) stop(ctx context.Context, s syscall.Signal, grace time.Duration) error {
 	if p.ended() {
 		return nil
@@ -147,7 +147,7 @@ func signalName(s syscall.Signal) string {
 	return s.String()
 }
 
-// how says how a process that has ended did so.
+// how describes how a process has ended.
 func (p *process) how() string {
 	var exit *exec.ExitError
 	switch {
@@ -159,7 +159,7 @@ func (p *process) how() string {
 	return "ended: " + p.err.Error()
 }
 
-// lastLines are the end of what it printed, for people.
+// lastLines returns the end of the output, for people.
 func (p *process) lastLines(n int) string {
 	const most = 16 << 10
 	f, err := os.Open(p.log)
@@ -180,7 +180,7 @@ func (p *process) lastLines(n int) string {
 	return strings.Join(lines, "\n")
 }
 
-// output is what it printed so far, at most the first limit bytes.
+// output returns at most the first limit bytes of the output so far.
 func (p *process) output(limit int64) []byte {
 	f, err := os.Open(p.log)
 	if err != nil {
@@ -194,7 +194,7 @@ func (p *process) output(limit int64) []byte {
 	return b
 }
 
-// failed is an error of a process with the end of what it printed.
+// failed returns an error with the end of the output.
 func (p *process) failed(what string) error {
 	text := p.name + " " + what
 	if lines := p.lastLines(10); lines != "" {
@@ -205,7 +205,7 @@ func (p *process) failed(what string) error {
 
 func indent(s string) string { return "  | " + strings.ReplaceAll(s, "\n", "\n  | ") }
 
-// run runs a command to its end, or to that of ctx. What it printed comes back.
+// run runs a command to its end, or to that of ctx, and returns its output.
 func run(ctx context.Context, c *Command, env []string, log string) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -229,7 +229,7 @@ func run(ctx context.Context, c *Command, env []string, log string) ([]byte, err
 	}
 }
 
-// firstLine is the first line that says something.
+// firstLine returns the first line that is not blank.
 func firstLine(b []byte) string {
 	for line := range bytes.Lines(b) {
 		if s := strings.TrimSpace(string(line)); s != "" {

@@ -13,14 +13,14 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// LoadOptions say what a file is read with.
+// LoadOptions are the values that a file is read with.
 type LoadOptions struct {
 	Vars     map[string]string // replace those of the file
 	ReadFile func(name string) ([]byte, error)
 }
 
-// Load reads a scenario. With any problem the scenario is nil; problems are all
-// there are, in the order of lines.
+// Load reads a scenario. With any problem the scenario is nil, and the problems are
+// complete, in the order of lines.
 func Load(path string, o LoadOptions) (*Scenario, []strictyaml.Problem) {
 	if o.ReadFile == nil {
 		o.ReadFile = os.ReadFile
@@ -41,7 +41,7 @@ func Load(path string, o LoadOptions) (*Scenario, []strictyaml.Problem) {
 	return build(path, tree, o.Vars)
 }
 
-// With is the scenario with other variables.
+// With returns the scenario with other variables.
 func (s *Scenario) With(vars map[string]string) (*Scenario, []strictyaml.Problem) {
 	all := maps.Clone(s.Vars)
 	for name, v := range vars {
@@ -61,14 +61,14 @@ func unknownVar(file, name string, vars map[string]string) strictyaml.Problem {
 	return strictyaml.Problem{File: file, Message: "the scenario has no variable " + name, Hint: hint}
 }
 
-// Schema is a JSON Schema (draft 2020-12) of scenarios, for editors.
+// Schema returns the JSON Schema (draft 2020-12) of scenarios, for editors.
 func Schema() []byte {
 	return strictyaml.Schema(reflect.TypeFor[scenarioFile](), strictyaml.SchemaOptions{
 		Title: "Tailscope scenario", Leaves: leaves, Else: strictyaml.Pattern(variable.String()),
 	})
 }
 
-// variable is {{name}}; names of functions and columns of data look the same.
+// variable matches {{name}}; names of functions and columns of data look the same.
 var variable = regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}`)
 
 var varName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -82,7 +82,7 @@ type reader struct {
 	out  *Scenario
 }
 
-// build fills in variables, decodes and resolves.
+// build renders variables, decodes and resolves.
 func build(path string, tree *strictyaml.Node, vars map[string]string) (*Scenario, []strictyaml.Problem) {
 	r := &reader{dir: filepath.Dir(path), vars: map[string]string{}}
 	if abs, err := filepath.Abs(r.dir); err == nil {
@@ -101,7 +101,7 @@ func build(path string, tree *strictyaml.Node, vars map[string]string) (*Scenari
 	return r.out, nil
 }
 
-// variables takes the file's and what replaces them.
+// variables merges the file's variables with those that replace them.
 func (r *reader) variables(path string, n *strictyaml.Node, over map[string]string) {
 	if n != nil {
 		for _, f := range n.Fields {
@@ -123,8 +123,8 @@ func (r *reader) variables(path string, n *strictyaml.Node, over map[string]stri
 	}
 }
 
-// render fills in variables. What requests are made of is left to the requests: there
-// {{name}} may be a column of data, and what is put in is quoted for its place.
+// render replaces variables. It leaves the texts of requests to package requests:
+// there {{name}} may be a column of data, and values are escaped for their place.
 func (r *reader) render(tree *strictyaml.Node) *strictyaml.Node {
 	return tree.Transform(nil, func(path []string, s *strictyaml.Node) {
 		if len(path) == 0 || path[0] == "vars" || ofRequests(path) {
@@ -152,7 +152,7 @@ func (r *reader) render(tree *strictyaml.Node) *strictyaml.Node {
 	})
 }
 
-// ofRequests reports whether package requests fills in a text.
+// ofRequests reports whether package requests renders a text.
 func ofRequests(path []string) bool {
 	switch path[0] {
 	case "header":
@@ -168,7 +168,7 @@ func ofRequests(path []string) bool {
 	return false
 }
 
-// path is a file's name, relative to the scenario's.
+// path returns a file's name relative to the scenario's.
 func (r *reader) path(name string) string {
 	if name == "" || filepath.IsAbs(name) {
 		return name
@@ -176,7 +176,7 @@ func (r *reader) path(name string) string {
 	return filepath.Join(r.dir, name)
 }
 
-// failed says what is wrong with a field, as an error has it.
+// failed notes an error of a field.
 func (r *reader) failed(field any, err error) {
 	message, hint := parted(err)
 	r.d.Wrong(field, hint, "%s", message)
@@ -184,7 +184,7 @@ func (r *reader) failed(field any, err error) {
 
 func sortedKeys[T any](of map[string]T) []string { return slices.Sorted(maps.Keys(of)) }
 
-// address makes a whole URL of what a request names.
+// address returns the whole URL of a request.
 func (r *reader) address(request *string) (method, whole string) {
 	if !r.d.OK(request) {
 		return "", ""

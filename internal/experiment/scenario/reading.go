@@ -27,7 +27,7 @@ const (
 	FamilyThreads  = "bench_process_threads"
 )
 
-// readings are what processes under test took and held, once a second.
+// readings holds the usage of processes under test, once a second.
 type readings struct {
 	servers []*server
 	labels  map[string]string // of series
@@ -91,7 +91,7 @@ func (r *readings) follow(ctx context.Context) {
 	r.flush(context.WithoutCancel(ctx))
 }
 
-// processes reads all servers' processes.
+// processes reads the processes of all servers.
 func (r *readings) processes(ctx context.Context) {
 	all, err := table()
 	if err != nil {
@@ -147,7 +147,7 @@ func (r *readings) say(text string) {
 	}
 }
 
-// put keeps a value. Of what adds up it is how much it grew a second.
+// put keeps a value. For one that adds up it keeps the growth per second.
 func (r *readings) put(now time.Time, process, name, unit string, adds bool, v float64) {
 	key := [2]string{process, name}
 	x := r.rows[key]
@@ -180,8 +180,8 @@ func (r *readings) put(now time.Time, process, name, unit string, adds bool, v f
 	x.Values = append(x.Values, api.Float(shown))
 }
 
-// point keeps what goes into the store: CPU as a counter, the rest as
-// distributions of the second's values.
+// point adds a value for the store: CPU as a counter, the rest as distributions of
+// the second's values.
 func (r *readings) point(now time.Time, process, name string, v float64) {
 	family := map[string]string{"cpu_cores": FamilyCPU, "resident_bytes": FamilyResident, "threads": FamilyThreads}[name]
 	if r.sink == nil || family == "" {
@@ -208,7 +208,8 @@ func (r *readings) point(now time.Time, process, name string, v float64) {
 	}
 }
 
-// flush sends what was kept. What is not taken is lost: the result has it too.
+// flush sends what was kept. Points that the sink refuses are lost: the result has
+// them too.
 func (r *readings) flush(ctx context.Context) {
 	if r.sink == nil {
 		return
@@ -233,7 +234,7 @@ func (r *readings) flush(ctx context.Context) {
 	}
 }
 
-// result is what was read so far.
+// result returns what was read so far.
 func (r *readings) result(answered uint64) []api.BenchResource {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -263,9 +264,9 @@ func (r *readings) result(answered uint64) []api.BenchResource {
 	return out
 }
 
-// between are the means of what was read in a time, by process and name, and the
-// cores of all processes together. What adds up was read as a rate of the second
-// before, so that a reading at the very beginning is of what was before.
+// between returns the means of the readings in a time, by process and name, and the
+// cores of all processes together. A reading that adds up is the rate of the second
+// before it, so one at the very beginning belongs to the time before.
 func (r *readings) between(from, to time.Time) (cores float64, means map[string]float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

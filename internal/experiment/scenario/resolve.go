@@ -51,7 +51,7 @@ func (r *reader) resolve(raw *scenarioFile) {
 
 const usualTimeout = 5 * time.Minute // of commands
 
-// complete fills in what a command does not say.
+// complete sets the defaults of a command.
 func (r *reader) complete(c *Command) {
 	c.Dir = cmp.Or(r.path(c.Dir), r.dir)
 	if c.Timeout <= 0 {
@@ -63,7 +63,7 @@ func (r *reader) complete(c *Command) {
 	}
 }
 
-// command is a program that has a place in something else; nil if it is not given.
+// command returns a program within another block, or nil if it is missing.
 func (r *reader) command(run *Program, name, dir string, env map[string]string) *Command {
 	if !r.d.Given(run) {
 		return nil
@@ -128,7 +128,7 @@ func (r *reader) metrics(v *Server, raw *Metrics) {
 	v.Metrics = append(v.Metrics, m)
 }
 
-// names are what the readings are called.
+// names returns the names of the readings.
 func (m *Metrics) names() []string {
 	if m.JSON != "" {
 		return []string{m.Name}
@@ -164,7 +164,7 @@ func (r *reader) load(raw *fileData) {
 		}
 		l.Batch = 1
 	}
-	// A generator is part of the stage; a file that set-up writes is not there yet.
+	// A generator is part of the stage; a file that set-up writes does not exist yet.
 	if l.File != "" && len(r.out.Setup) == 0 {
 		if _, err := os.Stat(l.File); err != nil {
 			r.d.Wrong(&raw.File, "names are relative to the scenario's file", "%v", err)
@@ -190,9 +190,9 @@ func (r *reader) warmUp(w *WarmUp) {
 	}
 }
 
-// limits reads what of the generator's own error a run may have. A whole share
-// is no limit: lateness is never more than the latency it is part of, and a thread
-// never busier than always.
+// limits reads the limits of the generator's own error. A share of 1 is not a limit:
+// lateness is never more than the latency it is part of, and a thread never busier
+// than always.
 func (r *reader) limits(raw *fileLimits) {
 	if raw == nil {
 		return
@@ -282,7 +282,7 @@ func (r *reader) plan(raw *scenarioFile) {
 	}
 }
 
-// noThought refuses think where nobody waits for it.
+// noThought refuses think in loads where nobody waits.
 func (r *reader) noThought(raw *scenarioFile) {
 	all := []*string{&raw.Think}
 	for i := range raw.Queries {
@@ -332,7 +332,7 @@ func (r *reader) fault(raw *fileFault) {
 	r.out.Faults = append(r.out.Faults, *f)
 }
 
-// faulty checks the server that a fault names.
+// faulty checks the server of a fault.
 func (r *reader) faulty(t *string, pause bool) {
 	var names []string
 	for _, v := range r.out.Servers {

@@ -49,7 +49,7 @@ func (r *reader) requests(raw *scenarioFile) {
 	r.compile(raw)
 }
 
-// missing reports whether a file of the requests is not there.
+// missing reports whether a file of the requests does not exist.
 func (r *reader) missing(raw *scenarioFile) bool {
 	names := []string{raw.Targets}
 	for i := range raw.Queries {
@@ -71,7 +71,7 @@ func (r *reader) missing(raw *scenarioFile) bool {
 	return false
 }
 
-// compile finds what only the requests themselves know to be wrong.
+// compile finds the mistakes that only the compiler of requests sees.
 func (r *reader) compile(raw *scenarioFile) {
 	set, err := requests.Compile(r.out.Requests)
 	if err == nil {
@@ -94,7 +94,7 @@ func (r *reader) compile(raw *scenarioFile) {
 	}
 }
 
-// suits reports whether plan and thresholds suit the requests.
+// suits checks plan and thresholds against the requests.
 func (r *reader) suits(raw *scenarioFile, set *requests.Set) {
 	if err := r.out.enough(set); err != nil {
 		n := r.d.Node(raw).Get("phases")
@@ -111,7 +111,7 @@ func (r *reader) suits(raw *scenarioFile, set *requests.Set) {
 	}
 }
 
-// enough reports whether the requests last as long as the plan asks.
+// enough returns an error if the requests do not last as long as the plan.
 func (s *Scenario) enough(set *requests.Set) error {
 	if n, ok := s.Plan.Requests(); ok {
 		return set.Enough(n)
@@ -119,7 +119,7 @@ func (s *Scenario) enough(set *requests.Set) error {
 	return set.Lasts(max(s.Plan.Duration(), s.Duration))
 }
 
-// judges reports whether what a threshold names exists.
+// judges returns an error if what a threshold names does not exist.
 func (s *Scenario) judges(t threshold.Threshold, set *requests.Set) error {
 	var phases []string
 	for _, p := range s.Plan.Phases {
@@ -128,8 +128,9 @@ func (s *Scenario) judges(t threshold.Threshold, set *requests.Set) error {
 	return t.Check(set.Queries(), phases, set.Tenants())
 }
 
-// Judge adds thresholds to those of the file. An error says that one names what
-// does not exist; if set-up commands have yet to write the requests, Open says so.
+// Judge adds thresholds to those of the file. It returns an error if one names
+// something that does not exist. If set-up commands have yet to write the requests,
+// Open returns that error.
 func (s *Scenario) Judge(more ...threshold.Threshold) error {
 	s.Thresholds = append(slices.Clip(s.Thresholds), more...)
 	set, err := requests.Compile(s.Requests)
@@ -144,7 +145,7 @@ func (s *Scenario) Judge(more ...threshold.Threshold) error {
 	return errors.Join(wrong...)
 }
 
-// placeOf is where the file says what a problem is about.
+// placeOf returns the place of a problem in the file.
 func (r *reader) placeOf(raw *scenarioFile, p requests.Problem) strictyaml.Place {
 	n := r.d.Node(raw)
 	if p.Index >= 0 && p.Index < len(raw.Queries) && r.d.Node(&raw.Queries[p.Index]) != nil {

@@ -1,9 +1,8 @@
-// Package scenario runs load against something that has to be there first: set-up
-// commands, servers that are started and waited for, data that is loaded, a
-// warm-up that goes on until latency no longer drifts, then phases of load with
-// faults and readings of the processes under test on one time line. Whatever
-// happens, everything that was started is ended and everything that was done to
-// a process is undone.
+// Package scenario runs load against a target that has to be set up first: set-up
+// commands, servers that are started and waited for, data that is loaded, a warm-up
+// that goes on until latency no longer drifts, then phases of load with faults and
+// readings of the processes under test on one time line. Whatever happens, everything
+// that was started is ended and everything that was done to a process is undone.
 //
 // Load reads a file and reports every problem in it; Open brings the stage up;
 // Measure sends load, as often as asked; Close takes the stage down.
@@ -26,8 +25,8 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// Scenario is a file that was read, with its variables filled in. It is not
-// changed after Load, but by Judge.
+// Scenario is a file that was read, with its variables replaced. After Load only
+// Judge changes it.
 type Scenario struct {
 	Name        string `key:"scenario" is:"word" need:"yes" doc:"Its name."`
 	Description string `key:"description" doc:"For people."`
@@ -58,14 +57,14 @@ type Scenario struct {
 	tree *strictyaml.Node // of the file, with {{name}} as written
 }
 
-// TLS says whom to trust.
+// TLS configures trust in the target.
 type TLS struct {
 	CA         string `key:"ca" doc:"File of certificates to trust."`
 	ServerName string `key:"server_name" doc:"Name that the certificate must be of; default the target's host."`
 	Insecure   bool   `key:"insecure" doc:"Trust any certificate."`
 }
 
-// Config is the client's configuration; nil if the target speaks plainly.
+// Config returns the client's configuration, or nil if the target does not use TLS.
 func (t TLS) Config(target *url.URL) (*tls.Config, error) {
 	if target.Scheme != "https" {
 		return nil, nil
@@ -102,7 +101,8 @@ type Program struct {
 	Shell bool     // the one argument is a line for /bin/sh
 }
 
-// command returns the program with its arguments, /bin/sh if it is a line for that.
+// command returns the program with its arguments, /bin/sh if it is a line for the
+// shell.
 func (p *Program) command() *exec.Cmd {
 	if p.Shell {
 		return exec.Command("/bin/sh", "-c", p.Args[0])
@@ -124,7 +124,8 @@ type Server struct {
 	Metrics []Metrics     `key:"metrics" doc:"Its own figures, once a second."`
 }
 
-// Ready says when a server counts as started; the zero value when it runs.
+// Ready defines when a server counts as started; the zero value is as soon as it
+// runs.
 type Ready struct {
 	HTTP   string        `key:"http" is:"url" doc:"Answers below 400."`
 	TCP    string        `key:"tcp" is:"address" doc:"Takes connections."`
@@ -132,7 +133,7 @@ type Ready struct {
 	Within time.Duration `key:"within" default:"1m" doc:"How long that may take."`
 }
 
-// Metrics are a server's own figures.
+// Metrics are figures that a server reports of itself.
 type Metrics struct {
 	Prometheus string   `key:"prometheus" is:"url" doc:"Address of metrics in Prometheus' text format."`
 	Families   []string `key:"families" doc:"Which of them, such as jvm_gc_pause_seconds_sum or go_gc_duration_seconds_sum{area=\"x\"}; series of one name are added up."`
@@ -144,7 +145,7 @@ type Metrics struct {
 	Scale      float64  `key:"scale" is:"positive" default:"1" doc:"Each value is multiplied by this: 0.001 makes seconds of milliseconds."`
 }
 
-// DataLoad is data that is loaded before.
+// DataLoad is data that is loaded before the load.
 type DataLoad struct {
 	Name        string   `key:"name" is:"word" need:"yes" doc:"For people."`
 	File        string   `key:"file" doc:"JSONL, CSV or any lines."`
@@ -174,8 +175,8 @@ type WarmUp struct {
 	Need    bool          `key:"need" doc:"Whether not becoming steady is an error; default false."`
 }
 
-// Fault is something that goes wrong: exactly one of Pause, Kill, Restart (names
-// of servers) and Run.
+// Fault is a failure during the load: exactly one of Pause, Kill, Restart (names of
+// servers) and Run.
 type Fault struct {
 	Name      string        `key:"name" doc:"For people."`
 	At        time.Duration `key:"at" need:"yes" doc:"From the start of the phases."`
@@ -200,5 +201,5 @@ func (f *Fault) Sort() string {
 	return "run"
 }
 
-// Server is whom it happens to, empty of commands.
+// Server returns the server of the fault, or "" for a command.
 func (f *Fault) Server() string { return f.Pause + f.Kill + f.Restart }

@@ -9,11 +9,11 @@ import (
 )
 
 // The keys of files. They are decoded into these structs and the JSON Schema is made
-// of them, so neither can know a key that the other does not.
+// of them, so neither has a key that the other lacks.
 
 type node = strictyaml.Node
 
-// scenarioFile is a Scenario with what its load is made of.
+// scenarioFile is a Scenario with the source of its load.
 type scenarioFile struct {
 	Scenario
 	Target  string       `key:"target" is:"url" need:"yes" doc:"Base address: http://127.0.0.1:8983"`
@@ -82,7 +82,7 @@ type filePhase struct {
 	For  time.Duration `key:"for" need:"yes" doc:"How long."`
 }
 
-// ReadNode reads either.
+// ReadNode reads either form.
 func (r *Program) ReadNode(d *strictyaml.Decoder, what, _ string, n *node) {
 	switch n.Kind {
 	case strictyaml.Null:
@@ -103,7 +103,7 @@ func (r *Program) ReadNode(d *strictyaml.Decoder, what, _ string, n *node) {
 	}
 }
 
-// SchemaOf says so.
+// SchemaOf returns the schema of either form.
 func (*Program) SchemaOf(*strictyaml.Schemas, strictyaml.M) strictyaml.M {
 	return strictyaml.M{"anyOf": []any{strictyaml.M{"type": "string"}, strictyaml.M{"type": "array", "items": strictyaml.M{"type": []string{"string", "number"}}}}}
 }

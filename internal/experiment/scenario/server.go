@@ -27,14 +27,14 @@ type server struct {
 	proc *process // nil if it was not started here
 	pid  int      // its first process
 	who  uint64   // when that began: a process id may be somebody else's later
-	// spent is the CPU time of what ran before it was started again, current that of
-	// what runs.
+	// spent is the CPU time of processes before a restart, current that of the
+	// running one.
 	spent, current float64
 	paused         bool
 }
 
-// launch starts a server, or finds it, and waits until it is ready. v.proc is
-// set as soon as there is something to end.
+// launch starts a server, or finds it, and waits until it is ready. It sets v.proc as
+// soon as there is a process to end.
 func (v *server) launch(ctx context.Context, env []string, log string) error {
 	if v.Command != nil {
 		p, err := start(v.Command, env, log)
@@ -55,7 +55,7 @@ func (v *server) launch(ctx context.Context, env []string, log string) error {
 	return v.wait(ctx)
 }
 
-// is says which process the server is from now on.
+// is sets the server's process.
 func (v *server) is(p *process, pid int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -66,7 +66,7 @@ func (v *server) is(p *process, pid int) {
 	}
 }
 
-// running is the process, nil if it was not started here or is ended.
+// running returns the process, or nil if it was not started here or has ended.
 func (v *server) running() *process {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -143,7 +143,7 @@ func (v *server) wait(ctx context.Context) error {
 
 var errNotReady = errors.New("not ready in time")
 
-// probe is what is asked again and again; nil if nothing is.
+// probe returns the check that is repeated, or nil.
 func (v *server) probe() (func(context.Context) error, error) {
 	switch r := v.Ready; {
 	case r.HTTP != "":
@@ -192,8 +192,8 @@ func (v *server) probe() (func(context.Context) error, error) {
 // same reports whether the process is the one that was found.
 func (v *server) same(u usage) bool { return u.pid == v.pid && (v.who == 0 || u.started == v.who) }
 
-// tree are the server's processes among all: its first one, those below it, and
-// those of its group.
+// tree returns the server's processes: its first one, those below it, and those of
+// its group.
 func (v *server) tree(all map[int]usage) []usage {
 	root, ok := all[v.pid]
 	alive := ok && v.same(root)
@@ -235,7 +235,7 @@ func (v *server) signal(s syscall.Signal) error {
 	return nil
 }
 
-// pause lets the server stand still, resume lets it go on. Both may be repeated.
+// pause suspends the server, resume continues it. Both may be repeated.
 func (v *server) pause() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -253,8 +253,8 @@ func (v *server) resume() error {
 	return v.signal(syscall.SIGCONT)
 }
 
-// end ends a server that was started here, by a signal, and lets another go on.
-// The end of ctx is the end of its grace.
+// end ends a server that was started here by a signal. Another may be started then.
+// Its grace ends with ctx.
 func (v *server) end(ctx context.Context, s syscall.Signal) error {
 	if v.Command == nil {
 		return v.resume()
@@ -269,8 +269,8 @@ func (v *server) end(ctx context.Context, s syscall.Signal) error {
 	return proc.stop(ctx, s, v.Grace)
 }
 
-// usage adds up the server's processes; ok is false if none runs. CPU time goes on
-// from what ran before a restart.
+// usage adds up the server's processes; ok is false if none runs. CPU time includes
+// processes before a restart.
 func (v *server) usage(all map[int]usage) (sum usage, files int, ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

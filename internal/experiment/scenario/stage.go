@@ -23,21 +23,22 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// Options of a stage.
+// Options configures a stage.
 type Options struct {
-	// RunDir is where logs of servers and commands are kept; made if absent. A
-	// new temporary directory if empty, which stays if anything went wrong.
+	// RunDir is the directory for logs of servers and commands, created if it is
+	// missing. Default a new temporary directory, which is kept if anything went
+	// wrong.
 	RunDir string
-	// Note is called with a line for each action. May be nil.
+	// Note is called with a line for each action. Default none.
 	Note func(line string)
-	// Loading is called with the progress of loading data; nil is allowed.
+	// Loading is called with the progress of loading data. Default none.
 	Loading func(api.BenchLoad)
 	Version string           // of tailscope
 	Command string           // that makes such a run again
 	Now     func() time.Time // time.Now if nil
 }
 
-// Stage is a scenario that stands: its servers run, its data is loaded.
+// Stage is a scenario that is set up: its servers run, its data is loaded.
 type Stage struct {
 	o         Options
 	s         *Scenario // as it stands, with its variables
@@ -53,8 +54,8 @@ type Stage struct {
 	closed bool
 }
 
-// Open sets the stage up. If it fails, or ctx ends, everything is taken down
-// again before it returns.
+// Open sets the stage up. If it fails, or ctx ends, it takes everything down again
+// before it returns.
 func Open(ctx context.Context, s *Scenario, o Options) (*Stage, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -80,7 +81,7 @@ func Open(ctx context.Context, s *Scenario, o Options) (*Stage, error) {
 	return st, nil
 }
 
-// Dir is where logs are.
+// Dir returns the directory of the logs.
 func (st *Stage) Dir() string { return st.dir }
 
 func (st *Stage) open(ctx context.Context) error {
@@ -124,8 +125,8 @@ func (st *Stage) open(ctx context.Context) error {
 	return nil
 }
 
-// compile makes the requests, and says what is wrong with them or whether their
-// data runs out before the plan ends.
+// compile compiles the requests. It returns an error if they are wrong or their data
+// runs out before the plan ends.
 func (s *Scenario) compile() (*requests.Set, error) {
 	set, err := requests.Compile(s.Requests)
 	if err != nil {
@@ -141,7 +142,7 @@ func (s *Scenario) compile() (*requests.Set, error) {
 	return set, nil
 }
 
-// reach connects once to the target.
+// reach connects to the target once.
 func (st *Stage) reach(ctx context.Context, s *Scenario) error {
 	port := s.Target.Port()
 	if port == "" {
@@ -188,7 +189,7 @@ func (st *Stage) launch(ctx context.Context, s *Scenario, v *server) error {
 	return err
 }
 
-// command runs one of set-up or tear-down.
+// command runs a command of set-up or tear-down.
 func (st *Stage) command(ctx context.Context, s *Scenario, what string, c *Command) error {
 	begin := st.o.Now()
 	st.o.Note(what + ": " + c.Name)
@@ -200,7 +201,7 @@ func (st *Stage) command(ctx context.Context, s *Scenario, what string, c *Comma
 	return err
 }
 
-// fill loads the i-th data, in place of what was loaded of it before.
+// fill loads the i-th data, in place of what it loaded before.
 func (st *Stage) fill(ctx context.Context, s *Scenario, i int) error {
 	begin := st.o.Now()
 	st.o.Note("loading " + s.Loads[i].Name)
@@ -222,7 +223,7 @@ func (st *Stage) fill(ctx context.Context, s *Scenario, i int) error {
 	return nil
 }
 
-// happened puts something on the time line.
+// happened adds an event to the time line.
 func (st *Stage) happened(kind, name, text string, begin time.Time, err error) {
 	e := api.BenchEvent{Time: unix(begin), End: unix(st.o.Now()), Kind: kind, Name: name, Text: text}
 	if err != nil {
@@ -241,7 +242,7 @@ func unix(t time.Time) api.Float {
 	return api.Float(float64(t.UnixNano()) / 1e9)
 }
 
-// env is a command's environment: that of this process, the scenario's, its
+// env returns a command's environment: that of this process, the scenario's, its
 // variables, and the command's own.
 func (st *Stage) env(s *Scenario, own map[string]string) []string {
 	all := map[string]string{"TAILSCOPE_RUN": st.dir}
@@ -266,13 +267,13 @@ func (st *Stage) log(name string) string { return filepath.Join(st.dir, fileName
 
 var notInNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// fileName makes a name of a file of any text.
+// fileName makes a file name of a text.
 func fileName(s string) string {
 	s = strings.Trim(notInNames.ReplaceAllString(s, "-"), "-.")
 	return s[:min(len(s), 60)]
 }
 
-// textOf is a definition, to see whether variables changed it.
+// textOf returns a definition as text, to see whether variables changed it.
 func textOf(of ...any) string {
 	b, err := json.Marshal(of)
 	if err != nil {
@@ -281,9 +282,9 @@ func textOf(of ...any) string {
 	return string(b)
 }
 
-// Apply brings the stage to other variables: what they stand in is done again,
-// set-up commands first, then servers, then data. Everything else stays as it is.
-// The names must be those of the scenario.
+// Apply changes the stage to other variables. It repeats the parts that use them:
+// set-up commands first, then servers, then data. Everything else stays as it is. The
+// names must be those of the scenario.
 func (st *Stage) Apply(ctx context.Context, vars map[string]string) error {
 	if len(vars) == 0 {
 		return nil
@@ -324,9 +325,9 @@ func (st *Stage) Apply(ctx context.Context, vars map[string]string) error {
 	return nil
 }
 
-// Close ends what was started, undoes what was done, and runs the tear-down, even
-// if ctx has ended already. If it ends meanwhile there is no more grace: servers and
-// commands are killed. It may be called again.
+// Close ends what was started, undoes what was done, and runs the tear-down, even if
+// ctx has ended already. If ctx ends meanwhile, servers and commands are killed
+// without grace. It may be called again.
 func (st *Stage) Close(ctx context.Context) error {
 	st.mu.Lock()
 	closed := st.closed
@@ -350,7 +351,7 @@ func (st *Stage) Close(ctx context.Context) error {
 			st.happened("server", v.Name, "ended", begin, err)
 		}
 		if err != nil {
-			// It has ended nevertheless, and what was measured counts.
+			// The server has ended nevertheless, and what was measured counts.
 			st.o.Note(err.Error())
 			if left := v.running(); left != nil || strings.Contains(err.Error(), "still there") {
 				wrong = append(wrong, err)

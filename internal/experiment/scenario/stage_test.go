@@ -25,7 +25,7 @@ import (
 	"tailscope/internal/series"
 )
 
-// left are the environments of processes that have the directory of logs in it.
+// left returns the environments of processes that have the directory of logs in it.
 func left(dir string) (out []string) {
 	names, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, name := range names {

@@ -8,28 +8,27 @@ import (
 	"tailscope/hist"
 )
 
-// leastSlots is how many slots a judgement needs.
+// leastSlots is the number of slots that a judgement needs.
 const leastSlots = 10
 
-// calmInRow is the number of judgements in a row that must find no drift, so that one
-// that does by luck ends nothing.
+// calmInRow is the number of judgements in a row that must find no drift, so that a
+// lucky one does not end the warm-up.
 const calmInRow = 2
 
 // steadiness judges whether latency still drifts, from the figures of slots.
 //
-// What is judged is the later half of all slots, so that the stretch grows while
-// what was cold moves out of it. A figure (p50, p99, mean, on the logarithm)
-// drifts by the slope of Theil and Sen times the length of the stretch (Sen 1968,
-// JASA 63), whose interval is that of Gilbert (1987, Statistical Methods for
-// Environmental Pollution Monitoring, 16.5). Whether there is a trend at all is
-// the test of Mann (1945, Econometrica 13) and Kendall, with its variance widened
-// for slots that resemble their neighbours (Hamed & Rao 1998, J. Hydrology 204; by
-// how much one resembles the next, without the bias of short stretches: Hamed 2009,
-// J. Hydrology 368).
-// A figure is steady if the interval lies within the margin, or if the drift does
-// and the test finds no trend. Where slots differ so much that the interval is
-// wider than the margin to either side, it is steady too once a long stretch shows
-// nothing like a trend: then noise is all there is to see.
+// It judges the later half of all slots, so that the stretch grows while cold slots
+// leave it. A figure (p50, p99, mean, on the logarithm) drifts by the slope of Theil
+// and Sen times the length of the stretch (Sen 1968, JASA 63), whose interval is that
+// of Gilbert (1987, Statistical Methods for Environmental Pollution Monitoring,
+// 16.5). Whether there is a trend at all is tested as by Mann (1945, Econometrica 13)
+// and Kendall, with the variance widened for slots that resemble their neighbours
+// (Hamed & Rao 1998, J. Hydrology 204; autocorrelation without the bias of short
+// stretches: Hamed 2009, J. Hydrology 368). A figure is steady if the interval lies
+// within the margin, or if the drift does and the test finds no trend. If slots
+// differ so much that the interval is wider than the margin to either side, it is
+// also steady once a long stretch shows nothing like a trend: then there is only
+// noise.
 type steadiness struct {
 	margin float64
 	p50    []float64
@@ -40,7 +39,7 @@ type steadiness struct {
 	window int
 }
 
-// add takes in a slot and says whether latency is steady by now.
+// add adds a slot and reports whether latency is steady.
 func (s *steadiness) add(h *hist.Histogram) bool {
 	s.p50 = append(s.p50, math.Log(h.Quantile(0.5)))
 	s.p99 = append(s.p99, math.Log(h.Quantile(0.99)))
@@ -69,10 +68,10 @@ func (s *steadiness) add(h *hist.Histogram) bool {
 	return s.inRow >= calmInRow
 }
 
-// slots is how many were taken in.
+// slots returns the number of slots.
 func (s *steadiness) slots() int { return len(s.p50) }
 
-// String has the figures of the latest judgement.
+// String returns the figures of the latest judgement.
 func (s *steadiness) String() string {
 	if len(s.last) == 0 {
 		return fmt.Sprintf("%d slots with answers are too few to judge", s.slots())
@@ -96,8 +95,7 @@ func percent(d float64) string {
 	return fmt.Sprintf("%+.1f %%", 100*math.Expm1(d))
 }
 
-// trend is how a figure changes over a stretch of slots; differences of
-// logarithms.
+// trend is the change of a figure over a stretch of slots; differences of logarithms.
 type trend struct {
 	name              string
 	change, low, high float64 // over the whole stretch, with an interval of 90 %
@@ -105,8 +103,8 @@ type trend struct {
 	slots             int
 }
 
-// longStretch is how many slots show that there is nothing but noise, quiet the
-// least probability of the test then.
+// longStretch is the number of slots that show that there is nothing but noise, quiet
+// the least probability of the test then.
 const (
 	longStretch = 2 * leastSlots
 	quiet       = 0.3
@@ -174,13 +172,14 @@ func sign(v float64) int {
 	return 0
 }
 
-// middle is the median of sorted values.
+// middle returns the median of sorted values.
 func middle(sorted []float64) float64 {
 	n := len(sorted)
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// kendallVariance is that of Kendall's S without a trend, ties considered.
+// kendallVariance returns the variance of Kendall's S without a trend, ties
+// considered.
 func kendallVariance(x []float64) float64 {
 	of := func(n float64) float64 { return n * (n - 1) * (2*n + 5) / 18 }
 	v := of(float64(len(x)))
@@ -196,11 +195,11 @@ func kendallVariance(x []float64) float64 {
 	return max(v, 0)
 }
 
-// resemblance is by how much the variance of S grows because slots resemble their
-// neighbours: Hamed & Rao's factor for a process in which each value carries on a
-// share of the last. The share is the autocorrelation of the ranks of what is left
-// without the trend, which in a short stretch comes out too small, so that it is
-// set right. The factor is never below 1: a stretch is not longer than it is.
+// resemblance returns the factor by which the variance of S grows because slots
+// resemble their neighbours: Hamed & Rao's for an autoregression of first order. Its
+// coefficient is the autocorrelation of the ranks of the residuals, corrected for the
+// bias of short stretches. The factor is at least 1: a stretch is not longer than it
+// is.
 func resemblance(x []float64, slope float64) float64 {
 	n := len(x)
 	left := make([]float64, n)
@@ -228,7 +227,7 @@ func resemblance(x []float64, slope float64) float64 {
 	return 1 + 2/(f*(f-1)*(f-2))*sum
 }
 
-// ranks are from 1, of equal values the mean.
+// ranks returns the ranks from 1; equal values get their mean.
 func ranks(x []float64) []float64 {
 	order := make([]int, len(x))
 	for i := range order {

@@ -29,8 +29,8 @@ func drive(rng *rand.Rand, margin float64, n int, noise float64, most int, level
 	return most + 1, s
 }
 
-// What is steady is found to be soon, what drifts is not, and what settles is once
-// it has.
+// A steady figure is soon found to be steady, a drifting one is not, and one that
+// becomes steady is once it has.
 func TestSteadiness(t *testing.T) {
 	const runs = 40
 	flat := func(int) float64 { return 0.01 }

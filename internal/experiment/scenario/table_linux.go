@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// usage is what a process took and holds (proc(5)).
+// usage holds the usage of a process (proc(5)).
 type usage struct {
 	pid, parent, group int
 	state              byte
@@ -19,7 +19,7 @@ type usage struct {
 	resident           float64 // bytes
 }
 
-// ticks a second of /proc's times: USER_HZ, 100 wherever Linux is (time(7)).
+// ticks a second of /proc's times: USER_HZ, 100 on every Linux (time(7)).
 const ticks = 100
 
 // read reads one process.
@@ -42,7 +42,7 @@ func readProc(p procfs.Proc) (usage, error) {
 	}, nil
 }
 
-// table reads all processes there are, by their numbers.
+// table reads all processes, by their ids.
 func table() (map[int]usage, error) {
 	all, err := procfs.AllProcs()
 	if err != nil {
@@ -60,8 +60,8 @@ func table() (map[int]usage, error) {
 	return out, nil
 }
 
-// groupLives reports whether a process of a group is there that is more than a
-// zombie nobody waits for.
+// groupLives reports whether a group has a process other than a zombie nobody waits
+// for.
 func groupLives(group int) bool {
 	all, err := table()
 	if err != nil {
@@ -88,8 +88,8 @@ func openFiles(pid int) int {
 	return n
 }
 
-// listener finds the process that listens on a TCP port; of several the one that
-// began first, which is the parent of the others.
+// listener finds the process that listens on a TCP port. Of several it returns the
+// oldest, which is the parent of the others.
 func listener(port int) (int, error) {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {

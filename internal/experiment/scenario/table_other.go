@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// usage is what a process took and holds, as ps has it.
+// usage holds the usage of a process, from ps.
 type usage struct {
 	pid, parent, group int
 	state              byte
@@ -32,7 +32,7 @@ func read(pid int) (usage, error) {
 	return u, nil
 }
 
-// table asks ps, whose columns POSIX names.
+// table runs ps, whose columns POSIX names.
 func table() (map[int]usage, error) {
 	b, err := exec.Command("ps", "-A", "-o", "pid=,ppid=,pgid=,rss=,time=,stat=").Output()
 	if err != nil {

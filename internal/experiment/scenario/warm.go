@@ -18,12 +18,12 @@ import (
 // errSteady ends a warm-up that has done its work.
 var errSteady = errors.New("latency is steady")
 
-// leastAnswers is how many answers a slot's figures are of; a slot with fewer
+// leastAnswers is the number of answers that a slot's figures need; a slot with fewer
 // goes on.
 const leastAnswers = 30
 
-// slotFor is how long a slot is if nothing else is said: a hundred requests, from
-// a quarter of a second to a fiftieth of all.
+// slotFor returns the default length of a slot: a hundred requests, from a quarter of
+// a second to a fiftieth of all.
 func slotFor(w *WarmUp, p *bench.Plan) time.Duration {
 	if w.Slot > 0 {
 		return w.Slot
@@ -35,7 +35,7 @@ func slotFor(w *WarmUp, p *bench.Plan) time.Duration {
 	return min(slot, max(w.AtMost/50, 50*time.Millisecond))
 }
 
-// warmRate is the rate at which the plan begins; 0 if it says none.
+// warmRate returns the rate at which the plan begins, or 0 if it has none.
 func warmRate(p *bench.Plan) float64 {
 	if p.Arrivals >= bench.Closed || len(p.Phases) == 0 {
 		return 0
@@ -51,9 +51,9 @@ func warmRate(p *bench.Plan) float64 {
 	return 0
 }
 
-// warmUp drives the load with which the plan begins until latency is steady. Its
-// requests are drawn by another seed, so that what is measured later does not ask
-// the same in the same order.
+// warmUp sends the load with which the plan begins until latency is steady. It draws
+// its requests by another seed, so that the measurement does not repeat them in the
+// same order.
 func (st *Stage) warmUp(ctx context.Context, s *Scenario, o session.Options) (*api.BenchWarmUp, error) {
 	w := s.WarmUp
 	spec := s.Requests

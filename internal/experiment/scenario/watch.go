@@ -9,16 +9,15 @@ import (
 	"time"
 )
 
-// Watch samples processes that run already, once a second, while somebody else loads
-// them.
+// Watch samples running processes once a second while another program loads them.
 type Watch struct {
 	read  *readings
 	end   context.CancelFunc
 	ended sync.WaitGroup
 }
 
-// StartWatch finds the processes of servers, of which only name, PID, PIDFile and
-// Port are used. It is to be closed. trouble is called with what cannot be read.
+// StartWatch finds the processes of servers, of which it uses only name, PID, PIDFile
+// and Port. The caller closes the Watch. trouble is called with what cannot be read.
 func StartWatch(servers []Server, trouble func(string)) (*Watch, error) {
 	w := &Watch{read: newReadings(nil, trouble)}
 	for i := range servers {
@@ -36,12 +35,12 @@ func StartWatch(servers []Server, trouble func(string)) (*Watch, error) {
 	return w, nil
 }
 
-// Usage is what Held.Usage is.
+// Usage is as Held.Usage.
 func (w *Watch) Usage(from, to time.Time) (cores float64, resources map[string]float64) {
 	return w.read.between(from, to)
 }
 
-// Close ends the looking.
+// Close ends the sampling.
 func (w *Watch) Close() {
 	w.end()
 	w.ended.Wait()

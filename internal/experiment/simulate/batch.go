@@ -140,7 +140,7 @@ func correlation(of []float64, mean float64) float64 {
 	return num / den
 }
 
-// settled says that the run is long against how queues change.
+// settled reports whether the run is long against how queues change.
 func (b *batches) settled() bool { return b.time.free >= 20 }
 
 func (b *batches) meanValue() api.ScalingValue {

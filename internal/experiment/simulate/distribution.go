@@ -255,7 +255,7 @@ func (d *Distribution) side(p float64, above bool) float64 {
 	return between(d.p[i-1], d.x[i-1], d.p[i], d.x[i], p)
 }
 
-// changes says whether leaves take anything else in a slot than in the one before.
+// changes reports whether leaves take anything else in a slot than in the one before.
 func (c Class) changes(slot int) bool {
 	return slices.ContainsFunc(c.Sizes, func(s Size) bool { return s.at(slot) != s.at(slot-1) })
 }

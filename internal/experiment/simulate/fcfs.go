@@ -33,7 +33,7 @@ type nodeLoad struct {
 	waited  float64 // seconds that counted leaves waited for a thread
 }
 
-// fcfs says whether nodes can be played one by one.
+// fcfs reports whether nodes can be played one by one.
 func (p *plan) fcfs() bool {
 	// Its work is a delay: nobody's cores are limited, or nobody else is there.
 	free := p.Aggregator.Nodes == 0 || p.alone()
@@ -51,13 +51,13 @@ func (p *plan) fcfs() bool {
 	return (p.Cores == 0 || p.coresForAll()) && !p.Hedge.on() && (p.Arrivals != Closed || p.alone()) && (p.Replicas == 1 || p.Pick != Least)
 }
 
-// coresForAll says that cores are limited, but never too few: each thread has one, and
+// coresForAll reports whether cores are limited, but never too few: each thread has one, and
 // nobody slows another.
 func (p *plan) coresForAll() bool {
 	return p.Threads > 0 && float64(p.Threads) <= p.Cores && p.Neighbours == 0
 }
 
-// alone says that there is one query at a time and all nodes are idle when it comes, so
+// alone reports whether there is one query at a time and all nodes are idle when it comes, so
 // that it does not matter when that is: each comes at time 0 to nodes that are new.
 func (p *plan) alone() bool {
 	return p.Arrivals == Closed && p.Users == 1 && p.slots == 1 && p.Pause.Lasts == nil

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// sized is a model whose leaves shrink with their shards, measured at so many.
+// sized returns a model whose leaves shrink with their shards, measured at so many.
 func sized(d *Distribution, shards float64) Model {
 	m := one(d)
 	m.Classes[0].Sizes[0].Shards = shards

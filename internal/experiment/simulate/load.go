@@ -148,7 +148,7 @@ func (p *plan) crowded() string {
 	return fmt.Sprintf("in %d of %d moments more is asked than the layout can do (the %s would have to be busy %.7g %% of the time): work piles up as long as they last", moments, p.slots, what, math.Round(100*most))
 }
 
-// closedRate is an upper bound of what users can ask for.
+// closedRate returns an upper bound of what users can ask for.
 func (p *plan) closedRate() float64 {
 	weights := p.weights()
 	alone := 0.0

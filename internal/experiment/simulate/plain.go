@@ -2,7 +2,7 @@ package simulate
 
 import "math/bits"
 
-// plain says that nodes do nothing but take leaves: what playPlain can play.
+// plain reports whether nodes do nothing but take leaves: what playPlain can play.
 func (g *line) plain() bool {
 	return g.order == nil && g.Cache.Leaves == 0 && g.Replicas == 1 && g.Pause.Lasts == nil
 }

@@ -202,7 +202,7 @@ func (p *plan) slot(number int) (slot int, end float64) {
 	return ((number % p.slots) + p.slots) % p.slots, p.counting() + float64(number+1)*p.dwell
 }
 
-// counting is when queries begin to be counted, if they keep to their rate.
+// counting returns when queries begin to be counted, if they keep to their rate.
 func (p *plan) counting() float64 { return float64(p.warm) / p.Rate }
 
 // drawQuery decides on a query's kind and what its leaves share.
@@ -314,7 +314,7 @@ func (p *plan) drawAlike(s *source, k *kind, shared, noise float64) (work, wait 
 	return d*k.work + k.overhead, d * k.wait
 }
 
-// noted says whether the leaves of a query are kept for the distribution of one: of
+// noted reports whether the leaves of a query are kept for the distribution of one: of
 // about a million.
 func (p *plan) noted(query int) bool { return query&(p.every-1) == 0 }
 

@@ -65,7 +65,7 @@ func (s *server) schedule(e *engine) {
 	e.push(e.now+max(0, left)/s.rate, someWorkDone, s.number, s.version)
 }
 
-// progress is how fast each of n pieces of work gets on.
+// progress returns how fast each of n pieces of work gets on.
 func progress(n int, cores, neighbours float64) float64 {
 	if cores == 0 {
 		return 1

@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// one is a model of one class whose leaves take d, whatever their size.
+// one returns a model of one class whose leaves take d, whatever their size.
 func one(d *Distribution) Model {
 	return Model{Classes: []Class{{Name: "one", Weight: 1, Sizes: []Size{{Slots: []*Distribution{d}}}}}}
 }

@@ -102,10 +102,10 @@ var scoreShares = sync.OnceValue(func() []float64 {
 	return p
 })
 
-// normal is the standard normal distribution function.
+// normal returns the standard normal distribution function.
 func normal(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }
 
-// score is its inverse.
+// score returns its inverse.
 func score(p float64) float64 { return -math.Sqrt2 * math.Erfcinv(2*p) }
 
 // draw turns a random number into a duration.

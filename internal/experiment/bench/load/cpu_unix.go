@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processCPU is the CPU time that this process has had, user and system.
+// processCPU returns the CPU time that this process has had, user and system.
 func processCPU() time.Duration {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {

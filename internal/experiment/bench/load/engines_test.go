@@ -158,7 +158,7 @@ type sourceFunc func(r *Request) bool
 
 func (f sourceFunc) Next(r *Request) bool { return f(r) }
 
-// requests is a source of n requests in all, the given ones in turn, each with
+// requests returns a source of n requests in all, the given ones in turn, each with
 // its number as query.
 func requests(n int, these ...Request) func(int, int) (Source, error) {
 	var k atomic.Int64

@@ -265,7 +265,7 @@ func pathsOf(object map[string]json.RawMessage, depth int) (names []string) {
 	return slices.Compact(names)
 }
 
-// jsonText is a value as it is filled in: of a string its text, of null nothing,
+// jsonText returns a value as it is filled in: of a string its text, of null nothing,
 // of anything else its JSON.
 func jsonText(raw json.RawMessage) []byte {
 	switch {

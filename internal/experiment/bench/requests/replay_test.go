@@ -15,7 +15,7 @@ import (
 	"tailscope/internal/experiment/mirror/record"
 )
 
-// every are the requests of all loops of a set, at most so many of each, in the
+// every returns the requests of all loops of a set, at most so many of each, in the
 // order of the run.
 func every(t testing.TB, set *requests.Set, loops, most int) (all []load.Request) {
 	t.Helper()

@@ -18,7 +18,7 @@ import (
 
 const ms = time.Millisecond
 
-// answered is an observation of a request that was due and sent at at.
+// answered returns an observation of a request that was due and sent at at.
 func answered(query, tenant int, at, took time.Duration, status int) load.Observation {
 	return load.Observation{Query: query, Tenant: tenant, Due: at, Sent: at, FirstByte: at + took/2, End: at + took, Status: status, Bytes: 100, Check: -1}
 }

@@ -12,7 +12,7 @@ import (
 	"tailscope/internal/experiment/capacity/virtual"
 )
 
-// searched is a search of four workers that take 20 ms each, whose limit is 174
+// searched returns a search of four workers that take 20 ms each, whose limit is 174
 // requests/s; how says of a step at a time, in seconds, how the generator was, and
 // whether the machine was so busy that everything took long.
 func searched(t *testing.T, o search.Options, how func(at, x float64) (disturbed float64, slow bool), idle ...bool) (s *search.Search, lost, steps int) {

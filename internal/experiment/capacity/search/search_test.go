@@ -22,7 +22,7 @@ func parse(t *testing.T, text string) objective.Objective {
 	return o
 }
 
-// answered is a batch of 0.1 s in which so many were answered, some of them slowly.
+// answered returns a batch of 0.1 s in which so many were answered, some of them slowly.
 func answered(k, n, slow int, slowTime float64) objective.Batch {
 	h := hist.New(hist.DefaultSchema)
 	if err := h.RecordN(0.01, uint64(n-slow)); err != nil {

@@ -81,7 +81,7 @@ func Listen(addr string, way Way) (*Server, error) {
 	return s, nil
 }
 
-// URL is the server's address for HTTP.
+// URL returns the server's address for HTTP.
 func (s *Server) URL() string { return "http://" + s.Addr }
 
 // Set changes the server's way from the next request on.

@@ -38,7 +38,7 @@ func testLedger(t testing.TB, o Options) (*Ledger, *memory, *clock) {
 	return NewLedger(o), m, c
 }
 
-// answer is a whole leg that took some milliseconds.
+// answer returns a whole leg that took some milliseconds.
 func answer(c *clock, status int, millis int64) Leg {
 	return Leg{Start: c.nanos, FirstByte: c.nanos + millis*1e6/2, End: c.nanos + millis*1e6, Status: status, Bytes: 100 * millis}
 }

@@ -23,7 +23,7 @@ var (
 	costPost   = append([]byte("POST /orders/42 HTTP/1.1\r\nHost: a\r\nUser-Agent: load\r\nContent-Length: 2048\r\n\r\n"), make([]byte, 2048)...)
 )
 
-// spare is a server that allocates nothing for a request.
+// spare returns a server that allocates nothing for a request.
 func spare(body int) func(net.Conn) {
 	return func(c net.Conn) {
 		buf := make([]byte, 16<<10)

@@ -193,7 +193,7 @@ func message(c io.Reader, rest *[]byte, method string) (raw, body []byte, err er
 	}
 }
 
-// answering is a primary that writes the same to each request, notes what it got
+// answering returns a primary that writes the same to each request, notes what it got
 // and ends the connection if last.
 func answering(got *[]string, answer string, last bool) func(net.Conn) {
 	var mu sync.Mutex

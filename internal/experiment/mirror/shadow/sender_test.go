@@ -164,7 +164,7 @@ func legText(l pair.Leg) string {
 		l.Cause, causeText[l.Cause], l.Status, l.Bytes, l.Start, l.FirstByte-l.Start, l.End-l.Start)
 }
 
-// dialNever is a network that swallows everything.
+// dialNever returns a network that swallows everything.
 func dialNever(ctx context.Context, _, _ string) (net.Conn, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()

@@ -105,7 +105,7 @@ func latencies(t *testing.T, addr string) []float64 {
 	return out
 }
 
-// interval is the geometric mean of ten ratios given by their logarithms, with
+// interval returns the geometric mean of ten ratios given by their logarithms, with
 // Student's interval.
 func interval(logs []float64) (mean, low, high float64) {
 	n := float64(len(logs))

@@ -42,7 +42,7 @@ const (
 	watched     = 200
 )
 
-// Work is how many leaves a simulation has to play, those that take their turns one by
+// Work returns how many leaves a simulation has to play, those that take their turns one by
 // one counted as ten.
 func Work(s *spec.Spec) float64 {
 	all := 0.0
@@ -282,7 +282,7 @@ func interval(v api.ScalingValue) string {
 	return fmt.Sprintf(" (95 %% interval %s–%s)", Seconds(float64(v.Low)), Seconds(float64(v.High)))
 }
 
-// Seconds is a duration for people, of three digits.
+// Seconds returns a duration for people, of three digits.
 func Seconds(v float64) string {
 	switch {
 	case math.IsNaN(v):

@@ -36,7 +36,7 @@ func request(service, operation, status string) labels.Labels {
 		series.LabelStatus, status, series.LabelComponent, "app", series.LabelTenant, "acme")
 }
 
-// search is a front that asks eight leaves, whose times share a factor of each slot and,
+// search returns a front that asks eight leaves, whose times share a factor of each slot and,
 // within a query, half of their normal score's variance but for apart. Traces are kept as
 // the server keeps them: the slowest of each slot, and one for each minute and bucket of
 // durations.

@@ -82,7 +82,7 @@ func (l *loader) warn(code, format string, args ...any) {
 	}
 }
 
-// read is the classes of one source.
+// read returns the classes of one source.
 func (l *loader) read(ctx context.Context, f spec.From, name string) ([]source, error) {
 	wrong := func(hint, format string, args ...any) ([]source, error) {
 		l.problems.Add(f.At, hint, format, args...)
@@ -304,7 +304,7 @@ func Names(classes []string) string {
 	return strings.Join(classes, ", ")
 }
 
-// resized says whether any layout has shards of another size than the first is given.
+// resized reports whether any layout has shards of another size than the first is given.
 func (l *loader) resized() bool {
 	return slices.ContainsFunc(l.spec.Layouts, func(o spec.Layout) bool { return o.InShards() != l.spec.Layouts[0].Shards })
 }
@@ -424,7 +424,7 @@ func (l *loader) enough() {
 	}
 }
 
-// answerable is the highest quantile that so many observations are enough for, 0 if none.
+// answerable returns the highest quantile that so many observations are enough for, 0 if none.
 func (l *loader) answerable(n uint64, shards int) float64 {
 	for _, q := range []float64{0.99, 0.95, 0.9, 0.75, 0.5} {
 		if q < l.spec.Asks && simulate.Needs(q, shards) <= n {
@@ -434,7 +434,7 @@ func (l *loader) answerable(n uint64, shards int) float64 {
 	return 0
 }
 
-// leaf is a class as the answer has it.
+// leaf returns a class as the answer has it.
 func (c *class) leaf() api.SimulationLeaf {
 	s := c.at[0]
 	out := api.SimulationLeaf{

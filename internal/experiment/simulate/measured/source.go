@@ -289,7 +289,7 @@ func explicit(bounds []api.Float, each func(yield func(i int, n uint64)), least,
 	return h, h.Validate()
 }
 
-// latencyOf is a distribution as reports have it.
+// latencyOf returns a distribution as reports have it.
 func latencyOf(h *hist.Histogram) api.BenchLatency {
 	l := api.BenchLatency{Count: h.Count, Mean: api.Float(h.Mean()), Min: api.Float(h.Min), Max: api.Float(h.Max), Quantiles: map[string]api.Float{}, Error: api.Float(h.RelativeError())}
 	for name, q := range quantiles {
@@ -310,7 +310,7 @@ func latencyOf(h *hist.Histogram) api.BenchLatency {
 
 var quantiles = map[string]float64{"0.5": 0.5, "0.75": 0.75, "0.9": 0.9, "0.95": 0.95, "0.99": 0.99, "0.999": 0.999, "0.9999": 0.9999}
 
-// given is a distribution that was written down.
+// given returns a distribution that was written down.
 func given(name, said string, d *simulate.Distribution) source {
 	l := api.BenchLatency{Mean: api.Float(d.Mean()), Min: api.Float(d.Quantile(0)), Max: api.Float(d.Max()), Quantiles: map[string]api.Float{}}
 	for name, q := range quantiles {
@@ -319,7 +319,7 @@ func given(name, said string, d *simulate.Distribution) source {
 	return source{name: name, said: "given: " + said, whole: d, latency: l, together: unknown, fanOut: nan}
 }
 
-// grouped is a number with its thousands apart.
+// grouped returns a number with its thousands apart.
 func grouped(n uint64) string {
 	s := strconv.FormatUint(n, 10)
 	var parts []string

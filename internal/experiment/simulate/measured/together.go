@@ -127,7 +127,7 @@ func together(ctx context.Context, st store.Store, r Request, g *gathered, out *
 	return nil
 }
 
-// fanned are the leaves of a trace by class, if several were asked at once.
+// fanned returns the leaves of a trace by class, if several were asked at once.
 func fanned(of []*store.TraceHit, service string, classes map[string]int) map[int][]*store.TraceHit {
 	out := map[int][]*store.TraceHit{}
 	for _, h := range of {

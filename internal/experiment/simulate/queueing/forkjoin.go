@@ -50,7 +50,7 @@ func (f ForkJoin) QuantileBounds(p float64) (low, high float64) {
 	return max(idle, f.leaf().Quantile(p)), f.leaf().Quantile(each)
 }
 
-// SplitMerge is the mean if the next query is begun only when all leaves of the one
+// SplitMerge returns the mean if the next query is begun only when all leaves of the one
 // before are done: one queue whose service is the slowest leaf. It is above Response.
 func (f ForkJoin) SplitMerge() float64 {
 	mean, variance := 0.0, 0.0
@@ -61,11 +61,11 @@ func (f ForkJoin) SplitMerge() float64 {
 	return MG1{f.Rate, mean, variance + mean*mean}.Response()
 }
 
-// SlowestAtMost is the share of queries whose slowest of n leaves takes at most some time,
+// SlowestAtMost returns the share of queries whose slowest of n leaves takes at most some time,
 // if a leaf's share is given and leaves are independent: F^n.
 func SlowestAtMost(leaf float64, n int) float64 { return math.Pow(leaf, float64(n)) }
 
-// HedgedAbove is the share of leaves that take longer than t if, after a delay, another
+// HedgedAbove returns the share of leaves that take longer than t if, after a delay, another
 // one is asked for the same, and the first answer counts; above is the share of one.
 func HedgedAbove(above func(t float64) float64, delay, t float64) float64 {
 	if t <= delay {

@@ -19,7 +19,7 @@ type MMC struct {
 // Utilisation is ρ, the share of time a server is busy.
 func (q MMC) Utilisation() float64 { return q.Rate * q.Service / float64(q.Servers) }
 
-// Delayed is the share of arrivals that find all servers busy: Erlang's C, by the
+// Delayed returns the share of arrivals that find all servers busy: Erlang's C, by the
 // recursion of his B formula (Cooper 1981, Introduction to Queueing Theory, 3.4).
 func (q MMC) Delayed() float64 {
 	if q.Utilisation() >= 1 {
@@ -32,7 +32,7 @@ func (q MMC) Delayed() float64 {
 	return b / (1 - q.Utilisation()*(1-b))
 }
 
-// Wait is the mean wait for a server.
+// Wait returns the mean wait for a server.
 func (q MMC) Wait() float64 {
 	if q.Utilisation() >= 1 {
 		return math.Inf(1)
@@ -40,16 +40,16 @@ func (q MMC) Wait() float64 {
 	return q.Delayed() * q.Service / (float64(q.Servers) * (1 - q.Utilisation()))
 }
 
-// Response is the mean time from arrival to the end of service. It is the same if
+// Response returns the mean time from arrival to the end of service. It is the same if
 // servers are shared equally by all (the number present has the same law).
 func (q MMC) Response() float64 { return q.Wait() + q.Service }
 
-// WaitAbove is the share of arrivals that wait longer than t: C·e^(−(cμ−λ)t).
+// WaitAbove returns the share of arrivals that wait longer than t: C·e^(−(cμ−λ)t).
 func (q MMC) WaitAbove(t float64) float64 {
 	return q.Delayed() * math.Exp(-(float64(q.Servers)/q.Service-q.Rate)*t)
 }
 
-// ResponseAbove is the share that takes longer than t, waiting included: the sum of the
+// ResponseAbove returns the share that takes longer than t, waiting included: the sum of the
 // wait and an independent exponential service.
 func (q MMC) ResponseAbove(t float64) float64 {
 	mu, c := 1/q.Service, q.Delayed()
@@ -60,7 +60,7 @@ func (q MMC) ResponseAbove(t float64) float64 {
 	return (1-c)*math.Exp(-mu*t) + c*(drain*math.Exp(-mu*t)-mu*math.Exp(-drain*t))/(drain-mu)
 }
 
-// Quantile is the p-quantile of the response time.
+// Quantile returns the p-quantile of the response time.
 func (q MMC) Quantile(p float64) float64 { return Invert(q.ResponseAbove, p) }
 
 // Invert finds where above, a share that falls with t, is 1−p.
@@ -90,7 +90,7 @@ type MG1 struct {
 	Second  float64 // mean of the square
 }
 
-// Wait is the mean wait: λE[S²]/2(1−ρ) (Pollaczek 1930, Khinchine 1932).
+// Wait returns the mean wait: λE[S²]/2(1−ρ) (Pollaczek 1930, Khinchine 1932).
 func (q MG1) Wait() float64 {
 	if q.Rate*q.Service >= 1 {
 		return math.Inf(1)
@@ -98,10 +98,10 @@ func (q MG1) Wait() float64 {
 	return q.Rate * q.Second / (2 * (1 - q.Rate*q.Service))
 }
 
-// Response is the mean time from arrival to the end of service.
+// Response returns the mean time from arrival to the end of service.
 func (q MG1) Response() float64 { return q.Wait() + q.Service }
 
-// SharedResponse is the mean response if all present share the server equally: E[S]/(1−ρ)
+// SharedResponse returns the mean response if all present share the server equally: E[S]/(1−ρ)
 // whatever the distribution (Kleinrock 1967, JACM 14).
 func (q MG1) SharedResponse() float64 {
 	if q.Rate*q.Service >= 1 {
@@ -110,7 +110,7 @@ func (q MG1) SharedResponse() float64 {
 	return q.Service / (1 - q.Rate*q.Service)
 }
 
-// PausedResponse is the mean response if the server stops now and then, work or not:
+// PausedResponse returns the mean response if the server stops now and then, work or not:
 // after an exponential time of mean every since its last stop, for a time of which mean
 // and second moment are given; what it was at is taken up again (Avi-Itzhak & Naor 1963,
 // Operations Research 11; as a queue with preemptive priority, whose upper class is the
@@ -123,7 +123,7 @@ func (q MG1) PausedResponse(every, lasts, second float64) float64 {
 	return whole.Response() + stops*second/(2*(1+stops*lasts))
 }
 
-// MD1WaitAtMost is the share of arrivals that wait at most t for one server whose
+// MD1WaitAtMost returns the share of arrivals that wait at most t for one server whose
 // service always takes as long (Erlang 1909; Crommelin 1932). Its terms alternate, so it
 // is only for t up to some ten services.
 func MD1WaitAtMost(rate, service, t float64) float64 {
@@ -145,7 +145,7 @@ func MD1WaitAtMost(rate, service, t float64) float64 {
 	return (1 - rate*service) * sum
 }
 
-// Births is a queue with Poisson arrivals whose service rate depends on how many are
+// Births returns a queue with Poisson arrivals whose service rate depends on how many are
 // present: mean response by Little's law over the stationary law of a birth and death
 // process. speed(n) is the sum of the rates at which the n present are served.
 func Births(rate float64, speed func(n int) float64) float64 {
@@ -161,7 +161,7 @@ func Births(rate float64, speed func(n int) float64) float64 {
 	return math.Inf(1)
 }
 
-// ClosedRate is how many requests a second users make who think for an exponential time
+// ClosedRate returns how many requests a second users make who think for an exponential time
 // and then wait for an exponential service by one of the servers (the machine repairman:
 // Palm 1947; Scherr 1967).
 func ClosedRate(users, servers int, think, service float64) float64 {

@@ -116,7 +116,7 @@ func (l *layouts) vary() (key string, values []*node) {
 // mostBetween is how many whole numbers of a range are all taken.
 const mostBetween = 64
 
-// between are all whole numbers of a range, or of a long one those about equally many
+// between returns all whole numbers of a range, or of a long one those about equally many
 // per doubling.
 func between(a, b int) (out []int) {
 	if b-a < mostBetween {
@@ -153,7 +153,7 @@ func valueName(key, value string) string {
 	return key + " " + value
 }
 
-// numberOf is a value as a number, of durations in seconds; NaN if it is none.
+// numberOf returns a value as a number, of durations in seconds; NaN if it is none.
 func numberOf(s string) float64 {
 	var v float64
 	for _, is := range []string{"number", "quantile", "rate", "seconds of"} {
@@ -182,7 +182,7 @@ func said(n *node, i int) string {
 	return strings.Join(parts, ", ")
 }
 
-// merged is a layout that says only what differs, with the rest.
+// merged returns a layout that says only what differs, with the rest.
 func merged(base, over *node) *node {
 	switch {
 	case over == nil || over.Kind == strictyaml.Null:

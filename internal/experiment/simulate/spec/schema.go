@@ -127,7 +127,7 @@ func (*vary) SchemaOf(*strictyaml.Schemas, strictyaml.M) strictyaml.M {
 	return strictyaml.M{"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": values}
 }
 
-// Schema is the JSON Schema of files, for editors.
+// Schema returns the JSON Schema of files, for editors.
 func Schema() []byte {
 	return strictyaml.Schema(reflect.TypeFor[file](), strictyaml.SchemaOptions{Title: "tailscope simulate", Leaves: leaves})
 }

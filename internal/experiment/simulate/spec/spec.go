@@ -80,7 +80,7 @@ type Layout struct {
 	Keys  map[string]bool // that are said, for what is worth a warning
 }
 
-// Stores says whether anything is read out of a store.
+// Stores reports whether anything is read out of a store.
 func (s *Spec) Stores() bool {
 	for _, l := range s.Leaves {
 		for _, f := range l.From {
@@ -92,7 +92,7 @@ func (s *Spec) Stores() bool {
 	return false
 }
 
-// Largest is the most shards that a query asks in any layout.
+// Largest returns the most shards that a query asks in any layout.
 func (s *Spec) Largest() int {
 	most := 1
 	for _, l := range s.Layouts {
@@ -103,7 +103,7 @@ func (s *Spec) Largest() int {
 
 var nan = math.NaN()
 
-// Selector is the matchers of leaves in a store, for PromQL.
+// Selector returns the matchers of leaves in a store, for PromQL.
 func (f From) Selector() string {
 	ms := []string{"service=" + strconv.Quote(f.Service)}
 	if f.Operation != "" {
@@ -119,7 +119,7 @@ func (f From) Selector() string {
 	return "{" + strings.Join(ms, ",") + "}"
 }
 
-// Range is when leaves of a store are read, as the API has moments; empty where the server decides.
+// Range returns when leaves of a store are read, as the API has moments; empty where the server decides.
 func (f From) Range(now time.Time) (start, end string) {
 	start, end = f.Start, f.End
 	if start == "" && f.Since > 0 {
