@@ -57,9 +57,9 @@ func inOrder(latency []float64) [][]float64 {
 	return parts
 }
 
-// cut cuts latencies of counted queries in order of arrival or, where moments differ, by
-// how much of its moment has passed when a query comes. Then each part has all moments in
-// it, and parts differ by chance alone: moments are what they are.
+// cut cuts latencies of counted queries in order of arrival or, if moments differ, by
+// the elapsed part of the moment in which a query arrives. Then each part contains
+// all moments, and parts differ by chance alone: moments are fixed.
 func (p *plan) cut(latency []float64) [][]float64 {
 	if p.slots == 1 || p.Arrivals == Closed {
 		return inOrder(latency)
@@ -76,18 +76,18 @@ func (p *plan) cut(latency []float64) [][]float64 {
 	return parts
 }
 
-// spread is how far the mean of batches' figures may be from what a run without end
-// would show.
+// spread is the uncertainty of the mean of batches' figures against a run without
+// end.
 type spread struct {
 	half float64 // of the 95 % interval
 	free float64 // how many independent batches they are worth
 }
 
 // newSpread joins batches into fifty, or into fewer and longer ones until neighbours
-// hardly follow each other (Fishman 1978, ACM TOMS 4). How much they do is told by all of
-// them, as of a first-order autoregression, with Kendall's correction of the bias (1954,
-// Biometrika 41); what is left of it between ten makes the interval wider, and leaves it
-// fewer degrees of freedom.
+// are hardly correlated (Fishman 1978, ACM TOMS 4). The correlation is that of all
+// batches, as of a first-order autoregression, with Kendall's correction of the bias
+// (1954, Biometrika 41). What is left of it between ten widens the interval, and
+// reduces its degrees of freedom.
 func newSpread(of []float64, mean float64) spread {
 	n := float64(len(of))
 	follow := correlation(of, mean)
@@ -125,7 +125,7 @@ func mean(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
-// correlation of neighbours.
+// correlation returns the correlation of neighbours.
 func correlation(of []float64, mean float64) float64 {
 	num, den := 0.0, 0.0
 	for i, v := range of {
@@ -140,16 +140,16 @@ func correlation(of []float64, mean float64) float64 {
 	return num / den
 }
 
-// settled reports whether the run is long against how queues change.
+// settled reports whether the run is long against the time in which queues change.
 func (b *batches) settled() bool { return b.time.free >= 20 }
 
 func (b *batches) meanValue() api.ScalingValue {
 	return api.ScalingValue{Value: api.Float(b.mean), Low: api.Float(max(0, b.mean-b.time.half)), High: api.Float(b.mean + b.time.half)}
 }
 
-// quantile returns a quantile with its interval: that of the share above it, turned into
-// quantiles (Woodruff 1952, JASA 47). It has no value if fewer than five queries lie above
-// it, and no interval if it is not known that any do.
+// quantile returns a quantile with its interval: that of the share above it, turned
+// into quantiles (Woodruff 1952, JASA 47). The quantile is NaN if fewer than five
+// queries lie above it, and the interval if it may be that none do.
 func (b *batches) quantile(p float64) api.ScalingValue {
 	out := api.ScalingValue{Value: nan, Low: nan, High: nan}
 	n := float64(len(b.all))
@@ -191,8 +191,8 @@ func pairs(parts [][]float64) [][]float64 {
 	return out
 }
 
-// sorted returns the p-quantile of sorted values: the smallest that at least this share
-// is not above.
+// sorted returns the p-quantile of sorted values: the smallest that is not below a
+// share p of them.
 func sorted(values []float64, p float64) float64 {
 	return values[min(len(values)-1, max(0, int(math.Ceil(p*float64(len(values))-1e-9))-1))]
 }

@@ -10,8 +10,8 @@ import (
 	"tailscope/hist"
 )
 
-// Distribution is one of durations in seconds, by its quantile function: pieces of
-// straight lines. It never changes, so goroutines may share it.
+// Distribution is a distribution of durations in seconds, by its quantile function:
+// pieces of straight lines. It never changes, so goroutines may share it.
 type Distribution struct {
 	p, x []float64 // ascending both, p from 0 to 1; equal p are a gap, equal x one value
 	mean float64
@@ -21,8 +21,8 @@ type Distribution struct {
 	draws           table
 }
 
-// table returns what draws from it by numbers, or by normal scores: as there may be
-// thousands of moments, only what is asked for is made.
+// table returns a table that draws by numbers, or by normal scores. Only the one that
+// is asked for is made, because there may be thousands of moments.
 func (d *Distribution) table(scores bool) *table {
 	if scores {
 		d.scores.Do(func() { d.draws.scores = newScores(d.cursor()) })
@@ -32,7 +32,7 @@ func (d *Distribution) table(scores bool) *table {
 	return &d.draws
 }
 
-// cursor returns Quantile for p that follow each other: it goes on from where it was.
+// cursor returns Quantile for ascending p: it continues from the last one.
 func (d *Distribution) cursor() func(p float64) float64 {
 	i := 1 // p is within [p[i-1], p[i]], or beyond the ends
 	return func(p float64) float64 {
@@ -47,9 +47,9 @@ func (d *Distribution) cursor() func(p float64) float64 {
 }
 
 // FromHistogram returns the distribution of a histogram: within a bucket as
-// hist.Histogram.Quantile has it, but that the first and the last are spread over what of
-// them lies between Min and Max. It wraps ErrInvalid for an empty one, for negative
-// durations and for a highest bucket without end.
+// hist.Histogram.Quantile has it, except that the first and the last bucket end at
+// Min and Max. It wraps ErrInvalid for an empty histogram, for negative durations and
+// for a highest bucket without end.
 func FromHistogram(h *hist.Histogram) (*Distribution, error) {
 	if h == nil || h.Count == 0 {
 		return nil, fmt.Errorf("%w: no observations", ErrInvalid)
@@ -89,8 +89,9 @@ func FromHistogram(h *hist.Histogram) (*Distribution, error) {
 	return newDistribution(p, x, h.Count)
 }
 
-// FromSamples returns the distribution of observations, in any order, not changed: each
-// is as likely as the others. It wraps ErrInvalid for none, and for what is not a duration.
+// FromSamples returns the distribution of equally likely observations, in any order.
+// It does not change them. It wraps ErrInvalid if there are none, or one is not a
+// duration.
 func FromSamples(seconds []float64) (*Distribution, error) {
 	s := slices.Sorted(slices.Values(seconds))
 	n := float64(len(s))
@@ -112,8 +113,8 @@ func FromQuantiles(p, seconds []float64) (*Distribution, error) {
 	return newDistribution(slices.Clone(p), slices.Clone(seconds), 0)
 }
 
-// FromInverse returns the distribution of a quantile function, which is asked for p
-// within (0, 1) and given up 2^-40 from either end.
+// FromInverse returns the distribution of a quantile function, which is called for p
+// within (0, 1) and cut off 2^-40 from either end.
 func FromInverse(quantile func(p float64) float64) (*Distribution, error) {
 	const octaves, steps = 40, 64
 	var p, x []float64
@@ -204,11 +205,12 @@ func (d *Distribution) Mean() float64 { return d.mean }
 // Max returns the longest duration.
 func (d *Distribution) Max() float64 { return d.x[len(d.x)-1] }
 
-// Observations returns how many it was made of, 0 if it was given.
+// Observations returns the number of observations that it was made of, 0 if it was
+// given.
 func (d *Distribution) Observations() uint64 { return d.n }
 
-// mapped returns the distribution of f of what these have at the same p; f must not
-// descend.
+// mapped returns the distribution of f of the quantiles of ds at the same p; f must
+// not descend.
 func mapped(ds []*Distribution, f func(x []float64) float64) (*Distribution, error) {
 	var p []float64
 	for _, d := range ds {
@@ -255,15 +257,15 @@ func (d *Distribution) side(p float64, above bool) float64 {
 	return between(d.p[i-1], d.x[i-1], d.p[i], d.x[i], p)
 }
 
-// changes reports whether leaves take anything else in a slot than in the one before.
+// changes reports whether leaves take another time in a slot than in the one before.
 func (c Class) changes(slot int) bool {
 	return slices.ContainsFunc(c.Sizes, func(s Size) bool { return s.at(slot) != s.at(slot-1) })
 }
 
-// For returns what a leaf of the class takes in a slot when the data is in this number
-// of shards. With one size measured, its time beyond Fixed goes with the size of a
-// shard. With several, quantiles are straight lines in the size of a shard between
-// neighbouring ones, and go on beyond the last.
+// For returns the time of a leaf of the class in a slot if the data is in that number
+// of shards. With one size measured, the time beyond Fixed is proportional to the
+// size of a shard. With several, quantiles are straight lines in the size of a shard
+// between neighbouring ones, and go on beyond the last.
 func (c Class) For(shards float64, slot int) (*Distribution, error) {
 	if len(c.Sizes) == 1 {
 		s := c.Sizes[0]

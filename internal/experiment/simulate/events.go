@@ -7,7 +7,7 @@ import (
 	"tailscope/hist"
 )
 
-// What happens, in order of time; what it happens to is a number.
+// Kinds of events; each happens to a numbered thing.
 const (
 	someWorkDone  = iota // on a node: the running piece with the least left
 	waitOver             // of a task
@@ -83,7 +83,7 @@ func (h *events) pop() event {
 	return top
 }
 
-// What a task is.
+// Kinds of tasks.
 const (
 	leafTask = iota
 	hedgeTask
@@ -91,7 +91,7 @@ const (
 	afterTask
 )
 
-// Where a task is.
+// Places of a task.
 const (
 	queued = iota
 	working
@@ -114,7 +114,7 @@ type task struct {
 	noise        float32 // normal score of what the leaf's time does not share
 }
 
-// query is one on its way.
+// query is a query under way.
 type query struct {
 	arrive, asked, last float64
 	left                int32
@@ -146,7 +146,7 @@ type engine struct {
 	shards  [][]int32 // copies: nodes by shard
 }
 
-// mostAlive is how many tasks at once are taken for work that piles up.
+// mostAlive is the number of tasks at once from which work is taken to pile up.
 const mostAlive = 3_000_000
 
 func (p *plan) playEvents(ctx context.Context, w *watch) (*played, error) {
@@ -297,7 +297,7 @@ func (e *engine) pause(s *server, starts bool) {
 	}
 }
 
-// newTask returns the number of an empty one.
+// newTask returns the number of a free task.
 func (e *engine) newTask(t task) int32 {
 	e.alive++
 	if n := len(e.unused); n > 0 {
@@ -311,7 +311,7 @@ func (e *engine) newTask(t task) int32 {
 	return int32(len(e.tasks) - 1)
 }
 
-// forget makes what still refers to the task stale.
+// forget makes references to the task stale.
 func (e *engine) forget(i int32) {
 	e.alive--
 	e.tasks[i].gen++

@@ -2,11 +2,12 @@ package simulate
 
 import "math"
 
-// idle is the distribution of a query on nodes that nobody else uses and that start all
-// its leaves at once: the product of its leaves' distribution functions, F^N where they
-// are alike, over classes, moments and what leaves share (by the trapezium rule, which
-// for a bell curve is as good as any: Trefethen & Weideman 2014, SIAM Review 56). Second
-// answers of hedged requests are in it if they are independent of the first.
+// idle is the distribution of a query on nodes that nobody else uses and that start
+// all its leaves at once: the product of its leaves' distribution functions, F^N
+// where they are alike, over classes, moments and the shared score (by the trapezium
+// rule, which for a bell curve is as good as any: Trefethen & Weideman 2014, SIAM
+// Review 56). Second answers of hedged requests are in it if they are independent of
+// the first.
 type idle struct {
 	*plan
 	weights []float64 // of kinds
@@ -66,12 +67,12 @@ func (p *plan) core() float64 {
 	return 1
 }
 
-// takes returns what a leaf takes on an idle node if it was measured to take d.
+// takes returns the time on an idle node of a leaf that was measured to take d.
 func (k *kind) takes(p *plan, d float64) float64 {
 	return d*(k.work/p.core()+k.wait) + k.overhead/p.core()
 }
 
-// hedgeAfter returns how long after it was asked a leaf is asked again.
+// hedgeAfter returns the time after which a leaf is asked again.
 func (p *plan) hedgeAfter(k *kind) float64 {
 	if p.Hedge.Quantile > 0 {
 		return k.takes(p, k.leaf.Quantile(p.Hedge.Quantile)) + p.Network
@@ -94,7 +95,7 @@ func (i *idle) atMost(seconds float64) float64 {
 	return share + (1-i.Cache.Queries)*rest
 }
 
-// answer is what is known of one answer by some time, on one kind of node.
+// answer holds the probabilities of one answer by some time, on one kind of node.
 type answer struct {
 	share  float64 // of leaves that have answered, whatever they share
 	score  float64 // its normal score
@@ -184,8 +185,8 @@ func (i *idle) kindAtMost(n int, seconds float64) float64 {
 	return sum
 }
 
-// quantile inverts atMost, which is at most a share below p up to low: by false position
-// (the Illinois rule, Dowell & Jarratt 1971, BIT 11), or halves where there are steps.
+// quantile inverts atMost, which is below p up to low: by false position (the
+// Illinois rule, Dowell & Jarratt 1971, BIT 11), or bisection where there are steps.
 func (i *idle) quantile(p, low float64) float64 {
 	close := 1e-7
 	if len(i.kinds) > 8 {
@@ -212,9 +213,9 @@ func (i *idle) quantile(p, low float64) float64 {
 	return high
 }
 
-// Needs returns how many observations of a leaf a quantile of queries rests on if some
-// are to lie above it: for the p-quantile of the slowest of n leaves that is the leaf's
-// p^(1/n)-quantile, with ten above it.
+// Needs returns the number of observations of a leaf that a quantile of queries
+// needs, with ten above it: the p-quantile of the slowest of n leaves is the leaf's
+// p^(1/n)-quantile.
 func Needs(p float64, shards int) uint64 {
 	return uint64(math.Ceil(10 / -math.Expm1(math.Log(p)/float64(shards))))
 }

@@ -9,7 +9,7 @@ import (
 	"tailscope/hist"
 )
 
-// played is what became of the queries of a plan.
+// played is the outcome of the queries of a plan.
 type played struct {
 	latency []float64 // seconds, of all queries in order of arrival; NaN of what was not answered
 	nodes   []nodeLoad
@@ -26,7 +26,7 @@ type played struct {
 	piled   bool // given up as work piled up
 }
 
-// nodeLoad is what a node did, warm-up included.
+// nodeLoad is the work that a node did, warm-up included.
 type nodeLoad struct {
 	threads float64 // seconds of a thread
 	cores   float64 // seconds of a core
@@ -35,7 +35,7 @@ type nodeLoad struct {
 
 // fcfs reports whether nodes can be played one by one.
 func (p *plan) fcfs() bool {
-	// Its work is a delay: nobody's cores are limited, or nobody else is there.
+	// Its work is a delay: cores are unlimited, or no other query is there.
 	free := p.Aggregator.Nodes == 0 || p.alone()
 	for _, k := range p.kinds {
 		if k.before > 0 && !free {
@@ -51,14 +51,14 @@ func (p *plan) fcfs() bool {
 	return (p.Cores == 0 || p.coresForAll()) && !p.Hedge.on() && (p.Arrivals != Closed || p.alone()) && (p.Replicas == 1 || p.Pick != Least)
 }
 
-// coresForAll reports whether cores are limited, but never too few: each thread has one, and
-// nobody slows another.
+// coresForAll reports whether cores are limited but always enough: each thread has
+// one, and none slows another.
 func (p *plan) coresForAll() bool {
 	return p.Threads > 0 && float64(p.Threads) <= p.Cores && p.Neighbours == 0
 }
 
-// alone reports whether there is one query at a time and all nodes are idle when it comes, so
-// that it does not matter when that is: each comes at time 0 to nodes that are new.
+// alone reports whether there is one query at a time and all nodes are idle when it
+// arrives. Then its time does not matter: each arrives at time 0 at new nodes.
 func (p *plan) alone() bool {
 	return p.Arrivals == Closed && p.Users == 1 && p.slots == 1 && p.Pause.Lasts == nil
 }
@@ -242,7 +242,7 @@ func newNode(p *plan, number int, copies []copyOf) *node {
 	}
 }
 
-// atOnce is how many queries are played on one node before the next.
+// atOnce is the number of queries that are played on one node before the next.
 const atOnce = 4096
 
 func (g *line) play(ctx context.Context) {

@@ -6,9 +6,9 @@ import (
 	"math"
 )
 
-// Layout is what leaves run on. Durations are seconds; the zero value of a field means
-// that there is no such thing, unless said otherwise. Tags are the keys of files,
-// which internal/experiment/simulate/spec reads.
+// Layout is the hardware that leaves run on. Durations are seconds; the zero value of
+// a field means that there is no such thing, if its comment does not give a default.
+// Tags are the keys of files, which internal/experiment/simulate/spec reads.
 type Layout struct {
 	Name string  `key:"name" is:"word" doc:"Of the layout, or of the curve if something is varied."`
 	X    float64 // value of what layouts differ in; NaN if it is not a number
@@ -21,7 +21,7 @@ type Layout struct {
 
 	Threads int     `key:"threads" is:"1..100000" doc:"Of a node, each with one leaf at a time; default as many as there are leaves."`
 	Cores   float64 `key:"cores" is:"amount" doc:"Of a node, shared by the leaves that run; default a core for each thread."`
-	// Speed shortens what a core is needed for; 0 is 1.
+	// Speed divides the time for which a core is needed; default 1.
 	Speed float64 `key:"speed" is:"amount" doc:"Of a core against those that leaves were measured on, such as 150%."`
 	// Neighbours (memory bandwidth, shared caches) grows with the share of cores that
 	// are busy. It needs Cores.
@@ -43,7 +43,7 @@ type Layout struct {
 	Price float64 `key:"price" is:"number" doc:"Of a node and hour."`
 }
 
-// Split says into how many shards data can be divided.
+// Split is the number of shards that data can be divided into.
 type Split string
 
 const (
@@ -51,12 +51,12 @@ const (
 	AsGiven Split = ""
 	// Binary is the next power of two.
 	Binary Split = "binary"
-	// Arbitrary is as many more as make every node's share, and the rounds of its
-	// threads, come out even.
+	// Arbitrary adds shards until every node's share, and the rounds of its threads,
+	// come out even.
 	Arbitrary Split = "arbitrary"
 )
 
-// Pick says which of a shard's replicas is asked.
+// Pick is the choice of a shard's replica.
 type Pick string
 
 const (
@@ -65,7 +65,7 @@ const (
 	Least  Pick = "least"  // the one with the fewest leaves under way
 )
 
-// Arrivals says how queries come.
+// Arrivals is the law by which queries arrive.
 type Arrivals string
 
 const (
@@ -74,7 +74,7 @@ const (
 	Closed  Arrivals = "closed" // by Users; Rate is not used
 )
 
-// Slow is nodes that take longer than others: the first ones.
+// Slow makes the first nodes slower than others.
 type Slow struct {
 	Nodes int     `key:"nodes" is:"0..100000" need:"yes" doc:"How many."`
 	Times float64 `key:"times" is:"amount" need:"yes" doc:"As long, such as 3."`
@@ -93,8 +93,8 @@ type Hedge struct {
 	After    float64 `key:"after" is:"seconds of" doc:"When a leaf has not answered for so long."`
 	Quantile float64 `key:"quantile" is:"quantile" doc:"Or for as long as this share of leaves takes on an idle node, such as p95."` // of the leaf's class
 	Cancel   bool    `key:"cancel" doc:"The slower one is stopped, or leaves its queue; default no."`
-	// Alike is beyond what leaves of one query share anyway: the correlation of their
-	// normal scores. 1 is data that is slow wherever it is.
+	// Alike is the correlation of the two answers' normal scores beyond what leaves
+	// of one query share. 1 is data that is slow wherever it is.
 	Alike float64 `key:"alike" is:"share" doc:"How much the second answer's time follows the first's, from 0 to 1; default 0."`
 }
 
@@ -107,8 +107,8 @@ type Cache struct {
 	Takes   float64 `key:"takes" is:"seconds of" doc:"How long such an answer takes; of a leaf, of a core."` // and of a thread
 }
 
-// Aggregator is the work of whoever asks leaves and merges their answers. After begins
-// when the last leaf has answered.
+// Aggregator asks leaves and merges their answers. After begins when the last leaf
+// has answered.
 type Aggregator struct {
 	Before Cost `key:"before" doc:"Before leaves are asked: {query: 1ms}"`
 	After  Cost `key:"after" doc:"When the last leaf has answered: {query: 1ms, leaf: 50us}"`
@@ -136,7 +136,7 @@ func (l Layout) withDefaults() Layout {
 	return l
 }
 
-// split returns the number of shards that the data ends up in.
+// split returns the number of shards that the data is divided into.
 func (l Layout) split() int {
 	switch l.Split {
 	case Binary:
@@ -157,8 +157,7 @@ func (l Layout) split() int {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// Bounds of what is simulated: beyond them it is an error in the words rather than a
-// layout somebody has.
+// Bounds of a simulation: values beyond them are typing errors, not layouts.
 const (
 	MaxNodes   = 10_000
 	MaxShards  = 100_000
@@ -168,8 +167,7 @@ const (
 	MaxCopies  = 1_000_000  // of shards
 )
 
-// Validate reports what is wrong with the layout, every problem at once; errors wrap
-// ErrInvalid.
+// Validate reports every problem of the layout at once; errors wrap ErrInvalid.
 func (l Layout) Validate() error {
 	var problems []error
 	bad := func(format string, a ...any) {
@@ -260,8 +258,8 @@ func (l Layout) Validate() error {
 // home returns the node of a shard's copy.
 func (l *Layout) home(shard, replica int) int { return (shard + replica) % l.Nodes }
 
-// perNode returns the shards of the fullest node that a query asks there: with one
-// replica. With more it is the mean of the fullest one.
+// perNode returns the shards that a query asks of the fullest node, with one replica.
+// With more it is the mean of the fullest one.
 func (l *Layout) perNode() float64 {
 	if l.Replicas == 1 {
 		return float64(ceilDiv(l.Shards, l.Nodes))
@@ -278,7 +276,7 @@ func (l *Layout) perNode() float64 {
 	return float64(most) / float64(l.Replicas)
 }
 
-// rounds returns how often the fullest node must use its threads for one query.
+// rounds returns how often the fullest node uses its threads for one query.
 func (l *Layout) rounds() int {
 	if l.Threads == 0 {
 		return 1
@@ -286,7 +284,7 @@ func (l *Layout) rounds() int {
 	return max(1, int(math.Ceil(l.perNode()/float64(l.Threads)-1e-9)))
 }
 
-// times returns how much longer a node takes than it should.
+// times returns the slowness of a node; 1 is normal.
 func (l *Layout) times(node int) float64 {
 	if node < l.Slow.Nodes {
 		return l.Slow.Times

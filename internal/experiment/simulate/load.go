@@ -18,7 +18,7 @@ func (p *plan) weights() []float64 {
 	return w
 }
 
-// demand is what a query needs on average, of all its leaves.
+// demand is the mean time that a query needs, of all its leaves.
 type demand struct{ work, wait, before, after float64 }
 
 func (p *plan) demand(weights []float64) demand {
@@ -35,13 +35,14 @@ func (p *plan) demand(weights []float64) demand {
 	return d
 }
 
-// load is how much of a resource the layout needs at its rate; 1 is all of it.
+// load is the part of a resource that the layout needs at its rate; 1 is all of it.
 type load struct {
 	what  string
 	share float64
 }
 
-// loads says what the busiest node and the aggregators need, without hedged requests.
+// loads returns the loads of the busiest node and the aggregators, without hedged
+// requests.
 func (p *plan) loads(weights []float64) []load {
 	d := p.demand(weights)
 	fullest, number := 0.0, 0
@@ -84,9 +85,9 @@ func (p *plan) loads(weights []float64) []load {
 	return out
 }
 
-// grows says why the layout does not keep up, if what was played shows it: queries take
-// longer and longer. Sums said that it would, but they know nothing of hedged requests,
-// and little of neighbours.
+// grows says why the layout does not keep up, if the simulation shows it: queries
+// take longer and longer. The sums did not show it, because they leave out hedged
+// requests and most of the slowing by neighbours.
 func (p *plan) grows(out *played, counted []float64) string {
 	const more = "; give it less to do, or more to do it with"
 	if out.piled {
@@ -114,8 +115,8 @@ func (p *plan) grows(out *played, counted []float64) string {
 	return ""
 }
 
-// crowded says of how many moments the layout cannot keep up in, though it can on the
-// whole: work piles up as long as they last.
+// crowded says in how many moments the layout cannot keep up, though it can on the
+// whole: work piles up while they last.
 func (p *plan) crowded() string {
 	if p.slots == 1 || p.Arrivals == Closed {
 		return ""
@@ -148,7 +149,7 @@ func (p *plan) crowded() string {
 	return fmt.Sprintf("in %d of %d moments more is asked than the layout can do (the %s would have to be busy %.7g %% of the time): work piles up as long as they last", moments, p.slots, what, math.Round(100*most))
 }
 
-// closedRate returns an upper bound of what users can ask for.
+// closedRate returns an upper bound of the rate that users can ask for.
 func (p *plan) closedRate() float64 {
 	weights := p.weights()
 	alone := 0.0

@@ -1,7 +1,7 @@
 package simulate
 
-// pauses of one node, drawn as far as they are needed. Between them the node's own
-// clock goes on; while it pauses the clock stands still.
+// pauses holds the pauses of one node, drawn as far as they are needed. The node's
+// own clock stands still in a pause.
 type pauses struct {
 	Pause
 	lasts *table
@@ -13,7 +13,7 @@ type pauses struct {
 	own        float64 // clock where the next pause starts
 }
 
-// newPauses returns nil if there are none. They begin at start.
+// newPauses returns the pauses of a node from start, or nil if it has none.
 func newPauses(p *plan, node int, start float64) *pauses {
 	if p.Pause.Lasts == nil {
 		return nil
@@ -28,7 +28,7 @@ func newPauses(p *plan, node int, start float64) *pauses {
 	return u
 }
 
-// more draws one pause more.
+// more draws one more pause.
 func (u *pauses) more() {
 	u.at, u.before = append(u.at, u.own), append(u.before, u.total)
 	u.total += u.lasts.draw(u.s.next())
@@ -39,7 +39,7 @@ func (u *pauses) more() {
 	}
 }
 
-// get returns pause i: when it starts and ends.
+// get returns the start and the end of pause i.
 func (u *pauses) get(i int) (start, end float64) {
 	for len(u.at) <= i+1 {
 		u.more()
@@ -47,14 +47,14 @@ func (u *pauses) get(i int) (start, end float64) {
 	return u.at[i] + u.before[i], u.at[i] + u.before[i+1]
 }
 
-// clock turns times into the node's own, and back; both must be asked for in about
-// ascending order, as i remembers where the last one was.
+// clock converts times to the node's own, and back. Both must be asked for in about
+// ascending order, because i is the place of the last one.
 type clock struct {
 	*pauses
 	i int
 }
 
-// own returns what the node's clock shows at time t.
+// ownAt returns the node's clock at time t.
 func (c *clock) ownAt(t float64) float64 {
 	if c.pauses == nil {
 		return t
@@ -74,7 +74,7 @@ func (c *clock) ownAt(t float64) float64 {
 	}
 }
 
-// timeOf returns when the node's clock shows own, the first moment of it.
+// timeOf returns the first moment at which the node's clock shows own.
 func (c *clock) timeOf(own float64) float64 {
 	if c.pauses == nil {
 		return own

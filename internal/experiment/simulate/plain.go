@@ -2,13 +2,14 @@ package simulate
 
 import "math/bits"
 
-// plain reports whether nodes do nothing but take leaves: what playPlain can play.
+// plain reports whether nodes do nothing but serve leaves, so that playPlain can play
+// them.
 func (g *line) plain() bool {
 	return g.order == nil && g.Cache.Leaves == 0 && g.Replicas == 1 && g.Pause.Lasts == nil
 }
 
-// playPlain is playNode for plain nodes. It is where the time of big simulations goes, so
-// it has its loops written out, and draws as table.draw and source.next do.
+// playPlain is playNode for plain nodes. Big simulations spend their time here, so it
+// has its loops written out, and draws as table.draw and source.next do.
 func (g *line) playPlain(n *node, from, to int) {
 	load := &g.load[n.number]
 	s, leaves := n.s, len(n.copies)

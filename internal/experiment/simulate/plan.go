@@ -6,8 +6,8 @@ import (
 	"sort"
 )
 
-// Streams of random numbers, each of its own so that what is drawn for one thing does
-// not depend on whether another is simulated: layouts are compared on the same queries.
+// Streams of random numbers. Each quantity has its own, so that layouts are compared
+// on the same queries, whatever else is simulated.
 const (
 	ofQueries = iota
 	ofLeaves
@@ -96,13 +96,14 @@ func newPlan(m Model, l Layout, o Options) (*plan, error) {
 	return p, p.tooLong()
 }
 
-// Bounds of a run, beyond which times would be rounded away, or pauses fill the memory.
+// Bounds of a run, beyond which times would be rounded away, or pauses fill the
+// memory.
 const (
 	maxLasts  = 1e10 // seconds
 	maxPauses = 1e7  // of all nodes
 )
 
-// tooLong refuses what lasts longer than it can be played for.
+// tooLong refuses a run longer than the bound.
 func (p *plan) tooLong() error {
 	lasts := float64(p.total) / p.Rate
 	if lasts > maxLasts && !p.alone() {
@@ -117,7 +118,7 @@ func (p *plan) tooLong() error {
 	return nil
 }
 
-// mixes fills in the cumulative weights of classes by slot, and rates.
+// mixes sets the cumulative weights of classes by slot, and rates.
 func (p *plan) mixes(m Model) {
 	p.rates = make([]float64, p.slots)
 	sum := 0.0
@@ -152,11 +153,12 @@ func (p *plan) mixes(m Model) {
 	}
 }
 
-// mostChanges is how many moments begin, at most, from one query to the next on average.
+// mostChanges bounds the mean number of moments that begin from one query to the
+// next.
 const mostChanges = 10
 
-// lengths decides on how long slots are played, so that counted queries see each the
-// same number of times.
+// lengths sets the length of slots so that counted queries see each the same number
+// of times.
 func (p *plan) lengths(m Model, o Options) {
 	counted := int(min(o.Queries, MaxQueries))
 	if most := max(1000, MostEvents/p.Shards); !p.fcfs() && counted > most {
@@ -174,7 +176,8 @@ func (p *plan) lengths(m Model, o Options) {
 	}
 	lasts := float64(counted) / p.Rate
 	cycles := max(1, math.Round(lasts/(m.Every*float64(p.slots))))
-	// Between two queries that are far apart nobody sees how often moments change.
+	// Between two queries that are far apart it cannot be seen how often moments
+	// change.
 	cycles = min(cycles, max(1, math.Round(mostChanges*float64(counted)/float64(p.slots))))
 	p.dwell = lasts / (cycles * float64(p.slots))
 	if p.dwell < m.Every/2 {
@@ -184,9 +187,9 @@ func (p *plan) lengths(m Model, o Options) {
 	}
 }
 
-// slotNumber counts the slots that are played, from the first query on; the first of the
-// model begins where counting does, if queries keep to their rate, and is a multiple of
-// their number.
+// slotNumber returns the number of the slot at t, from the first query on. The
+// model's first slot begins where counting does, if queries keep to their rate; its
+// number is a multiple of the number of slots.
 func (p *plan) slotNumber(t float64) int {
 	if p.slots == 1 {
 		return 0
@@ -194,7 +197,7 @@ func (p *plan) slotNumber(t float64) int {
 	return int(math.Floor((t - p.counting()) / p.dwell))
 }
 
-// slot returns which of the model's slots that is, and when it ends.
+// slot returns the model's slot of a number, and its end.
 func (p *plan) slot(number int) (slot int, end float64) {
 	if p.slots == 1 {
 		return 0, math.Inf(1)
@@ -205,7 +208,7 @@ func (p *plan) slot(number int) (slot int, end float64) {
 // counting returns when queries begin to be counted, if they keep to their rate.
 func (p *plan) counting() float64 { return float64(p.warm) / p.Rate }
 
-// drawQuery decides on a query's kind and what its leaves share.
+// drawQuery draws a query's kind and the score that its leaves share.
 func (p *plan) drawQuery(s *source, t float64) (of int32, shared float32) {
 	slot, _ := p.slot(p.slotNumber(t))
 	class := sort.SearchFloat64s(p.mix[slot], s.share())
@@ -222,7 +225,7 @@ func (p *plan) drawQuery(s *source, t float64) (of int32, shared float32) {
 	return of, float32(z)
 }
 
-// drawArrivals fills in when queries come, of which kind.
+// drawArrivals draws the queries' arrivals and kinds.
 func (p *plan) drawArrivals() {
 	s := newSource(p.seed, ofQueries)
 	p.arrive = make([]float64, p.total)
@@ -246,7 +249,7 @@ func (p *plan) drawArrivals() {
 		if p.Arrivals != Even {
 			gap = s.exponential()
 		}
-		// The gap is in units of what the rate at each moment makes due.
+		// The gap is in units of the integral of the rate.
 		for {
 			rate := p.Rate * p.rates[slot]
 			if due := (end - t) * rate; gap < due || math.IsInf(end, 1) {
@@ -255,7 +258,7 @@ func (p *plan) drawArrivals() {
 			} else if rate > 0 {
 				gap -= due
 			}
-			// Slots are counted: by its end one may round to itself.
+			// Slots are counted, because a slot's end may round to itself.
 			t, n = end, n+1
 			slot, end = p.slot(n)
 		}
@@ -272,8 +275,8 @@ func (p *plan) draw(s *source, q int, t float64) {
 	}
 }
 
-// drawLeaf returns what a leaf takes, cached or not, without the node's own slowness:
-// time with a core, and time without after it.
+// drawLeaf draws the time of a leaf, cached or not, on a normal node: time with a
+// core, and time without after it.
 func (p *plan) drawLeaf(s *source, k *kind, shared float64) (work, wait float64) {
 	if p.Cache.Leaves > 0 && s.share() < p.Cache.Leaves {
 		return k.cached + k.overhead, 0
@@ -287,8 +290,8 @@ func (p *plan) drawLeaf(s *source, k *kind, shared float64) (work, wait float64)
 	return d*k.work + k.overhead, d * k.wait
 }
 
-// drawLeafNoise is drawLeaf, and the normal score of what the leaf does not share, if a
-// second answer has to know.
+// drawLeafNoise is drawLeaf, and returns the normal score that the leaf does not
+// share, for a second answer.
 func (p *plan) drawLeafNoise(s *source, k *kind, shared float64) (work, wait, noise float64) {
 	if p.Hedge.Alike == 0 {
 		work, wait = p.drawLeaf(s, k, shared)
@@ -302,7 +305,7 @@ func (p *plan) drawLeafNoise(s *source, k *kind, shared float64) (work, wait, no
 	return d*k.work + k.overhead, d * k.wait, noise
 }
 
-// drawAlike returns what a leaf takes on another replica.
+// drawAlike draws the time of a leaf on another replica.
 func (p *plan) drawAlike(s *source, k *kind, shared, noise float64) (work, wait float64) {
 	alike := p.Hedge.Alike
 	if alike == 0 {
@@ -314,12 +317,12 @@ func (p *plan) drawAlike(s *source, k *kind, shared, noise float64) (work, wait 
 	return d*k.work + k.overhead, d * k.wait
 }
 
-// noted reports whether the leaves of a query are kept for the distribution of one: of
-// about a million.
+// noted reports whether the leaves of a query are kept for the distribution of a
+// leaf: about a million are.
 func (p *plan) noted(query int) bool { return query&(p.every-1) == 0 }
 
-// picked says which replica a query asks of a shard; without streams, so that nodes can
-// be played one by one.
+// picked returns the replica that a query asks of a shard; without streams, so that
+// nodes can be played one by one.
 func (p *plan) picked(query, shard int) int {
 	if p.Replicas == 1 {
 		return 0

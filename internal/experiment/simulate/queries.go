@@ -21,7 +21,7 @@ func (e *engine) ask(q query) {
 	e.aggregate(n, beforeTask, k.before, leavesDue)
 }
 
-// aggregate does work of a query's aggregator, and then what is due.
+// aggregate runs work of a query's aggregator, and then what follows.
 func (e *engine) aggregate(n int32, what uint8, work float64, then int) {
 	own := e.plan.Aggregator.Nodes > 0
 	if work == 0 || !own && e.Cores == 0 {
@@ -62,7 +62,7 @@ func (e *engine) fanOut(n int32) {
 	}
 }
 
-// pick returns which copy is asked.
+// pick returns the copy that is asked.
 func (e *engine) pick(n int32, shard int, copies []int32) int {
 	if e.Pick != Least || len(copies) == 1 {
 		return e.picked(int(n), shard)
@@ -191,7 +191,7 @@ func (e *engine) merge(n int32) {
 	e.aggregate(n, afterTask, e.kinds[e.queries[n].of].after, queryDone)
 }
 
-// finish answers the query.
+// finish completes the query.
 func (e *engine) finish(n int32) {
 	q := &e.queries[n]
 	e.watch.answered(n)

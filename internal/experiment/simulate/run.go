@@ -9,18 +9,18 @@ import (
 	"tailscope/api"
 )
 
-// Result is what a layout would do.
+// Result is the simulated behaviour of a layout.
 type Result struct {
 	api.SimulationLayout
 	Classes  []ClassResult
 	Warnings []string
-	// Latency is of counted queries in order of size, seconds, NaN-free; nil of an
-	// unstable layout.
+	// Latency holds the latencies of counted queries in ascending order, seconds,
+	// without NaN; nil for an unstable layout.
 	Latency []float64
 	Settled bool // the run was long against how queues change
 }
 
-// ClassResult is what queries of one class took.
+// ClassResult holds the latencies of one class of queries.
 type ClassResult struct {
 	Name      string
 	Queries   uint64
@@ -28,10 +28,10 @@ type ClassResult struct {
 	Quantiles map[string]float64
 }
 
-// Run plays the model on the layout. What makes no sense is refused with errors that
-// wrap ErrInvalid; a layout that cannot keep up is none of these: its Result is not
-// Stable and says why. It uses Options.Workers goroutines, gone when it returns, and
-// stops early with the context's error.
+// Run plays the model on the layout. It returns an error that wraps ErrInvalid for a
+// model or layout that is invalid. A layout that cannot keep up is not an error: its
+// Result is not Stable and says why. Run uses Options.Workers goroutines, gone when
+// it returns, and stops early with the context's error.
 func Run(ctx context.Context, m Model, l Layout, o Options) (*Result, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (p *plan) play(ctx context.Context, o Options) (*played, error) {
 	return p.playEvents(ctx, nil)
 }
 
-// words returns what the layout itself says, and no figures.
+// words returns the layout's description, without figures.
 func (p *plan) words() api.SimulationLayout {
 	none := api.ScalingValue{Value: nan, Low: nan, High: nan}
 	l := api.SimulationLayout{
@@ -107,12 +107,12 @@ func (p *plan) words() api.SimulationLayout {
 	return l
 }
 
-// cost returns what all nodes cost by the hour.
+// cost returns the cost of all nodes by the hour.
 func (p *plan) cost() float64 {
 	return p.Price*float64(p.Nodes) + p.Layout.Aggregator.Price*float64(p.Layout.Aggregator.Nodes)
 }
 
-// unstable finds out by sums whether the layout can keep up at all.
+// unstable checks by sums whether the layout can keep up at all.
 func (r *Result) unstable(p *plan, weights []float64) {
 	most := load{share: 1}
 	for _, l := range p.loads(weights) {
@@ -127,7 +127,7 @@ func (r *Result) unstable(p *plan, weights []float64) {
 	}
 }
 
-// fill turns what was played into figures.
+// fill computes the figures of what was played.
 func (r *Result) fill(p *plan, m Model, out *played) {
 	counted := out.latency[p.warm:]
 	if r.Why = p.grows(out, counted); r.Why != "" {
@@ -164,7 +164,7 @@ func (r *Result) fill(p *plan, m Model, out *played) {
 	}
 	r.Utilisation, r.Busiest = api.Float(busy/all), api.Float(busiest)
 	if out.leaves > 0 {
-		// It is a difference of sums: what is left of rounding is no wait.
+		// A difference of sums: rounding errors are not a wait.
 		if wait := waited / float64(out.leaves); wait > 1e-9*out.each/float64(out.leaves) {
 			r.Waiting = api.Float(wait)
 		} else {
@@ -183,7 +183,7 @@ func (r *Result) fill(p *plan, m Model, out *played) {
 	}
 }
 
-// byClass parts latencies of counted queries.
+// byClass splits latencies of counted queries by class.
 func (p *plan) byClass(m Model, latency []float64) [][]float64 {
 	by := make([][]float64, len(m.Classes))
 	for q, l := range latency {
@@ -195,7 +195,7 @@ func (p *plan) byClass(m Model, latency []float64) [][]float64 {
 	return by
 }
 
-// classes says what each class took.
+// classes computes the figures of each class.
 func (r *Result) classes(m Model, by [][]float64) {
 	for i, c := range m.Classes {
 		of := ClassResult{Name: c.Name, Queries: uint64(len(by[i])), Mean: math.NaN(), Quantiles: map[string]float64{}}

@@ -1,9 +1,9 @@
 package simulate
 
-// server is a node, or an aggregator, in the course of events. What runs on it shares
-// its cores equally (processor sharing: Kleinrock 1967, JACM 14), which is kept by one
-// clock for all: it goes as fast as each of them gets on, so a piece of work is done
-// when the clock has gone on by its length.
+// server is a node, or an aggregator, in the course of events. Its tasks share its
+// cores equally (processor sharing: Kleinrock 1967, JACM 14). One clock serves all:
+// it advances at the speed at which each of them progresses, so a piece of work is
+// done when the clock has advanced by its length.
 type server struct {
 	number            int32
 	s                 source
@@ -44,7 +44,7 @@ func (s *server) advance(e *engine) {
 	}
 }
 
-// touch says that what runs has changed.
+// touch notes a change of the running tasks.
 func (s *server) touch(e *engine) {
 	if !s.touched {
 		s.touched = true
@@ -52,7 +52,7 @@ func (s *server) touch(e *engine) {
 	}
 }
 
-// schedule finds out how fast things go now, and what is done next.
+// schedule computes the current speed, and the next task to be done.
 func (s *server) schedule(e *engine) {
 	s.touched = false
 	s.version++
@@ -65,7 +65,7 @@ func (s *server) schedule(e *engine) {
 	e.push(e.now+max(0, left)/s.rate, someWorkDone, s.number, s.version)
 }
 
-// progress returns how fast each of n pieces of work gets on.
+// progress returns the speed of each of n tasks.
 func progress(n int, cores, neighbours float64) float64 {
 	if cores == 0 {
 		return 1
@@ -90,7 +90,7 @@ func (s *server) run(e *engine, i int32) {
 	s.touch(e)
 }
 
-// worked takes out what is done, one piece at least.
+// worked removes the tasks that are done, one at least.
 func (s *server) worked(e *engine) {
 	s.clock = max(s.clock, e.tasks[s.running[0]].until)
 	for len(s.running) > 0 && e.tasks[s.running[0]].until <= s.clock {
@@ -110,7 +110,7 @@ func (s *server) worked(e *engine) {
 	s.touch(e)
 }
 
-// remove takes a task out of the heap of what runs.
+// remove removes a task from the heap of running ones.
 func (s *server) remove(e *engine, place int) {
 	n := len(s.running) - 1
 	last := s.running[n]
@@ -170,7 +170,7 @@ func (s *server) enter(e *engine, i int32) {
 	s.queue = append(s.queue, i)
 }
 
-// thread returns a free one, the lowest.
+// thread returns the lowest free thread.
 func (s *server) thread() (int32, bool) {
 	if n := len(s.free); n > 0 {
 		lowest := 0
@@ -195,7 +195,7 @@ func (s *server) thread() (int32, bool) {
 	return 0, false
 }
 
-// leave ends a task's use of its thread, and lets the next one in.
+// leave ends a task's use of its thread, and admits the next one.
 func (s *server) leave(e *engine, i int32) {
 	t := &e.tasks[i]
 	if t.thread < 0 {
@@ -221,8 +221,8 @@ func (s *server) leave(e *engine, i int32) {
 	}
 }
 
-// drop takes a task off the node, wherever it is. Its number is free again, but for one
-// in the queue, which goes when its turn comes.
+// drop removes a task from the node, wherever it is. Its number is free again, except
+// for a task in the queue, which goes when its turn comes.
 func (s *server) drop(e *engine, i int32) {
 	t := &e.tasks[i]
 	was := t.at

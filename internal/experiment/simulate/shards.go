@@ -1,5 +1,5 @@
 package simulate
 
-// InShards returns how many shards the data ends up in, by Shards and Split: what a query
-// asks.
+// InShards returns the number of shards that the data is divided into, by Shards and
+// Split: as many as a query asks.
 func (l Layout) InShards() int { return l.withDefaults().Shards }

@@ -1,24 +1,26 @@
-// Package simulate says what a scatter-gather system would do: a query asks a leaf of
-// every shard, waits for the slowest answer, and merges.
+// Package simulate predicts a scatter-gather system: a query asks a leaf of every
+// shard, waits for the slowest answer, and merges.
 //
-// A Model holds what leaves take, as it was measured: distributions by class of query
-// and by moment. A Layout says on what they run: nodes, threads, cores, aggregators, at
-// what rate. Run draws queries of the model and plays them through the layout's queues.
+// A Model holds the times of leaves as they were measured: distributions by class of
+// query and by moment. A Layout describes the hardware: nodes, threads, cores,
+// aggregators, and the rate. Run draws queries of the model and plays them through
+// the layout's queues.
 //
-// How leaves of one query depend on each other decides the tail, so all of it is kept:
-// they share the query's class, the moment (slots are replayed in order, and hit all
-// nodes alike), what is left of likeness within a query (Class.Together, a Gaussian
-// copula), and the queues.
+// How leaves of one query depend on each other decides the tail, so all of it is
+// kept: they share the query's class, the moment (slots are replayed in order, and
+// hit all nodes alike), the remaining correlation within a query (Class.Together, a
+// Gaussian copula), and the queues.
 //
-// Two engines give the same answer. Where nodes do nothing but take leaves in order of
-// arrival into threads, each node is one recursion over the common arrivals (Kiefer &
-// Wolfowitz 1955, Trans. AMS 78): some ten nanoseconds a leaf. Everything else
-// (processor sharing, hedged requests, closed loops, aggregators on the nodes' own
-// cores) is simulated event by event.
+// Two engines give the same answer. If nodes only serve leaves in order of arrival by
+// threads, each node is one recursion over the common arrivals (Kiefer & Wolfowitz
+// 1955, Trans. AMS 78): some ten nanoseconds a leaf. Everything else (processor
+// sharing, hedged requests, closed loops, aggregators on the nodes' own cores) is
+// simulated event by event.
 //
-// Figures are of counted queries: a warm-up is discarded. Intervals are by batch means
-// (Asmussen & Glynn 2007, Stochastic Simulation, IV.5): they hold what the simulation's
-// length leaves open, not what measuring leaves left open. All choices follow the seed, whatever the number of workers.
+// Figures are of counted queries: a warm-up is discarded. Intervals are by batch
+// means (Asmussen & Glynn 2007, Stochastic Simulation, IV.5): they cover the
+// uncertainty of the simulation's length, not that of measuring leaves. All choices
+// follow the seed, whatever the number of workers.
 package simulate
 
 import (
@@ -27,18 +29,18 @@ import (
 	"math"
 )
 
-// ErrInvalid is wrapped by what Run says of models and layouts that make no sense.
+// ErrInvalid is wrapped by Run's errors about models and layouts.
 var ErrInvalid = errors.New("invalid simulation")
 
-// Model is what leaves take.
+// Model holds the times of leaves.
 type Model struct {
 	Classes []Class
-	// Every is how long a slot lasts, seconds; 0 if classes have one slot only. Slots
-	// are replayed in order. If the run is shorter than all of them they are shortened
-	// so that each has its turn.
+	// Every is the length of a slot in seconds; 0 if classes have one slot only.
+	// Slots are replayed in order. If the run is shorter than all of them they are
+	// shortened so that each has its turn.
 	Every float64
-	// Rates is the arrival rate by slot against the layout's, for instance 0.5; nil is
-	// 1 for all. It is scaled so that the mean is the layout's rate.
+	// Rates is the arrival rate by slot relative to the layout's, for instance 0.5;
+	// default 1 for all. It is scaled so that the mean is the layout's rate.
 	Rates []float64
 }
 
@@ -52,21 +54,21 @@ type Class struct {
 	// Sizes are the distributions of a leaf's time, by the number of shards the data
 	// was in when they were measured; ascending, at least one.
 	Sizes []Size
-	// Fixed is the part of a leaf's time, seconds, that does not shrink with its shard;
-	// it is used if one size was measured, more say it themselves.
+	// Fixed is the part of a leaf's time, in seconds, that does not shrink with its
+	// shard. It is used if one size was measured; several sizes show it themselves.
 	Fixed float64
-	// Together is how alike leaves of one query are beyond class and moment: the
-	// correlation of their normal scores, in [0, 1].
+	// Together is the correlation of the normal scores of leaves of one query beyond
+	// class and moment, in [0, 1].
 	Together float64
-	// Waits is the share of a leaf's time in which no core is busy with it (a disc,
+	// Waits is the share of a leaf's time in which it does not need a core (a disc,
 	// another service), in [0, 1]. It comes after the part with a core.
 	Waits float64
 	// Before and After, if not nil, replace the aggregator's.
 	Before, After *Cost
 }
 
-// Size is what a leaf takes when the data is in this number of shards. Shards 0 is
-// unknown: the time is taken for any number.
+// Size is the time of a leaf if the data is in that number of shards. Shards 0 is
+// unknown: the time is used for any number.
 type Size struct {
 	Shards float64
 	Slots  []*Distribution // in order of time; one if it does not change; nil has none of its own and takes the one before
@@ -80,7 +82,7 @@ type Cost struct {
 
 func (c Cost) of(leaves int) float64 { return c.Query + c.Leaf*float64(leaves) }
 
-// Options of a run; the zero value works.
+// Options configures a run. The zero value of each field means its default.
 type Options struct {
 	Queries uint64 // counted; 100,000 if 0, at least 1,000
 	Seed    uint64
@@ -88,8 +90,8 @@ type Options struct {
 	Units   int // of work kept to be watched, at most MaxUnits; 0 keeps none
 }
 
-// MostEvents bounds the leaves that are simulated event by event: Options.Queries is cut
-// to that, but not below 1,000, where nodes cannot be played one by one.
+// MostEvents bounds the leaves that are simulated event by event: it cuts
+// Options.Queries, but not below 1,000, if nodes cannot be played one by one.
 const MostEvents = 20_000_000
 
 // MaxUnits bounds Options.Units.
@@ -107,8 +109,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Validate reports what is wrong with the model, every problem at once; errors wrap
-// ErrInvalid.
+// Validate reports every problem of the model at once; errors wrap ErrInvalid.
 func (m Model) Validate() error {
 	var problems []error
 	bad := func(format string, a ...any) {
@@ -193,7 +194,7 @@ func (m Model) Validate() error {
 	return errors.Join(problems...)
 }
 
-// slots returns how many moments the model tells apart.
+// slots returns the number of moments of the model.
 func (m Model) slots() int {
 	n := max(1, len(m.Rates))
 	for _, c := range m.Classes {
@@ -205,8 +206,8 @@ func (m Model) slots() int {
 	return n
 }
 
-// at returns the distribution of a slot, the last one before it if it has none of its
-// own (the last of all, for first ones); nil if there is none at all.
+// at returns the distribution of a slot. A slot without one has that of the last slot
+// before it that has, or of the last of all. It returns nil if there is none at all.
 func (s Size) at(slot int) *Distribution {
 	n := len(s.Slots)
 	if n == 0 {

@@ -40,7 +40,7 @@ func (s *source) below(n int) int {
 	return int(high)
 }
 
-// octaves is how finely tails are drawn: the rarest piece has a chance of 2^-octaves.
+// octaves is the fineness of tails: the rarest piece has a chance of 2^-octaves.
 const (
 	octaves   = 32
 	pieceBits = 8
@@ -56,7 +56,7 @@ type cell struct{ base, slope float32 }
 // a random number picks the octave, its next bits the piece, the rest the place within.
 type table struct {
 	cells []cell
-	// scores is the same by the normal score, from -scoreRange to scoreRange.
+	// scores holds the same by the normal score, from -scoreRange to scoreRange.
 	scores []cell
 }
 
@@ -93,7 +93,7 @@ func newScores(quantile func(p float64) float64) []cell {
 	return scores
 }
 
-// scoreShares is the normal distribution function at the ends of scores' pieces.
+// scoreShares holds the normal distribution function at the ends of scores' pieces.
 var scoreShares = sync.OnceValue(func() []float64 {
 	p := make([]float64, 2*scoreRange*scoreSteps)
 	for i := range p {
@@ -105,7 +105,7 @@ var scoreShares = sync.OnceValue(func() []float64 {
 // normal returns the standard normal distribution function.
 func normal(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }
 
-// score returns its inverse.
+// score is the inverse of normal.
 func score(p float64) float64 { return -math.Sqrt2 * math.Erfcinv(2*p) }
 
 // draw turns a random number into a duration.
@@ -116,8 +116,8 @@ func (t *table) draw(r uint64) float64 {
 	return float64(c.base + c.slope*(float32(uint32(r<<pieceBits>>40))*0x1p-24))
 }
 
-// at returns the duration of a normal score: of a sum of two that were drawn, whose
-// squared weights add up to at most 1.
+// at returns the duration of a normal score. The score is a sum of two that were
+// drawn, whose squared weights add up to at most 1.
 func (t *table) at(z float64) float64 {
 	f := (z + scoreRange) * scoreSteps
 	i := int(f)

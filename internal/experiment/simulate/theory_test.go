@@ -141,8 +141,8 @@ func TestFanOutWithoutQueueing(t *testing.T) {
 	}
 }
 
-// What is computed for idle nodes is what is simulated where there is no queue, with
-// replicas, slow nodes, caches and hedged requests.
+// The distribution computed for idle nodes agrees with the simulation without queues,
+// with replicas, slow nodes, caches and hedged requests.
 func TestIdleNodes(t *testing.T) {
 	m := one(Exponential(0.01))
 	m.Classes[0].Waits = 0.3

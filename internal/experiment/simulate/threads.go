@@ -2,12 +2,12 @@ package simulate
 
 import "math"
 
-// threads is when each is free next; none is as many as there is work. Times are not
-// negative and kept by their bits, whose order is the same: whole numbers are compared
+// threads holds when each thread is free next; empty means unlimited. Times are not
+// negative and kept by their bits, whose order is the same: integers are compared
 // without a branch, which nobody could predict.
 type threads []uint64
 
-// fewThreads is up to how many are kept in ascending order; more are a heap.
+// fewThreads is the most threads that are kept in ascending order; more are a heap.
 const fewThreads = 32
 
 func newThreads(n int, free float64) threads {
@@ -21,8 +21,8 @@ func newThreads(n int, free float64) threads {
 // reset makes all free.
 func (t threads) reset() { clear(t) }
 
-// take gives work that comes at a time, no earlier than any before, to the thread that
-// is free first, and returns when it is done.
+// take gives work that arrives at a time, no earlier than any before, to the thread
+// that is free first, and returns when it is done.
 func (t threads) take(at, work float64) float64 {
 	if len(t) == 0 {
 		return at + work
@@ -36,7 +36,7 @@ func (t threads) take(at, work float64) float64 {
 	return done
 }
 
-// insert puts a time in the place of the first, and all in order.
+// insert replaces the first time, and restores the order.
 func (t threads) insert(done uint64) {
 	for i := 1; i < len(t); i++ {
 		next := t[i]
@@ -46,7 +46,7 @@ func (t threads) insert(done uint64) {
 	t[len(t)-1] = done
 }
 
-// sift puts a time in the place of the first of a heap.
+// sift replaces the first time of a heap, and restores the order.
 func (t threads) sift(done uint64) {
 	i := 0
 	for {
@@ -66,8 +66,8 @@ func (t threads) sift(done uint64) {
 	t[i] = done
 }
 
-// takeAll is take for work that comes at the same time: durations become the times when
-// they are done.
+// takeAll is take for work that arrives at the same time: it replaces durations by
+// the times at which they are done.
 func (t threads) takeAll(at float64, work []float64) {
 	begin := math.Float64bits(at)
 	switch {

@@ -7,8 +7,8 @@ import (
 	"tailscope/api"
 )
 
-// watch keeps the work of a few queries, and what was still under way when the first of
-// them came. Methods of nil do nothing.
+// watch keeps the work of a few queries, and what was still under way when the first
+// of them arrived. Methods of nil do nothing.
 type watch struct {
 	from, to int32 // queries
 	nodes    int32 // of the first ones
@@ -18,8 +18,8 @@ type watch struct {
 	limit    int
 }
 
-// watched plays a short stretch and returns its work, in order of start: at most limit
-// units, of the first nodes if one query alone has too many leaves for all of them.
+// watched plays a short stretch and returns its work in order of start: at most limit
+// units. It keeps to the first nodes if one query alone has too many leaves.
 func (p *plan) watched(ctx context.Context, limit int) ([]api.SimulationWork, error) {
 	if limit <= 0 {
 		return nil, nil
@@ -58,7 +58,7 @@ func (w *watch) answered(n int32) {
 	}
 }
 
-// asked notes when the first query came.
+// asked notes when the first query arrived.
 func (w *watch) asked(e *engine, n int32) {
 	if w != nil && n == w.from {
 		w.since = e.now
@@ -98,7 +98,7 @@ func (w *watch) paused(_ *engine, node int32, from, to float64) {
 	})
 }
 
-// cut puts units in order, from time 0 and query 0 on.
+// cut orders units, from time 0 and query 0 on.
 func (w *watch) cut() []api.SimulationWork {
 	units := slices.DeleteFunc(w.units, func(u api.SimulationWork) bool { return float64(u.End) <= w.since })
 	slices.SortStableFunc(units, func(a, b api.SimulationWork) int {

@@ -1,9 +1,8 @@
-// Package answer plays a simulation that was written down, layout by layout, and says
-// what came of it: the figures, what they amount to in a sentence, and what a reader has
-// to mind.
+// Package answer plays a simulation from a file, layout by layout, and writes the
+// result: the figures, a sentence on them, and what a reader has to mind.
 //
-// The first layout is what others are measured against. Whether one is better is judged
-// by the intervals of both: what they leave open is not called a gain.
+// The first layout is the reference for the others. Whether one is better is judged
+// by the intervals of both: a difference within them is not called a gain.
 package answer
 
 import (
@@ -24,26 +23,26 @@ import (
 	"tailscope/internal/query"
 )
 
-// Options of a run.
+// Options configures a run.
 type Options struct {
 	Now     func() time.Time // default time.Now
 	Workers int              // cores; 2 if 0; what comes out does not depend on it
-	// Most bounds the leaves that are simulated, counted as Work does; 0 is none.
+	// Most bounds the leaves that are simulated, counted as Work does; 0 is no bound.
 	Most float64
-	// Progress is told how many layouts are done, and of which it is told: whenever one
-	// begins or is done, one call at a time.
+	// Progress is called with the number of layouts that are done, and of all,
+	// whenever one begins or is done, one call at a time.
 	Progress func(done, of int, name string)
 	Command  string // that makes it again
 }
 
-// Layouts of which a stretch of work is kept, and units of each.
+// Bounds of the layouts whose work is kept, and of the units of each.
 const (
 	mostWatched = 10
 	watched     = 200
 )
 
-// Work returns how many leaves a simulation has to play, those that take their turns one by
-// one counted as ten.
+// Work returns the number of leaves that a simulation has to play; one that is
+// simulated event by event counts as ten.
 func Work(s *spec.Spec) float64 {
 	all := 0.0
 	for i := range s.Layouts {
@@ -57,8 +56,8 @@ func Work(s *spec.Spec) float64 {
 	return all
 }
 
-// Play plays every layout. An error is the context's, or wraps simulate.ErrInvalid, or is
-// of what is too much.
+// Play plays every layout. It returns the context's error, one that wraps
+// simulate.ErrInvalid, or one about too much work.
 func Play(ctx context.Context, s *spec.Spec, m *measured.Measured, o Options) (*api.Simulation, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -91,15 +90,15 @@ func Play(ctx context.Context, s *spec.Spec, m *measured.Measured, o Options) (*
 	return out, nil
 }
 
-// Of all layouts that are played at the same time: how many queries are in memory, and
-// how many distributions, which take up to 64 KB each.
+// Bounds of all layouts that are played at the same time: the queries in memory, and
+// the distributions, which take up to 64 KB each.
 const (
 	mostQueries = 4_000_000
 	mostTables  = 4000
 )
 
-// playAll plays layouts, several at once where there are cores for them: one that has to
-// be played event by event uses one core only. What comes out is the same.
+// playAll plays layouts, as many at once as there are cores: one that is simulated
+// event by event uses only one. The result does not depend on it.
 func playAll(ctx context.Context, s *spec.Spec, m *measured.Measured, o Options) ([]*simulate.Result, error) {
 	workers := o.Workers
 	if workers <= 0 {
@@ -147,8 +146,8 @@ func playAll(ctx context.Context, s *spec.Spec, m *measured.Measured, o Options)
 	return results, work.Wait()
 }
 
-// watch chooses the layouts of which a stretch of work is kept: the first and the last
-// of each curve, and evenly some between.
+// watch chooses the layouts whose work is kept: the first and the last of each curve,
+// and some between at equal distances.
 func watch(s *spec.Spec) []bool {
 	out := make([]bool, len(s.Layouts))
 	n := len(out)
@@ -176,7 +175,8 @@ func watch(s *spec.Spec) []bool {
 	return out
 }
 
-// QuantileKey is p99 as Quantiles have it, or the nearest below that they have.
+// QuantileKey returns the key of q in Quantiles, or of the nearest below that they
+// have.
 func QuantileKey(q float64) string {
 	best := "0.5"
 	for _, k := range []struct {
@@ -190,7 +190,7 @@ func QuantileKey(q float64) string {
 	return best
 }
 
-// headline says what layouts amount to, by the quantile that was asked for.
+// headline compares the layouts in a sentence, by the quantile of the simulation.
 func headline(s *spec.Spec, layouts []api.SimulationLayout) string {
 	key := QuantileKey(s.Asks)
 	name := "p" + map[string]string{"0.5": "50", "0.75": "75", "0.9": "90", "0.95": "95", "0.99": "99", "0.999": "99.9"}[key]
@@ -237,14 +237,14 @@ func headline(s *spec.Spec, layouts []api.SimulationLayout) string {
 	return out
 }
 
-// flat is by how much of its value a quantile must fall to have gained anything.
+// flat is the relative fall of a quantile that counts as a gain.
 const flat = 0.05
 
-// long is by how much what is varied must grow for a stretch without gain to be named.
+// long is the growth of the varied key over which a stretch without gain is named.
 const long = 1.2
 
-// stairs finds the stretches of the first curve along which nothing is gained, although
-// there is more and more of what is varied: from 4 to 7 nodes.
+// stairs finds the stretches of the first curve without a gain, although the varied
+// key grows: from 4 to 7 nodes.
 func stairs(s *spec.Spec, layouts []api.SimulationLayout, key string) (out []string) {
 	if !slices.Contains([]string{"nodes", "threads", "cores", "aggregator.nodes"}, s.Variable) {
 		return nil
@@ -266,7 +266,7 @@ func stairs(s *spec.Spec, layouts []api.SimulationLayout, key string) (out []str
 		i = max(j, i+1)
 	}
 	for k, f := range flats {
-		// One after the other with no step between is a slow gain.
+		// Adjacent stretches without a step between are a slow gain.
 		if k > 0 && flats[k-1][1] == f[0] || k+1 < len(flats) && f[1] == flats[k+1][0] {
 			continue
 		}
@@ -282,7 +282,7 @@ func interval(v api.ScalingValue) string {
 	return fmt.Sprintf(" (95 %% interval %s–%s)", Seconds(float64(v.Low)), Seconds(float64(v.High)))
 }
 
-// Seconds returns a duration for people, of three digits.
+// Seconds writes a duration for people, with three digits.
 func Seconds(v float64) string {
 	switch {
 	case math.IsNaN(v):

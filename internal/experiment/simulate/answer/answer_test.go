@@ -76,7 +76,7 @@ vary: {nodes: 4..9}
 	}
 }
 
-// What gains a little with every step is no stretch without gain, and what has no
+// A small gain with every step is not a stretch without gain, and a figure without an
 // interval is compared with nothing.
 func TestHeadline(t *testing.T) {
 	curve := func(low float64, p99 ...float64) (out []api.SimulationLayout) {
@@ -182,7 +182,7 @@ func TestTooMuch(t *testing.T) {
 	}
 }
 
-// Slots whose length is no power of two are left behind one after the other: none is
+// Slots whose length is not a power of two are left one after the other: none is
 // entered twice.
 func TestManySlots(t *testing.T) {
 	var slots []string

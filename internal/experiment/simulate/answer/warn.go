@@ -16,7 +16,7 @@ import (
 	"tailscope/internal/experiment/simulate/spec"
 )
 
-// warner says what has to be minded, of many layouts once.
+// warner collects what has to be minded, once for many layouts.
 type warner struct {
 	spec     *spec.Spec
 	measured *measured.Measured
@@ -27,8 +27,8 @@ type warner struct {
 	busy     float64
 }
 
-// note is a warning and the layouts that it is of. Texts with the same key differ in
-// figures only: the first layout's is said.
+// note is a warning and its layouts. Texts with the same key differ in figures only:
+// the first layout's is shown.
 type note struct {
 	code, key, text string
 	differ          bool
@@ -39,7 +39,7 @@ func (w *warner) warn(code, format string, args ...any) {
 	w.out.Warnings = append(w.out.Warnings, api.CompareWarning{Code: code, Text: fmt.Sprintf(format, args...)})
 }
 
-// of notes what is so of a layout, once for all that it is so of.
+// of notes a warning of a layout, once for all layouts that have it.
 func (w *warner) of(layout, code, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	w.like(layout, code, text, text)
@@ -58,7 +58,7 @@ func (w *warner) like(layout, code, key, text string) {
 
 var figures = regexp.MustCompile(`[0-9][0-9.e+-]*`)
 
-// before warns of what the words leave out.
+// before warns of what the file leaves out.
 func (w *warner) before() {
 	for i := range w.spec.Layouts {
 		l := &w.spec.Layouts[i]
@@ -98,7 +98,7 @@ func between(least, most float64) string {
 	return fmt.Sprintf("%g to %g shards", least, most)
 }
 
-// after looks at what came of a layout, and takes out what was not observed.
+// after checks the result of a layout, and removes figures that were not observed.
 func (w *warner) after(r *simulate.Result) {
 	for _, text := range r.Warnings {
 		w.like(r.Name, "simulation", figures.ReplaceAllString(text, "#"), text)
@@ -130,8 +130,8 @@ func probability(name string) float64 {
 	return q
 }
 
-// beyond takes out a quantile that hardly any observation reaches, and warns of one that
-// few do.
+// beyond removes a quantile that hardly any observation reaches, and warns of one
+// that few do.
 func (w *warner) beyond(r *simulate.Result, name string, q float64) {
 	need := simulate.Needs(q, r.Shards)
 	for i, c := range w.measured.Model.Classes {
@@ -150,7 +150,7 @@ func (w *warner) beyond(r *simulate.Result, name string, q float64) {
 	}
 }
 
-// last puts the notes together.
+// last returns the notes.
 func (w *warner) last() {
 	if len(w.unstable) > 0 {
 		w.warn("unstable", "%s cannot keep up: %s; lower the rate, or give more nodes, threads, cores or speed", named(w.unstable, len(w.spec.Layouts)), w.why)
@@ -180,7 +180,7 @@ func more(n int) string {
 	return fmt.Sprintf("%d more layouts", n)
 }
 
-// named are layouts by name, of many the first and how many.
+// named lists layouts: of many the first and their number.
 func named(layouts []string, of int) string {
 	switch n := len(layouts); {
 	case n == of && of > 1:

@@ -1,11 +1,11 @@
-// Package measured has what leaves took, as the model of a simulation takes it: out of
-// a store, slot by slot and operation by operation; out of a file; or as the words give
-// it.
+// Package measured reads the measured times of leaves for the model of a simulation:
+// from a store, slot by slot and operation by operation; from a file; or as they are
+// written down.
 //
-// Slots are kept apart because what is slow at one moment is slow on all leaves at
-// that moment: a fan-out of leaves drawn from the whole hour's distribution has a
-// faster tail than the one that was measured. What is left of likeness, within one
-// query, is estimated from kept traces (together.go).
+// Slots are kept apart because a slow moment is slow on all leaves: a fan-out of
+// leaves drawn from the whole hour's distribution has a faster tail than the one that
+// was measured. The remaining correlation within one query is estimated from kept
+// traces (together.go).
 package measured
 
 import (
@@ -38,7 +38,7 @@ const (
 	mostClasses = 200
 	mostSlots   = 720
 	usualSlots  = 360
-	// thin is how many observations a slot should have on average that is chosen.
+	// thin is the mean number of observations that a chosen slot should have.
 	thin = 200
 	rest = "other operations"
 )
@@ -60,7 +60,7 @@ func (r *Request) check() error {
 	return nil
 }
 
-// Read reads leaves out of a store. Requests that failed are left out and counted.
+// Read reads leaves from a store. Requests that failed are left out and counted.
 func Read(ctx context.Context, st store.Store, r Request) (*api.Leaves, error) {
 	if err := r.check(); err != nil {
 		return nil, err
@@ -109,8 +109,8 @@ func Read(ctx context.Context, st store.Store, r Request) (*api.Leaves, error) {
 
 func clock(unix int64) string { return time.Unix(unix, 0).UTC().Format("2006-01-02 15:04:05Z") }
 
-// nothing says why there are no leaves: no such service, or operation, or none in the
-// range.
+// nothing returns the error for missing leaves: no such service, or operation, or
+// none in the range.
 func nothing(ctx context.Context, st store.Store, r Request) error {
 	found, err := query.Requests(ctx, st, query.RequestsRequest{
 		Selection: query.Selection{Start: r.Start, End: r.End}, Whole: true, By: []string{series.LabelOperation}, Measure: store.Moments,
@@ -142,7 +142,7 @@ func nothing(ctx context.Context, st store.Store, r Request) error {
 	return missing("service", r.Service, services)
 }
 
-// gathered is leaves on their way to a document.
+// gathered holds leaves on their way to a document.
 type gathered struct {
 	start, step int64
 	n           int
@@ -195,7 +195,7 @@ func (g *gathered) take(found *query.Requested) error {
 	return nil
 }
 
-// fold makes one class of the rarest.
+// fold merges the rarest classes into one.
 func (g *gathered) fold(most int) error {
 	if len(g.classes) <= most {
 		return nil
@@ -213,7 +213,7 @@ func (g *gathered) fold(most int) error {
 	return nil
 }
 
-// add merges what there is.
+// add merges h into a histogram, if there is one.
 func add(into **hist.Histogram, h *hist.Histogram) error {
 	switch {
 	case h == nil:
@@ -225,8 +225,8 @@ func add(into **hist.Histogram, h *hist.Histogram) error {
 	return (*into).Merge(h)
 }
 
-// thicken makes one slot of several until most have observations enough to be a
-// distribution of their own: fewer would only repeat what was drawn.
+// thicken merges slots until most have enough observations for a distribution of
+// their own: fewer would only repeat what was drawn.
 func (g *gathered) thicken() error {
 	for _, longer := range []int64{10, 60, 600, 3600} {
 		filled, all := 0, uint64(0)
@@ -266,7 +266,7 @@ func (g *gathered) join(step int64) error {
 	return nil
 }
 
-// document is leaves as they are answered and written.
+// document returns the leaves as they are answered and written.
 func (g *gathered) document(service string) (*api.Leaves, error) {
 	out := &api.Leaves{Format: 1, Service: service, Step: g.step, Classes: []api.LeafClass{}, Warnings: []api.CompareWarning{}}
 	schema := int8(hist.DefaultSchema)

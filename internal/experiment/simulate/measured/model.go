@@ -17,16 +17,16 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// Sources is where leaves come from. Either may be nil: then what asks for it is a
-// problem with what to do.
+// Sources provide leaves. Either may be nil: a leaf that needs it is then a problem
+// with a hint.
 type Sources struct {
 	Store func(ctx context.Context, f spec.From) (*api.Leaves, error)
 	File  func(name string) ([]byte, error)
-	// NoFile and NoStore say what to do without.
+	// NoFile and NoStore are the hints without them.
 	NoFile, NoStore string
 }
 
-// Measured is what leaves take.
+// Measured holds the times of leaves.
 type Measured struct {
 	Model    simulate.Model
 	Leaves   []api.SimulationLeaf // of the model's classes
@@ -34,8 +34,8 @@ type Measured struct {
 	Warnings []api.CompareWarning
 }
 
-// Load reads the leaves of a simulation. What is wrong with them is a problem at the
-// place that asks for them; an error is of a server that could not be asked.
+// Load reads the leaves of a simulation. A problem of theirs is reported at the place
+// that asks for them; an error is one of a server that could not be asked.
 func Load(ctx context.Context, s *spec.Spec, from Sources) (*Measured, []strictyaml.Problem, error) {
 	l := &loader{spec: s, from: from, out: &Measured{}}
 	for i := range s.Leaves {
@@ -68,7 +68,7 @@ type loader struct {
 	out      *Measured
 }
 
-// class is one of the model, with what it is of.
+// class is a class of the model with its origin.
 type class struct {
 	simulate.Class
 	entry *spec.Leaf
@@ -178,7 +178,8 @@ func (l *loader) entry(ctx context.Context, e *spec.Leaf) error {
 	return nil
 }
 
-// likeness is how alike leaves of a query are: as it is said, or as it was found.
+// likeness sets the correlation of a query's leaves: as it is written, or as it was
+// estimated.
 func (l *loader) likeness(c *class) {
 	if !math.IsNaN(c.entry.Together) {
 		c.Together = c.entry.Together
@@ -235,7 +236,8 @@ func (l *loader) weights() {
 	}
 }
 
-// moments puts in what changes from slot to slot, if all that has slots has the same.
+// moments sets what changes from slot to slot, if all sources with slots have the
+// same.
 func (l *loader) moments() {
 	var grid *source
 	same := l.spec.Moments != spec.None
@@ -296,7 +298,7 @@ func (l *loader) moments() {
 	}
 }
 
-// Names are classes by name, of many the first and how many.
+// Names lists classes: of many the first and their number.
 func Names(classes []string) string {
 	if n := len(classes); n > 4 {
 		return fmt.Sprintf("%s and %d more classes", strings.Join(classes[:3], ", "), n-3)
@@ -304,7 +306,8 @@ func Names(classes []string) string {
 	return strings.Join(classes, ", ")
 }
 
-// resized reports whether any layout has shards of another size than the first is given.
+// resized reports whether any layout has shards of another size than the first class
+// was given for.
 func (l *loader) resized() bool {
 	return slices.ContainsFunc(l.spec.Layouts, func(o spec.Layout) bool { return o.InShards() != l.spec.Layouts[0].Shards })
 }
@@ -317,7 +320,7 @@ func pick[T any](list []T, at []int) []T {
 	return out
 }
 
-// rates has queries come, by class and in all, as they did.
+// rates sets arrival rates by class and in all, as they were measured.
 func (l *loader) rates(used []int) {
 	if l.spec.Moments != spec.All {
 		return
@@ -354,8 +357,8 @@ func (l *loader) rates(used []int) {
 	}
 }
 
-// enough refuses leaves of which too few were observed for the quantile that is asked
-// for: those of one source at once, by the class with the fewest.
+// enough refuses leaves with too few observations for the quantile of the simulation:
+// those of one source at once, by the class with the fewest.
 func (l *loader) enough() {
 	most := l.spec.Largest()
 	need := simulate.Needs(l.spec.Asks, most)
@@ -424,7 +427,7 @@ func (l *loader) enough() {
 	}
 }
 
-// answerable returns the highest quantile that so many observations are enough for, 0 if none.
+// answerable returns the highest quantile that n observations are enough for, or 0.
 func (l *loader) answerable(n uint64, shards int) float64 {
 	for _, q := range []float64{0.99, 0.95, 0.9, 0.75, 0.5} {
 		if q < l.spec.Asks && simulate.Needs(q, shards) <= n {
@@ -434,7 +437,7 @@ func (l *loader) answerable(n uint64, shards int) float64 {
 	return 0
 }
 
-// leaf returns a class as the answer has it.
+// leaf returns a class for the answer.
 func (c *class) leaf() api.SimulationLeaf {
 	s := c.at[0]
 	out := api.SimulationLeaf{

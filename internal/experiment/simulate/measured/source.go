@@ -16,7 +16,7 @@ import (
 	"tailscope/internal/experiment/simulate"
 )
 
-// source is one class as it was found somewhere.
+// source is one class as it was found.
 type source struct {
 	name, said string
 	count      uint64
@@ -31,7 +31,7 @@ type source struct {
 	fanOut     api.Float
 }
 
-// ErrUnread is what a file holds that is none of those that are read.
+// errUnread reports a file in none of the known formats.
 var errUnread = fmt.Errorf("it is neither a result of tailscope bench --output, nor leaves of tailscope simulate leaves, nor a duration in each line")
 
 // ofFile reads the classes of a file.
@@ -67,7 +67,7 @@ func ofFile(name string, content []byte) ([]source, error) {
 	return ofBench(name, b)
 }
 
-// ofBench reads the queries of a run of load, by the time from when each was sent.
+// ofBench reads the queries of a run of load, with times from when each was sent.
 func ofBench(name string, b *api.BenchResult) ([]source, error) {
 	list := b.Queries
 	if len(list) == 0 || len(list) == 1 && len(list[0].Uncorrected.Counts) == 0 {
@@ -106,8 +106,8 @@ func ofBench(name string, b *api.BenchResult) ([]source, error) {
 	return out, nil
 }
 
-// ofLines reads a duration in each line: 5ms, 0.005 (seconds), empty lines and those
-// that begin with # left out.
+// ofLines reads a duration from each line: 5ms, 0.005 (seconds). Empty lines and
+// those that begin with # are left out.
 func ofLines(name string, content []byte) ([]source, error) {
 	var all []float64
 	h := hist.New(hist.MaxSchema)
@@ -205,9 +205,9 @@ func ofLeaves(doc *api.Leaves) ([]source, error) {
 	return out, nil
 }
 
-// fill makes the distributions of slots, and returns all of them as one. Neighbours with
-// few observations share one: a slot's own few would be drawn again and again for all
-// leaves of a query, which would look alike.
+// fill makes the distributions of slots, and returns all of them as one. Neighbours
+// with few observations share one: a slot's own few would be drawn again and again
+// for all leaves of a query, which would look alike.
 func (s *source) fill(found []*hist.Histogram) (whole *hist.Histogram, err error) {
 	var ends []int // of stretches, the last one's left out
 	some := uint64(0)
@@ -250,8 +250,8 @@ func (s *source) fill(found []*hist.Histogram) (whole *hist.Histogram, err error
 	return whole, nil
 }
 
-// explicit makes a histogram of buckets between bounds; what lies outside of them is
-// refused.
+// explicit makes a histogram of buckets between bounds; observations outside of them
+// are refused.
 func explicit(bounds []api.Float, each func(yield func(i int, n uint64)), least, most api.Float) (*hist.Histogram, error) {
 	all := make([]float64, len(bounds))
 	for i, b := range bounds {
@@ -289,7 +289,7 @@ func explicit(bounds []api.Float, each func(yield func(i int, n uint64)), least,
 	return h, h.Validate()
 }
 
-// latencyOf returns a distribution as reports have it.
+// latencyOf returns a distribution for reports.
 func latencyOf(h *hist.Histogram) api.BenchLatency {
 	l := api.BenchLatency{Count: h.Count, Mean: api.Float(h.Mean()), Min: api.Float(h.Min), Max: api.Float(h.Max), Quantiles: map[string]api.Float{}, Error: api.Float(h.RelativeError())}
 	for name, q := range quantiles {
@@ -310,7 +310,7 @@ func latencyOf(h *hist.Histogram) api.BenchLatency {
 
 var quantiles = map[string]float64{"0.5": 0.5, "0.75": 0.75, "0.9": 0.9, "0.95": 0.95, "0.99": 0.99, "0.999": 0.999, "0.9999": 0.9999}
 
-// given returns a distribution that was written down.
+// given returns a source of a distribution that was written down.
 func given(name, said string, d *simulate.Distribution) source {
 	l := api.BenchLatency{Mean: api.Float(d.Mean()), Min: api.Float(d.Quantile(0)), Max: api.Float(d.Max()), Quantiles: map[string]api.Float{}}
 	for name, q := range quantiles {
@@ -319,7 +319,7 @@ func given(name, said string, d *simulate.Distribution) source {
 	return source{name: name, said: "given: " + said, whole: d, latency: l, together: unknown, fanOut: nan}
 }
 
-// grouped returns a number with its thousands apart.
+// grouped writes a number with its thousands apart.
 func grouped(n uint64) string {
 	s := strconv.FormatUint(n, 10)
 	var parts []string

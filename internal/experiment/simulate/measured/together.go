@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// mostHits bounds the requests of kept traces that are looked through.
+	// mostHits bounds the requests of kept traces that are examined.
 	mostHits = 20_000
-	// fewestTraces are needed to say anything of likeness.
+	// fewestTraces are needed to estimate a correlation.
 	fewestTraces = 30
-	// own is how many observations a slot needs to be ranked in.
+	// own is the number of observations that a slot needs to be ranked in.
 	own = 100
 )
 
@@ -32,15 +32,15 @@ var (
 	unknown = api.ScalingValue{Value: nan, Low: nan, High: nan}
 )
 
-// fan is leaves of one class that one trace asked at once.
+// fan holds leaves of one class that one trace asked at once.
 type fan struct {
 	root   stratum
 	scores []float64 // normal
 	weight float64
 }
 
-// stratum is requests of which one is kept as an example: those of an operation, of a
-// minute (or what is looked at instead) and a bucket of durations √2 wide.
+// stratum holds requests of which one is kept as an example: those of an operation,
+// of a minute (or longer) and a bucket of durations √2 wide.
 type stratum struct {
 	service, operation string
 	moment             int64
@@ -53,19 +53,18 @@ func stratumOf(h *store.TraceHit, every int64) stratum {
 
 func octave(seconds float64) int { return int(math.Floor(2 * math.Log2(max(seconds, 1e-9)))) }
 
-// fewestMoments is into how many moments a range is parted at least, of a minute or
-// more.
+// fewestMoments is the least number of moments that a range is divided into, of a
+// minute or more.
 const fewestMoments = 120
 
-// together estimates how alike leaves of one query are, beyond class and slot: the
-// correlation within groups (Fisher 1925, Statistical Methods for Research Workers, VII)
-// of their normal scores, the ranks in their class and slot through the normal
-// distribution's inverse, as a Gaussian copula has it. Kept traces are no sample: slow
-// ones are among them more often than they come. Those that are kept as examples count
-// for as many requests as they stand for: those of their root's operation in their minute
-// and bucket of durations.
-// The interval is by the jackknife over traces (Efron & Tibshirani 1993, An Introduction
-// to the Bootstrap, 11).
+// together estimates the correlation of leaves of one query beyond class and slot:
+// the correlation within groups (Fisher 1925, Statistical Methods for Research
+// Workers, VII) of their normal scores, the ranks in their class and slot through the
+// normal distribution's inverse, as in a Gaussian copula. Kept traces are not a
+// random sample: slow ones are over-represented. So those that are kept as examples
+// count for the requests that they stand for: those of their root's operation in
+// their minute and bucket of durations. The interval is by the jackknife over traces
+// (Efron & Tibshirani 1993, An Introduction to the Bootstrap, 11).
 func together(ctx context.Context, st store.Store, r Request, g *gathered, out *api.Leaves) error {
 	hits, err := st.Traces(ctx, store.TraceQuery{StartNanos: r.Start.UnixNano(), EndNanos: r.End.UnixNano(), Order: store.Newest, Limit: mostHits})
 	if err != nil {
@@ -137,7 +136,7 @@ func fanned(of []*store.TraceHit, service string, classes map[string]int) map[in
 	}
 	for class, leaves := range out {
 		slices.SortFunc(leaves, func(a, b *store.TraceHit) int { return int(min(max(a.StartNanos-b.StartNanos, -1), 1)) })
-		// The largest group that overlaps: a second round of questions is another query.
+		// The largest group that overlaps: a second round of leaves is another query.
 		var best []*store.TraceHit
 		from, end := 0, int64(0)
 		for i, h := range leaves {
@@ -179,7 +178,7 @@ func score(in *hist.Histogram, v float64) float64 {
 	return math.Sqrt2 * math.Erfinv(2*min(max(p, edge), 1-edge)-1)
 }
 
-// standFor says for how many requests a kept trace stands.
+// standFor returns the number of requests that each kept trace stands for.
 func standFor(ctx context.Context, st store.Store, r Request, kept map[stratum]int, every int64) (map[stratum]float64, error) {
 	out := map[stratum]float64{}
 	if len(kept) == 0 {
@@ -218,7 +217,7 @@ func standFor(ctx context.Context, st store.Store, r Request, kept map[stratum]i
 	return out, nil
 }
 
-// alike is the correlation within groups of weighted sums over traces.
+// alike holds weighted sums over traces for the correlation within groups.
 type alike struct{ weight, sum, squares, pairs float64 }
 
 func (a alike) plus(f fan, times float64) alike {

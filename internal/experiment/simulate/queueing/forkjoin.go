@@ -10,8 +10,8 @@ type ForkJoin struct {
 	Leaves  int
 }
 
-// Harmonic is H(n) = 1 + 1/2 + … + 1/n, the mean of the greatest of n exponentials of
-// mean 1.
+// Harmonic returns H(n) = 1 + 1/2 + … + 1/n, the mean of the greatest of n
+// exponentials of mean 1.
 func Harmonic(n int) float64 {
 	sum := 0.0
 	for i := n; i > 0; i-- {
@@ -35,15 +35,16 @@ func (f ForkJoin) Response() float64 {
 	return (ratio + 4.0/11*(1-ratio)*rho) * two
 }
 
-// Bounds are below and above the mean: below, as no leaf waits, or there is one leaf only;
-// above, as leaves are independent, for they are associated, whose greatest is
-// stochastically less (Nelson & Tantawi 1988; Esary, Proschan & Walkup 1967).
+// Bounds returns bounds of the mean. Below: no leaf waits, or there is one leaf only.
+// Above: leaves are independent, because they are associated, and the greatest of
+// associated times is stochastically less (Nelson & Tantawi 1988; Esary, Proschan &
+// Walkup 1967).
 func (f ForkJoin) Bounds() (low, high float64) {
 	one := f.leaf().Response()
 	return max(one, f.Service*Harmonic(f.Leaves)), one * Harmonic(f.Leaves)
 }
 
-// QuantileBounds are below and above the p-quantile, for the same reasons.
+// QuantileBounds returns bounds of the p-quantile, for the same reasons.
 func (f ForkJoin) QuantileBounds(p float64) (low, high float64) {
 	each := math.Pow(p, 1/float64(f.Leaves))
 	idle := -f.Service * math.Log1p(-each)

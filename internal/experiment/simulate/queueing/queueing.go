@@ -1,9 +1,10 @@
-// Package queueing holds what theory knows of queues in closed form, to hold the
-// simulation against, and to answer at once where it is the whole answer.
+// Package queueing holds closed forms of queueing theory, to check the simulation,
+// and to answer at once where they are the whole answer.
 //
-// Rates are per second, times in seconds, utilisation ρ is in [0, 1). Functions return
-// +Inf for a queue that cannot keep up. Names follow Kendall: M/M/c has Poisson arrivals,
-// exponential service and c servers; G is any service, D a constant one.
+// Rates are per second, times in seconds, utilisation ρ is in [0, 1). Functions
+// return +Inf for a queue that cannot keep up. Names follow Kendall: M/M/c has
+// Poisson arrivals, exponential service and c servers; G is any service, D a constant
+// one.
 package queueing
 
 import "math"
@@ -82,7 +83,7 @@ func Invert(above func(t float64) float64, p float64) float64 {
 	return high
 }
 
-// MG1 is the queue with one server in order of arrival, whatever its service times, by
+// MG1 is the queue with one server in order of arrival and any service times, by
 // their mean and second moment.
 type MG1 struct {
 	Rate    float64
@@ -110,11 +111,11 @@ func (q MG1) SharedResponse() float64 {
 	return q.Service / (1 - q.Rate*q.Service)
 }
 
-// PausedResponse returns the mean response if the server stops now and then, work or not:
-// after an exponential time of mean every since its last stop, for a time of which mean
-// and second moment are given; what it was at is taken up again (Avi-Itzhak & Naor 1963,
-// Operations Research 11; as a queue with preemptive priority, whose upper class is the
-// stops).
+// PausedResponse returns the mean response if the server stops now and then, work or
+// not: after an exponential time of mean every since its last stop, for a time of
+// which mean and second moment are given. Work resumes where it stopped (Avi-Itzhak &
+// Naor 1963, Operations Research 11; as a queue with preemptive priority, whose upper
+// class is the stops).
 func (q MG1) PausedResponse(every, lasts, second float64) float64 {
 	stops := 1 / every
 	service := q.Service * (1 + stops*lasts)
@@ -145,9 +146,10 @@ func MD1WaitAtMost(rate, service, t float64) float64 {
 	return (1 - rate*service) * sum
 }
 
-// Births returns a queue with Poisson arrivals whose service rate depends on how many are
-// present: mean response by Little's law over the stationary law of a birth and death
-// process. speed(n) is the sum of the rates at which the n present are served.
+// Births returns the mean response of a queue with Poisson arrivals whose service
+// rate depends on the number present, by Little's law over the stationary law of a
+// birth and death process. speed(n) is the sum of the rates at which the n present
+// are served.
 func Births(rate float64, speed func(n int) float64) float64 {
 	weight, sum, present := 1.0, 1.0, 0.0
 	for n := 1; n < 1_000_000; n++ {
@@ -161,9 +163,9 @@ func Births(rate float64, speed func(n int) float64) float64 {
 	return math.Inf(1)
 }
 
-// ClosedRate returns how many requests a second users make who think for an exponential time
-// and then wait for an exponential service by one of the servers (the machine repairman:
-// Palm 1947; Scherr 1967).
+// ClosedRate returns the requests a second of users who think for an exponential time
+// and then wait for an exponential service by one of the servers (the machine
+// repairman: Palm 1947; Scherr 1967).
 func ClosedRate(users, servers int, think, service float64) float64 {
 	weight, sum, busy := 1.0, 1.0, 0.0
 	for n := 1; n <= users; n++ {

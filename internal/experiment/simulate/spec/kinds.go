@@ -23,7 +23,7 @@ var leaves = strictyaml.WithLeaves(strictyaml.Leaves{
 	"below one":  new(belowOne),
 })
 
-// nodes is how many of them there are.
+// nodes is a number of nodes.
 type nodes int
 
 func (v *nodes) ReadText(s string) error {
@@ -50,7 +50,7 @@ func (v *span) ReadText(s string) error {
 
 func (span) Schema() strictyaml.M { return strictyaml.Duration(0).Schema() }
 
-// queries is a number of them, such as 100k.
+// queries is a number of queries, such as 100k.
 type queries uint64
 
 func (v *queries) ReadText(s string) error {
@@ -71,7 +71,7 @@ func (v *queries) ReadText(s string) error {
 
 func (queries) Schema() strictyaml.M { return strictyaml.Either(`^[0-9]+[kM]?$`) }
 
-// number is one from 0 on; 150% is 1.5.
+// number is a number from 0 on; 150% is 1.5.
 type number float64
 
 func (v *number) ReadText(s string) error {
@@ -96,7 +96,7 @@ func (v *positive) ReadText(s string) error {
 
 func (positive) Schema() strictyaml.M { return number(0).Schema() }
 
-// rate is queries a second: 50, 50/s, 3000/m.
+// rate is a rate in queries a second: 50, 50/s, 3000/m.
 type rate float64
 
 func (v *rate) ReadText(s string) error {
@@ -132,7 +132,7 @@ func (v *quantile) ReadText(s string) error {
 
 func (quantile) Schema() strictyaml.M { return strictyaml.Either(`^(p[0-9.]+|0?\.[0-9]+)$`) }
 
-// belowOne is a share that leaves something.
+// belowOne is a share below 1.
 type belowOne float64
 
 func (v *belowOne) ReadText(s string) error {

@@ -11,7 +11,7 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// layouts puts together what all share, what each says, and what is varied.
+// layouts merges the part that all share, the layout's own, and what is varied.
 type layouts struct {
 	*reader
 	raw *file
@@ -64,7 +64,7 @@ func (l *layouts) read() {
 	l.spec.Variable = key
 }
 
-// vary reads what is varied.
+// vary reads the varied key and its values.
 func (l *layouts) vary() (key string, values []*node) {
 	n := l.raw.Vary.Node
 	if n == nil || n.Kind == strictyaml.Null {
@@ -113,10 +113,10 @@ func (l *layouts) vary() (key string, values []*node) {
 	return key, values
 }
 
-// mostBetween is how many whole numbers of a range are all taken.
+// mostBetween is the longest range of whole numbers that are all taken.
 const mostBetween = 64
 
-// between returns all whole numbers of a range, or of a long one those about equally many
+// between returns all whole numbers of a range, or of a long one about equally many
 // per doubling.
 func between(a, b int) (out []int) {
 	if b-a < mostBetween {
@@ -135,14 +135,15 @@ func between(a, b int) (out []int) {
 	return out
 }
 
-// scalars are the keys of layouts that have one value, those below others with a dot.
+// scalars are the keys of layouts that have one value; keys below others are joined
+// by a dot.
 var scalars = []string{
 	"nodes", "shards", "split", "replicas", "pick", "threads", "cores", "speed", "neighbours", "overhead", "network", "rate", "arrivals", "users", "think", "price",
 	"slow.nodes", "slow.times", "pause.every", "pause.lasts", "hedge.after", "hedge.quantile", "hedge.cancel", "hedge.alike", "cache.queries", "cache.leaves", "cache.takes",
 	"aggregator.before.query", "aggregator.before.leaf", "aggregator.after.query", "aggregator.after.leaf", "aggregator.nodes", "aggregator.cores", "aggregator.speed",
 }
 
-// valueName is 6 nodes, rate 50, hedge.after 20ms.
+// valueName returns a layout's name by its value: 6 nodes, rate 50, hedge.after 20ms.
 func valueName(key, value string) string {
 	if slices.Contains([]string{"nodes", "shards", "replicas", "threads", "cores", "users"}, key) {
 		if value == "1" {
@@ -153,7 +154,7 @@ func valueName(key, value string) string {
 	return key + " " + value
 }
 
-// numberOf returns a value as a number, of durations in seconds; NaN if it is none.
+// numberOf returns a value as a number, a duration in seconds, or NaN.
 func numberOf(s string) float64 {
 	var v float64
 	for _, is := range []string{"number", "quantile", "rate", "seconds of"} {
@@ -164,7 +165,7 @@ func numberOf(s string) float64 {
 	return nan
 }
 
-// said names a layout by what it says.
+// said names a layout by its keys.
 func said(n *node, i int) string {
 	var parts []string
 	if n != nil {
@@ -182,7 +183,7 @@ func said(n *node, i int) string {
 	return strings.Join(parts, ", ")
 }
 
-// merged returns a layout that says only what differs, with the rest.
+// merged returns base with the values of over.
 func merged(base, over *node) *node {
 	switch {
 	case over == nil || over.Kind == strictyaml.Null:
@@ -216,7 +217,7 @@ func set(n *node, path []string, value *node) {
 	n.With(strictyaml.Field{Key: path[0], At: value.At, Value: value})
 }
 
-// one reads a whole layout. Of a file with one only, what must be there is named.
+// one reads a whole layout. If the file has only one, missing keys are named.
 func (l *layouts) one(n *node, name, curve string, x float64, only bool) {
 	var raw layout
 	before := l.problems.Len()
@@ -253,7 +254,7 @@ func (l *layouts) one(n *node, name, curve string, x float64, only bool) {
 	l.spec.Layouts = append(l.spec.Layouts, out)
 }
 
-// invalid says what does not fit together, at the key that it is about.
+// invalid reports an inconsistency at its key.
 func (l *layouts) invalid(n *node, what string, err error) {
 	for _, err := range split(err) {
 		message := strings.TrimPrefix(err.Error(), simulate.ErrInvalid.Error()+": ")
@@ -268,7 +269,7 @@ func (l *layouts) invalid(n *node, what string, err error) {
 	}
 }
 
-// split takes joined errors apart.
+// split splits joined errors.
 func split(err error) []error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
@@ -276,8 +277,8 @@ func split(err error) []error {
 	return []error{err}
 }
 
-// settled returns the layout without the words that its zero values stand for, and
-// with its pauses.
+// settled returns the layout without the words for its zero values, and with its
+// pauses.
 func (raw *layout) settled(r *reader) simulate.Layout {
 	l := raw.Layout
 	if l.Split == "as given" {

@@ -11,7 +11,7 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// Read reads a file. With any problem the spec is nil; problems are all there are.
+// Read reads a file. With any problem the spec is nil, and the problems are complete.
 func Read(name string, content []byte) (*Spec, []strictyaml.Problem) {
 	var p strictyaml.Problems
 	tree := strictyaml.Parse(name, content, &p, "what layouts share goes under layout")
@@ -39,7 +39,7 @@ type reader struct {
 	top      strictyaml.Place
 }
 
-// add notes a problem at a field, or at a place if it was not given.
+// add notes a problem at a field, or at a place if the field is missing.
 func (r *reader) add(field any, otherwise strictyaml.Place, hint, format string, args ...any) {
 	if n := r.d.Node(field); n != nil {
 		otherwise = n.At
@@ -143,7 +143,7 @@ func count(given ...bool) (n int) {
 	return n
 }
 
-// takes makes the distribution that is written down, and says it.
+// takes returns the distribution that is written down, and its description.
 func (r *reader) takes(raw *takes) (*simulate.Distribution, string) {
 	at := r.top
 	if n := r.d.Node(raw); n != nil {

@@ -1,9 +1,9 @@
-// Package spec reads the file of a simulation: where leaves' durations are from, what
-// they run on, and what is varied.
+// Package spec reads the file of a simulation: the source of leaves' durations, the
+// hardware, and what is varied.
 //
-// What is wrong in it is said with line, column and the nearest word, all at once,
-// before anything is read or simulated. A layout says only what differs from the one
-// that all share; a key that is varied is set as if it had been written there.
+// It reports all mistakes at once, with line, column and the nearest word, before
+// anything is read or simulated. A layout holds only its difference from the one that
+// all share; a key that is varied is set as if it had been written there.
 package spec
 
 import (
@@ -13,11 +13,11 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// The words of files; the JSON Schema is made of them too.
+// The types of files; the JSON Schema is made of them too.
 
 type node = strictyaml.Node
 
-// file is a Spec with what layouts are made of.
+// file is a Spec with the source of its layouts.
 type file struct {
 	Spec
 	Leaves  []leaf   `key:"leaves" need:"yes" doc:"What a leaf takes: one entry for each class of queries, or for a service or a file of which each operation is one."`
@@ -43,7 +43,7 @@ type froms struct {
 	All []*from
 }
 
-// ReadNode reads either.
+// ReadNode reads either form.
 func (r *froms) ReadNode(d *strictyaml.Decoder, what, _ string, n *node) {
 	items := []*node{n}
 	if n.Kind == strictyaml.List {
@@ -58,7 +58,7 @@ func (r *froms) ReadNode(d *strictyaml.Decoder, what, _ string, n *node) {
 	}
 }
 
-// SchemaOf says so.
+// SchemaOf returns the schema of either form.
 func (*froms) SchemaOf(s *strictyaml.Schemas, _ strictyaml.M) strictyaml.M {
 	one := s.Of(reflect.TypeFor[from](), "", false)
 	return strictyaml.M{"anyOf": []any{one, strictyaml.M{"type": "array", "items": one}}}
@@ -77,13 +77,13 @@ type lognormal struct {
 	P99    float64 `key:"p99" is:"seconds of" need:"yes" doc:"One of 100 takes more."`
 }
 
-// ReadScalar takes a duration.
+// ReadScalar reads a duration.
 func (r *takes) ReadScalar(d *strictyaml.Decoder, what string, n *node) bool {
 	d.Read(what, "seconds of", n, &r.Constant)
 	return d.OK(&r.Constant)
 }
 
-// SchemaOf says so.
+// SchemaOf returns the schema of a duration or a distribution.
 func (*takes) SchemaOf(_ *strictyaml.Schemas, ref strictyaml.M) strictyaml.M {
 	return strictyaml.M{"anyOf": []any{strictyaml.M{"type": "string"}, ref}}
 }
@@ -99,10 +99,10 @@ type pause struct {
 	Lasts *takes `key:"lasts" need:"yes" doc:"How long: 200ms, or a distribution as takes has."`
 }
 
-// shared is a layout, or a part of one: its keys are read when it is whole.
+// shared is a layout, or a part of one, whose keys are decoded when it is merged.
 type shared struct{ Node *node }
 
-// ReadNode finds what is wrong already.
+// ReadNode reports the mistakes that show before merging.
 func (r *shared) ReadNode(d *strictyaml.Decoder, what, _ string, n *node) {
 	r.Node = n
 	part := *d
@@ -110,7 +110,7 @@ func (r *shared) ReadNode(d *strictyaml.Decoder, what, _ string, n *node) {
 	part.Decode(what, n, &layout{})
 }
 
-// SchemaOf has all keys, none of which must be there.
+// SchemaOf returns the schema of all keys, none of which is required.
 func (*shared) SchemaOf(s *strictyaml.Schemas, _ strictyaml.M) strictyaml.M {
 	return s.Of(reflect.TypeFor[layout](), "", true)
 }
@@ -118,10 +118,10 @@ func (*shared) SchemaOf(s *strictyaml.Schemas, _ strictyaml.M) strictyaml.M {
 // vary is a key of layouts and its values.
 type vary struct{ Node *node }
 
-// ReadNode keeps it for when layouts are known.
+// ReadNode keeps the node until layouts are known.
 func (r *vary) ReadNode(_ *strictyaml.Decoder, _, _ string, n *node) { r.Node = n }
 
-// SchemaOf says that there is one key.
+// SchemaOf returns the schema of a mapping with one key.
 func (*vary) SchemaOf(*strictyaml.Schemas, strictyaml.M) strictyaml.M {
 	values := strictyaml.M{"anyOf": []any{strictyaml.M{"type": "array"}, strictyaml.Pattern(`^[0-9]+\.\.[0-9]+$`)}}
 	return strictyaml.M{"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": values}

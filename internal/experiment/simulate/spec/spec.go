@@ -20,7 +20,7 @@ const (
 	mostLeaves   = 64
 )
 
-// Spec is what a file says. Durations are seconds.
+// Spec is the content of a file. Durations are seconds.
 type Spec struct {
 	Name     string `key:"simulate" is:"word" need:"yes" doc:"Its name."`
 	Text     string // the file
@@ -34,7 +34,7 @@ type Spec struct {
 	Currency string   `key:"currency" doc:"Of prices, such as €; default nothing is said."`
 }
 
-// What changes from slot to slot.
+// Parts that change from slot to slot.
 const (
 	All       = "all" // durations and rate
 	Durations = "leaves"
@@ -54,8 +54,8 @@ type Leaf struct {
 	At       strictyaml.Place
 }
 
-// From is where durations are from: Service of a store, File, or Takes. Start and End
-// are as the API has moments; what is zero is not said.
+// From is the source of durations: Service of a store, File, or Takes. Start and End
+// are moments as in the API; zero is the server's default.
 type From struct {
 	Service   string        `key:"service" doc:"Whose requests leaves are, out of the server's store."`
 	Operation string        `key:"operation" doc:"Only this one; default each operation is a class."`
@@ -80,7 +80,7 @@ type Layout struct {
 	Keys  map[string]bool // that are said, for what is worth a warning
 }
 
-// Stores reports whether anything is read out of a store.
+// Stores reports whether anything is read from a store.
 func (s *Spec) Stores() bool {
 	for _, l := range s.Leaves {
 		for _, f := range l.From {
@@ -103,7 +103,7 @@ func (s *Spec) Largest() int {
 
 var nan = math.NaN()
 
-// Selector returns the matchers of leaves in a store, for PromQL.
+// Selector returns the PromQL matchers of leaves in a store.
 func (f From) Selector() string {
 	ms := []string{"service=" + strconv.Quote(f.Service)}
 	if f.Operation != "" {
@@ -119,7 +119,8 @@ func (f From) Selector() string {
 	return "{" + strings.Join(ms, ",") + "}"
 }
 
-// Range returns when leaves of a store are read, as the API has moments; empty where the server decides.
+// Range returns when leaves of a store are read, as moments of the API; empty for the
+// server's default.
 func (f From) Range(now time.Time) (start, end string) {
 	start, end = f.Start, f.End
 	if start == "" && f.Since > 0 {
