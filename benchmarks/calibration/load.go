@@ -15,10 +15,10 @@ import (
 	"tailscope/stat"
 )
 
-// perOctave is how many buckets a factor of two has: hist's default schema.
+// perOctave is the number of buckets to a factor of two: hist's default schema.
 const perOctave = 32
 
-// Load is how a side's requests are drawn.
+// Load describes how a side's requests are drawn.
 type Load struct {
 	Slots       int
 	Rate        float64 // requests a slot

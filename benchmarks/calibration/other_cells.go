@@ -151,7 +151,7 @@ func aloneShares(l Load) func(*rand.Rand, []*Counts, []*Counts) ([]Outcome, erro
 	}
 }
 
-// handful draws sides of few requests. Where nothing can be said is no alarm.
+// handful draws sides of few requests. Too few to judge is not an alarm.
 func handful(phi float64, paired bool) func(*rand.Rand, []*Counts, []*Counts) ([]Outcome, error) {
 	judge := figures([]float64{0.5, 0.75, 0.95, 0.99}, nil, stat.Options{Paired: paired})
 	return func(r *rand.Rand, _, _ []*Counts) ([]Outcome, error) {

@@ -15,7 +15,7 @@ func studentQuantile(df float64) float64 {
 	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}.Quantile(0.975)
 }
 
-// Outcome is what one method found in one trial.
+// Outcome is the result of one method in one trial.
 type Outcome struct {
 	Method string
 	Alarm  bool

@@ -14,8 +14,8 @@ import (
 	"tailscope/test/program"
 )
 
-// Ask runs `tailscope capacity` with args, a process of its own, and returns its report.
-// That it found less than was asked for is no error.
+// Ask runs `tailscope capacity` with args, a process of its own, and returns its
+// report. A search that found less than was asked for is not an error.
 func Ask(ctx context.Context, args ...string) (*api.Capacity, error) {
 	path, err := program.Build(ctx, "tailscope")
 	if err != nil {

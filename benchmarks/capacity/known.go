@@ -47,8 +47,8 @@ func plain(s virtual.Shape) bool {
 	return s.Slowing == nil && s.QueueLimit == 0 && s.Allowed == 0 && s.Collapses == 0
 }
 
-// truthRequests is how many requests the truth of real workers is simulated with, at
-// each rate that is tried.
+// truthRequests is the number of requests, at each rate that is tried, with which the
+// truth of real workers is simulated.
 const truthRequests = 4_000_000
 
 // Plan returns the runs of a proof, the first of them being those of any shorter one:

@@ -19,7 +19,7 @@ type Nginx struct {
 	limit *Limit
 }
 
-// nginxWords is how many words the page has that nginx packs for every request.
+// nginxWords is the number of words of the page that nginx packs for every request.
 const nginxWords = 6000
 
 // StartNginx runs one that packs a page anew for every request, with cores processors;

@@ -185,9 +185,9 @@ func StartWorkers(ctx context.Context, v virtual.Server, c *clock.Clock, seed ui
 	return w, nil
 }
 
-// stretch is how many services in a row Truth takes from where it begins: services that
-// were long together, as the machine was busy, make longer queues than the same ones
-// far from each other.
+// stretch is the number of consecutive services that Truth takes at once: services
+// that were long together, because the machine was busy, make longer queues than the
+// same ones far from each other.
 const stretch = 2000
 
 // Truth returns the rate at which the objective of shape breaks with service as it really

@@ -11,15 +11,15 @@ import (
 	"tailscope/benchmarks/clock"
 )
 
-// Troubles are what may befall a server in the middle of a search.
+// Troubles are failures of a server in the middle of a search.
 var Troubles = []string{"hangs", "fails", "is ten times slower"}
 
 // Trouble is a search whose server breaks.
 type Trouble struct {
 	How string
-	// After is how long after the break the last request reached the server, by the
-	// server's own clock, and Sure how long after the objective was surely broken the
-	// last one was sent, by the search's.
+	// After is the time from the break until the last request reached the server, by
+	// the server's clock. Sure is the time from when the objective was surely broken
+	// until the last request was sent, by the search's clock.
 	After, Sure time.Duration
 	Rate        float64 // requests a second at the break
 }

@@ -18,7 +18,7 @@ import (
 //go:embed peers.py
 var script string
 
-// requirements are what the peers were measured as.
+// requirements are the measured versions of the peers.
 var requirements = []string{"apache-otava==0.8.0", "ruptures==1.1.10"}
 
 // Peers runs other people's code in a Python environment of its own.

@@ -12,10 +12,10 @@ import (
 	"slices"
 )
 
-// Margin is how many slots a moment found may be off.
+// Margin is the number of slots by which a moment may be off.
 const Margin = 5
 
-// Score is how moments found agree with those labelled.
+// Score rates the moments found against those labelled.
 type Score struct{ Precision, Recall, F1, Covering float64 }
 
 // Agree scores moments found in a series of n slots against those of several
@@ -87,7 +87,7 @@ func end(starts []int, i, n int) int {
 	return n
 }
 
-// Counts add up over series whose truth is known; slot 0 is no change here.
+// Counts add up over series whose truth is known; slot 0 does not count as a change.
 type Counts struct{ Right, Found, True int }
 
 // Add counts a series.

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// turing is where the dataset is published; its series and their terms are
-// described there one by one.
+// turing publishes the dataset; its series and their terms are described there one by
+// one.
 const turing = "https://github.com/alan-turing-institute/TCPD"
 
 // Labelled is a series of numbers with the moments that each person saw.

@@ -15,9 +15,9 @@ import (
 	"tailscope/benchmarks/clock"
 )
 
-// ServeNodes serves so many nodes, each on a port of its own, until ctx ends; ready
-// is given their addresses. A node works on as many leaves at once as it has threads,
-// on others in order of arrival; 0 threads is no limit.
+// ServeNodes serves nodes nodes, each on a port of its own, until ctx ends; ready
+// gets their addresses. A node works on as many leaves at once as it has threads, on
+// others in order of arrival; 0 threads is no limit.
 func ServeNodes(ctx context.Context, nodes, threads int, w Work, ready func(addresses []string)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Work is what leaves take. The same leaf of the same query always takes the same.
+// Work is the time of leaves. The same leaf of the same query always takes the same.
 type Work struct {
 	Seed uint64
 	// Fixed is the part of a leaf's time that does not shrink with its shard.

@@ -34,9 +34,9 @@ func (f Freezes) End(t time.Duration) time.Duration {
 	return w/runs*f.Every + w%runs
 }
 
-// Implied returns what requests that are due at a rate wait, those due in the first
-// stretch, each from when it was due: in order, each on the connection that is free first.
-// There is no chance in it. Ascending.
+// Implied returns the waits of requests that are due at a rate, those due in the
+// first stretch, each from when it was due: in order, each on the connection that is
+// free first. Nothing in it is random. Ascending.
 func (f Freezes) Implied(rate, connections int, stretch time.Duration) []time.Duration {
 	free := make(ends, connections)
 	var all []time.Duration

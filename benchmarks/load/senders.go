@@ -14,8 +14,8 @@ import (
 	"tailscope/test/program"
 )
 
-// Connections is how many requests are under way at once at most: connections of
-// HTTP/1.1, streams of HTTP/2 where a sender has several to a connection.
+// Connections bounds the requests under way at once: connections of HTTP/1.1, or
+// streams of HTTP/2 if a sender has several to a connection.
 const Connections = 64
 
 // Sender is a program that sends load.
@@ -28,7 +28,7 @@ type Sender struct {
 	args   func(j job) ([]string, error)
 }
 
-// job is what a sender is to do.
+// job is a sender's task.
 type job struct {
 	url      string
 	protocol Protocol
@@ -132,7 +132,7 @@ func installed(name string) func(context.Context) (string, error) {
 	}
 }
 
-// Speed is what a sender did in a stretch of its run.
+// Speed is the rate of a sender in a stretch of its run.
 type Speed struct {
 	Rate float64       // requests a second
 	CPU  time.Duration // of its process, user and system, a request

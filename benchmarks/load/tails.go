@@ -29,8 +29,8 @@ type Witness struct {
 	read func(ctx context.Context, j job, output string) ([]Tail, error)
 }
 
-// FrozenRate is how many requests a second the target that freezes is asked by
-// those who can keep a rate.
+// FrozenRate is the rate at which the freezing target is asked by senders that can
+// keep one, in requests a second.
 const FrozenRate = 1000
 
 const few = "10" // connections, workers, virtual users

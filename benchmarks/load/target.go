@@ -27,7 +27,7 @@ import (
 	"tailscope/test/program"
 )
 
-// Protocol is what a target speaks.
+// Protocol is the protocol of a target.
 type Protocol string
 
 const (

@@ -33,7 +33,7 @@ func CheckAccount(ctx context.Context, url string) (paired float64, err error) {
 	return float64(matched) / float64(max(offered, 1)), nil
 }
 
-// Session returns the one session that url's server knows, once it has settled.
+// Session returns the only session of url's server, once it no longer changes.
 func Session(ctx context.Context, url string) (*api.Session, error) {
 	c := client.Client{Address: url}
 	var last error

@@ -17,7 +17,7 @@ import (
 	"tailscope/internal/experiment/bench"
 )
 
-// Request is what every client of a load sends, and what it expects.
+// Request is the request of every client of a load, and the expected answer.
 type Request struct {
 	Name   string
 	Method string
@@ -71,7 +71,7 @@ func (r *Result) Requests() uint64 { return r.Latency.Count }
 // schema is fine enough for quantiles within 0.55 %.
 const schema = 7
 
-// patience is how long a client waits for an answer.
+// patience bounds a client's wait for an answer.
 const patience = 3 * time.Second
 
 // caller is one kept connection, opened anew after an error.

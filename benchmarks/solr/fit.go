@@ -18,7 +18,7 @@ type Measured struct {
 	Neighbours float64
 }
 
-// Parts is how the time of a class's queries is made up beside that of leaves, seconds.
+// Parts is the time of a class's queries beside that of leaves, in seconds.
 type Parts struct {
 	Name string
 	// Gather is CPU time for each query, whatever its shards: receiving it, sending
@@ -37,11 +37,11 @@ type Parts struct {
 // Estimate is a mean with its standard error.
 type Estimate struct{ Value, Error float64 }
 
-// ErrTooFew says that classes were asked too rarely for what they have in common to be
-// told.
+// ErrTooFew reports that classes were asked too rarely to estimate what they have in
+// common.
 var ErrTooFew = errors.New("too few questions")
 
-// few is how many values of a class at least say something of it.
+// few is the least number of values of a class that say something of it.
 const few = 10
 
 // Parts tells what a query costs beside its leaves. A query of one leaf takes
@@ -174,9 +174,9 @@ func trimmed(v []float64, trim int) Estimate {
 	return Estimate{sum / float64(n-2*g), max(1e-9, math.Sqrt(squares*float64(n)/float64(n-1))/float64(n-2*g))}
 }
 
-// Model returns what simulate needs to know of a collection of so many shards: leaves as
-// they were measured at that size, and the other parts as they were told by one and
-// two shards.
+// Model returns the input of simulate for a collection of that many shards: leaves as
+// they were measured at that size, and the other parts as one and two shards showed
+// them.
 func (m Measured) Model(shards int, parts []Parts) (simulate.Model, error) {
 	leaves := make([][][]float64, len(m.Classes))
 	for _, p := range m.Leaves[shards] {

@@ -64,7 +64,7 @@ func TestParts(t *testing.T) {
 				}
 			}
 		}
-		// What is told of one and two shards holds for eight.
+		// The parts found from one and two shards hold for eight.
 		model, err := m.Model(8, got)
 		if err != nil {
 			t.Fatal(err)

@@ -84,7 +84,7 @@ func (c *Cluster) WarmUp(ctx context.Context, r *rand.Rand, during time.Duration
 	return nil
 }
 
-// Answer is what one query took.
+// Answer is the cost of one query.
 type Answer struct {
 	Class   int
 	Seconds float64 // from when it was due

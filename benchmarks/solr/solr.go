@@ -170,8 +170,8 @@ func (c *Cluster) Some(ctx context.Context, shards int, q Question, which ...int
 	return c.ask(ctx, shards, c.query(q)+"&shortCircuit=false&shards="+strings.Join(names, ","))
 }
 
-// Sample is what one request took, seconds: until all of its answer was there, and
-// CPU time of all of Solr meanwhile.
+// Sample is the cost of one request in seconds: until all of its answer was there,
+// and CPU time of all of Solr meanwhile.
 type Sample struct{ Wall, CPU float64 }
 
 func (c *Cluster) ask(ctx context.Context, shards int, query string) (s Sample, err error) {

@@ -43,7 +43,7 @@ CREATE TABLE cart_lines (
 ) WITHOUT ROWID;
 `
 
-// theChange is what the demo changes after a while, under load.
+// theChange is made under load after a while.
 const theChange = `CREATE INDEX orders_by_customer ON orders (tenant, customer, created_at)`
 
 // openDatabase opens the shop's database file with every query instrumented.

@@ -337,7 +337,7 @@ func (s *shop) writeInvoice(ctx context.Context, order, cents int64) {
 func answer(w http.ResponseWriter, status int, body any) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	// A caller that has gone away is no fault of the shop.
+	// A caller that has gone away is not the shop's fault.
 	_ = json.NewEncoder(w).Encode(body)
 	return nil
 }

@@ -29,7 +29,7 @@ type shoppers struct {
 	tracer  trace.Tracer
 }
 
-// mix is what shoppers do, by weight.
+// mix lists the shoppers' requests, by weight.
 var mix = []struct {
 	weight        int
 	method, route string

@@ -14,7 +14,7 @@ import (
 // ErrRunning is returned when an experiment of the same file runs already.
 var ErrRunning = errors.New("an experiment of this file runs already")
 
-// Left is what a killed experiment left behind: a setting that is not the control,
+// Left holds what a killed experiment left behind: a setting that is not the control,
 // and the commands that end it.
 type Left struct {
 	Name    string            `json:"name"`

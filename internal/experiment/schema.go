@@ -20,7 +20,7 @@ type file struct {
 	Factors  map[string]set    `key:"factors" doc:"Of a factorial design: values beside the control's, {workers: [1, 24], keepalive: [0]}"`
 }
 
-// variant is what one setting changes.
+// variant holds the changes of one setting.
 type variant struct {
 	values []pair
 }

@@ -35,7 +35,7 @@ type benchView struct {
 	last  *session.Moment
 }
 
-// How often a line is written where there is no terminal.
+// The interval of lines without a terminal.
 const benchLineEvery = 5 * time.Second
 
 func NewBench(w io.Writer, title string, quiet bool, now func() time.Time) *benchView {

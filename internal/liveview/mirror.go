@@ -26,7 +26,7 @@ const (
 	lineEvery   = 10 * time.Second
 )
 
-// Moment is what there is to see of a session.
+// Moment is the state of a session at one time.
 type Moment struct {
 	At      time.Time
 	State   api.MirrorState

@@ -27,7 +27,7 @@ func sizeOf(w any) (width, height int) {
 	return 80, 24
 }
 
-// How often progress is told.
+// The intervals of progress.
 const (
 	DrawEvery = 200 * time.Millisecond
 	SayEvery  = 10 * time.Second

@@ -124,8 +124,8 @@ func TestAmplifiedCopies(t *testing.T) {
 	}
 }
 
-// The same by rate, which copies follow whatever clients send. Its answers tell how long
-// requests queued there, which is what is too much in the end.
+// The same by rate, which copies follow whatever clients send. Its answers report how
+// long requests queued, which is what is too much in the end.
 func TestAmplifiedRate(t *testing.T) {
 	told := &capacity.AnswerTimings{}
 	primary, candidate := newAppServer(t, 64, always(2*time.Millisecond)), newAppServer(t, 8, always(20*time.Millisecond))

@@ -39,8 +39,8 @@ checks:
     receivers: [hook, log]
 `
 
-// world is what lies outside of the server: a queue whose length is told, and a
-// webhook that may be down.
+// world is what surrounds the server: a queue that reports its length, and a webhook
+// that may be down.
 type world struct {
 	length atomic.Int64
 	down   atomic.Bool
@@ -131,10 +131,10 @@ func wait(t *testing.T) {
 	}
 }
 
-// TestKill kills the server in the middle of an incident, again and again: its
-// state, the incident with its id, and who takes care of it are there afterwards,
-// and receivers are told each event at least once and in order, although the
-// webhook is down when it happens.
+// TestKill kills the server in the middle of an incident, again and again: its state,
+// the incident with its id, and its owner are there afterwards, and receivers are
+// notified of each event at least once and in order, although the webhook is down
+// when it happens.
 func TestKill(t *testing.T) {
 	t.Setenv("TAILSCOPE_TEST_HOOK", "signs")
 	w := &world{}
@@ -159,7 +159,8 @@ func TestKill(t *testing.T) {
 		t.Fatalf("no incident: %+v", bad)
 	}
 	id := bad.Incident.ID
-	// What somebody was told is kept; a state of less than a second may not be.
+	// A state that somebody was notified of is kept; one of less than a second may
+	// not be.
 	for deadline := time.Now().Add(20 * time.Second); ; wait(t) {
 		if text, err := os.ReadFile(log); err == nil && strings.Contains(string(text), id) {
 			break
@@ -239,8 +240,8 @@ func order(t *testing.T, id string, events []event) []string {
 	return out
 }
 
-// TestReload changes the file under a running server: a mistake keeps what runs
-// and is told, a right one takes its place and keeps states.
+// TestReload changes the file under a running server: after a mistake the old checks
+// go on and the mistake is reported; a right file takes their place and keeps states.
 func TestReload(t *testing.T) {
 	t.Setenv("TAILSCOPE_TEST_HOOK", "signs")
 	w := &world{}

@@ -81,7 +81,7 @@ func TestRecordedIndexIsJudgedFaster(t *testing.T) {
 	judgedFaster(t, v, watch)
 }
 
-// A mark of a recorded run at which nothing was done is no evidence of a change.
+// A mark of a recorded run at which nothing was done is not evidence of a change.
 func TestRecordedMarkWithoutChangeIsNoEvidence(t *testing.T) {
 	v, _ := replay(t, true)
 	if v.Verdict != judge.NoEvidence && v.Verdict != judge.Same || len(v.Services[0].Operations) > 0 {

@@ -131,10 +131,10 @@ func TestDemoIsJudgedFaster(t *testing.T) {
 	judgedFaster(t, m.Verdict, watch)
 }
 
-// A mark at which nothing was done is no evidence of a change, in 95 of 100 marks
-// at least: the demo is run once more if something is judged changed, and twice
-// by chance is one run in 400. The machine that runs this may change at that very
-// moment too: what is judged is then what the shop's own clock shows.
+// A mark at which nothing was done is not evidence of a change, in 95 of 100 marks at
+// least. The demo is run once more if something is judged changed, and twice by
+// chance is one run in 400. The machine that runs this may change at that very moment
+// too: what is judged is then what the shop's own clock shows.
 func TestDemoWithoutChangeIsNoEvidence(t *testing.T) {
 	t.Parallel()
 	byMachine := false

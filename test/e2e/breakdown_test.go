@@ -62,7 +62,7 @@ func TestBreakdownOfThreeServices(t *testing.T) {
 	}
 }
 
-// overtime is how much longer than known something took, by a service's own clock.
+// overtime is the time beyond the known one, by a service's own clock.
 type overtime struct{ nanos atomic.Int64 }
 
 func (o *overtime) since(begin time.Time, units float64) {
@@ -78,7 +78,7 @@ func breakdownOfThreeServices(t *testing.T) (late time.Duration) {
 	first, second := newStock(t, s, "stock-1", &over), newStock(t, s, "stock-2", &over)
 	g := &gateway{orders: orders.url, tracer: tracerOf(t, s, "gateway", "gateway-1"), over: &over}
 
-	// Connections first: making one is no known time.
+	// Connections first: the time to make one is not known.
 	const requests = 6
 	g.warm(t, requests, first, second)
 	g.stock = [2]string{first, second}

@@ -150,8 +150,8 @@ checks:
 		}
 		return ""
 	})
-	// Receivers were told everything in order. What they were told shortly before
-	// the crash they may be told again, under the same number.
+	// Receivers were notified of everything in order. They may be notified again,
+	// under the same number, of events shortly before the crash.
 	var told []string
 	await(t, "the incident's end is told", func() string {
 		text, err := os.ReadFile(events)

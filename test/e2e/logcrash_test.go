@@ -18,7 +18,7 @@ import (
 	"tailscope/client"
 )
 
-// blockBytes is what docs/access-logs.md says that a crash may repeat.
+// blockBytes is the amount that a crash may repeat, by docs/access-logs.md.
 const blockBytes = 2 << 20
 
 // crashLine is one line of the recommended format that ends now.

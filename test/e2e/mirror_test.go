@@ -565,7 +565,8 @@ func TestMirrorWebSocket(t *testing.T) {
 	}
 }
 
-// TestMirrorRedis: what one Redis is told by its own client, the other is told.
+// TestMirrorRedis: every command that one Redis gets from its own client reaches the
+// other.
 func TestMirrorRedis(t *testing.T) {
 	redis := func() (addr string) {
 		t.Helper()
@@ -726,7 +727,7 @@ func TestMirrorDemoShop(t *testing.T) {
 	checkRecording(t, file, n, tenant)
 }
 
-// checkRecording reads every request of a file: all are whole, and none tells the
+// checkRecording reads every request of a file: all are whole, and none reveals the
 // cookie that it came with.
 func checkRecording(t *testing.T, file string, n int, tenant string) {
 	t.Helper()

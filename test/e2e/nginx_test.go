@@ -31,7 +31,7 @@ const (
 	queueTime     = 25 * time.Millisecond
 )
 
-// directive returns the log_format that the documentation tells people to paste.
+// directive returns the log_format that the documentation asks people to paste.
 func directive(t *testing.T) string {
 	t.Helper()
 	doc, err := os.ReadFile("../../docs/access-logs.md")
@@ -136,7 +136,7 @@ func (n *nginx) rotate(i int) {
 	}
 }
 
-// logged is what the log says in all, read by other means than the server's.
+// logged is the content of the log, read by other means than the server's.
 type logged struct {
 	lines                    int
 	request, upstream, queue float64 // seconds

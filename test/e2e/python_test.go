@@ -210,9 +210,9 @@ func checkMetrics(t *testing.T, s *server, service, prefix string, m sentMetrics
 	s.awaitValue(prefix+"_conns", sel, m.Conns)
 }
 
-// withoutExtremes passes over minimum and maximum: those of a cumulative
-// histogram are of the time since its stream began, which no difference can
-// tell. What is told must bound what was sent.
+// withoutExtremes leaves out minimum and maximum: those of a cumulative histogram
+// cover the time since its stream began, which differences cannot undo. Stated ones
+// must bound what was sent.
 func withoutExtremes(t *testing.T, g api.DistributionGroup, sent []float64) api.DistributionGroup {
 	t.Helper()
 	low, high := slices.Min(sent), slices.Max(sent)
@@ -220,7 +220,7 @@ func withoutExtremes(t *testing.T, g api.DistributionGroup, sent []float64) api.
 		name      string
 		got, want float64
 	}{{"min", float64(g.Min), low}, {"max", float64(g.Max), high}} {
-		if math.Abs(e.got-e.want) > (float64(g.Error)+1e-9)*e.want { // false if it is not told
+		if math.Abs(e.got-e.want) > (float64(g.Error)+1e-9)*e.want { // false if it is not stated
 			t.Errorf("%s %v, sent %v, stated error %v", e.name, e.got, e.want, g.Error)
 		}
 	}

@@ -40,8 +40,8 @@ import (
 	"tailscope/test/sender"
 )
 
-// TestBadQuestions asks what cannot be answered and wants to be told what to
-// ask instead.
+// TestBadQuestions asks what cannot be answered, and expects a hint what to ask
+// instead.
 func TestBadQuestions(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -105,7 +105,7 @@ func send(t *testing.T, s *server, payload []byte) {
 	}
 }
 
-// TestMalformed sends bytes that are no OTLP, by every door.
+// TestMalformed sends bytes that are not OTLP, to every listener.
 func TestMalformed(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -174,8 +174,8 @@ func TestMalformed(t *testing.T) {
 	s.awaitCount("span_duration_seconds", `{service="shop"}`, 20)
 }
 
-// TestBrokenParts sends batches of which a part is broken: that part is
-// refused, told as OTLP's partial success and counted, and the rest is kept.
+// TestBrokenParts sends batches of which a part is broken: that part is refused,
+// reported as OTLP's partial success and counted, and the rest is kept.
 func TestBrokenParts(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -345,7 +345,7 @@ func TestOverload(t *testing.T) {
 		})
 	}
 
-	// An SDK in the middle of it is told the same and tries again by itself.
+	// An SDK in the middle of it gets the same answer and tries again by itself.
 	exp, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithInsecure(), otlptracegrpc.WithEndpoint(s.OTLPGRPC), otlptracegrpc.WithTimeout(30*time.Second),
 		otlptracegrpc.WithDialOption(grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 			err := invoke(ctx, method, req, reply, cc, opts...)

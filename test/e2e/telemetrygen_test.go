@@ -78,8 +78,8 @@ func TestTelemetrygen(t *testing.T) {
 				}()
 				endpoint = c.OTLPGRPC
 			}
-			// The rate keeps the tool's own queue from dropping, which would
-			// not be told from a loss of ours.
+			// The rate keeps the tool's own queue from dropping, which would look
+			// like a loss of ours.
 			begin := time.Now()
 			spans, metrics := 0, map[string]uint64{}
 			for _, n := range generate(t, "traces", "--otlp-endpoint", endpoint, "--duration", generateFor.String(),

@@ -111,10 +111,10 @@ func begin(t *testing.T, file string) (cmd *exec.Cmd, done func() *api.Experimen
 	}
 }
 
-// tolerant is said of the scenarios: on the machines that run these tests other
-// tests run too, so that the generator is late at times. Durations of such runs
-// tell nothing, and nothing is asserted of them; what was done, whom was asked,
-// what was counted and how much memory it took is the same on any machine.
+// tolerant goes into the scenarios: other tests run on the same machines, so the
+// generator is late at times. Durations of such runs say nothing, and nothing is
+// asserted of them; what was done, which servers were asked, what was counted and how
+// much memory it took is the same on any machine.
 const tolerant = "limits: {late: 100%, cpu: 100%}"
 
 // whole fails unless every round is, as all were asked for, and the control holds.

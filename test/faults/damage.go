@@ -24,7 +24,7 @@ const (
 
 var damages = []string{flipBit, cutFile, removeFile}
 
-// Outcome is what became of damaged files of one kind.
+// Outcome is the outcome of damaged files of one kind.
 type Outcome struct {
 	Times     int
 	Unharmed  int    // nothing was lost
@@ -68,7 +68,7 @@ func kindOf(name string) string {
 	return name
 }
 
-// damaged is what happened to a file.
+// damaged names a file and its damage.
 type damaged struct{ how, file string }
 
 func (d damaged) String() string { return kindOf(d.file) + " " + d.how }

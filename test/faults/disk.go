@@ -165,7 +165,7 @@ func endsStore(path string) bool {
 	}
 }
 
-// diskFile tears writes and tells of syncs.
+// diskFile tears writes and reports syncs.
 type diskFile struct {
 	vfs.File
 	d    *disk

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Line is what the ledger counts apart: a series of a sender and, where a
-// request says in which slot it is counted, that slot.
+// Line is a line of the ledger: a series of a sender and, if a request names the slot
+// in which it is counted, that slot.
 type Line struct {
 	Family, Service, Operation, Tenant, Instance string
 	Slot                                         int64 // Unix seconds; 0 if the line is of all slots
@@ -25,8 +25,8 @@ func compareLines(a, b Line) int {
 		cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Slot, b.Slot))
 }
 
-// Bounds is what may be stored of a line: at least what was acknowledged, at
-// most what was sent and not refused.
+// Bounds bounds what may be stored of a line: at least what was acknowledged, at most
+// what was sent and not refused.
 type Bounds struct{ Least, Most uint64 }
 
 // Counts are observations by what became of their requests.
@@ -41,7 +41,7 @@ type Ledger struct {
 	counts Counts
 }
 
-// Moment orders what the ledger was told.
+// Moment orders the entries of the ledger.
 type Moment uint64
 
 // Request is one request of a sender, in the ledger.
@@ -174,7 +174,7 @@ func (l *Ledger) Settled(line Line) uint64 {
 	return l.base[line]
 }
 
-// Difference is what a comparison found: observations that are missing, and
+// Difference is the result of a comparison: observations that are missing, and
 // observations beyond what was sent.
 type Difference struct {
 	Lost, Doubled uint64

@@ -31,7 +31,7 @@ const (
 	logService     = "log"
 	spansInRequest = 200 // in traces of four
 	inHistogram    = 50  // observations
-	// logBlock is what docs/access-logs.md says that a crash may repeat.
+	// logBlock is the amount that a crash may repeat, by docs/access-logs.md.
 	logBlock = 2 << 20
 )
 

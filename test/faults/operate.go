@@ -24,7 +24,7 @@ const (
 	familyMark       = "marks" // not a family: the ledger's name for marks
 )
 
-// senders is what those who send have to remember.
+// senders holds the state of the senders.
 type senders struct {
 	incarnation int
 	streams     [3]cumulative
@@ -96,7 +96,7 @@ func (w *world) operation(ctx context.Context) error {
 	return nil
 }
 
-// leapt is how far the clock leaps, in nanoseconds.
+// leapt is the leap of the clock, in nanoseconds.
 const leapt = int64(10 * 365 * 24 * time.Hour)
 
 // leap flushes and maintains while the clock is years ahead: nothing may expire.

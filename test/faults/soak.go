@@ -32,7 +32,7 @@ type SoakOptions struct {
 	Logf      func(format string, args ...any)
 }
 
-// Sample is what the server took at a moment.
+// Sample is the server's usage at a moment.
 type Sample struct {
 	At         time.Duration      // since the soak began
 	Life       int                // since which start, from 0
@@ -42,7 +42,7 @@ type Sample struct {
 	Goroutines float64
 }
 
-// SoakResult is what a soak found.
+// SoakResult is the result of a soak.
 type SoakResult struct {
 	Capacity, Rate float64 // spans a second
 	Took           time.Duration

@@ -44,7 +44,7 @@ type Options struct {
 	Seed   uint64 // of the first round; each next one has the next
 	Rounds int
 	Damage bool                             // damage a file too, once in each round, at its end
-	Logf   func(format string, args ...any) // told of each failure at once; may be nil
+	Logf   func(format string, args ...any) // called with each failure at once; may be nil
 }
 
 // Failure is a round in which a promise was broken.
@@ -55,7 +55,7 @@ type Failure struct {
 
 func (f Failure) String() string { return fmt.Sprintf("seed %d: %s", f.Seed, f.Text) }
 
-// Result is what rounds found.
+// Result is the result of rounds.
 type Result struct {
 	Rounds, Restarts int
 	Counts           Counts
@@ -427,8 +427,8 @@ func (w *world) operate(ctx context.Context, n int) error {
 	})
 }
 
-// patience is how long a call may take before what disturbs it is ended; thirty
-// times that is a hang.
+// patience is the time after which the disturbance of a call is ended; thirty times
+// that is a hang.
 const patience = time.Second
 
 // errHangs says that a call has not come back.
@@ -450,7 +450,7 @@ func (w *world) within(do func() error) error {
 		case <-w.dead:
 			select {
 			case <-ended:
-			case <-time.After(100 * time.Millisecond): // it waits for one that is no more
+			case <-time.After(100 * time.Millisecond): // it waits for one that is gone
 			}
 			return nil
 		case <-patience.C:

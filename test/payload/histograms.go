@@ -77,7 +77,7 @@ func Histograms(seed uint64, n int, start time.Time, form HistogramForm) [][]byt
 	return out
 }
 
-// factor is what one observation is of its series' median, drawn beforehand.
+// factor is the ratio of an observation to its series' median, drawn beforehand.
 type factor struct{ times, log2 float64 }
 
 // running is one series and, if it is cumulative, what it has counted.

@@ -30,7 +30,7 @@ const (
 	SpansPerTrace    = 5
 	SpansPerRequest  = TracesPerRequest * SpansPerTrace
 
-	// Tenants is how many tenants there are.
+	// Tenants is the number of tenants.
 	Tenants = 10_000
 	// SpansPerSecond is the rate at which the spans' times advance.
 	SpansPerSecond = 20_000

@@ -1,10 +1,9 @@
-// Package program builds and runs real programs: Tailscope itself and its
-// peers (benchmarks/peers), each a process of its own, so that what a
-// benchmark or a test sees is what an operator would see.
+// Package program builds and runs real programs: Tailscope itself and its peers
+// (benchmarks/peers), each a process of its own, so that a benchmark or a test sees
+// what an operator would see.
 //
-// A Process is started ready to be talked to and tells, while it lives and
-// after it ended, what it has cost: CPU time and peak memory, as the kernel
-// counts them.
+// A Process is ready for requests when it is started. While it lives and after it
+// ended it reports its CPU time and peak memory, as the kernel counts them.
 package program
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// Usage is what a process has cost so far.
+// Usage is the cost of a process so far.
 type Usage struct {
 	User, System time.Duration // CPU time of all its threads
 	PeakBytes    int64         // high-water mark of resident memory
@@ -65,8 +64,8 @@ func Start(logPath string, env []string, path string, args ...string) (*Process,
 	return p, nil
 }
 
-// wait reaps the process and, until then, remembers its peak memory: once it
-// is gone the kernel only tells a figure that the parent's own size distorts.
+// wait reaps the process and, until then, remembers its peak memory: once it is gone
+// the kernel only reports a figure that the parent's own size distorts.
 func (p *Process) wait() {
 	stop := make(chan struct{})
 	watched := make(chan struct{})
@@ -106,7 +105,7 @@ func (p *Process) sample() (now, files int64) {
 	return int64(s.VmRSS), int64(s.RssFile)
 }
 
-// Usage tells what the process has cost until now, or in all once it ended.
+// Usage returns the cost of the process until now, or in all once it ended.
 func (p *Process) Usage() (Usage, error) {
 	select {
 	case <-p.done:

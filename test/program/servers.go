@@ -190,8 +190,8 @@ func listens(addr string) bool {
 	return true
 }
 
-// freeAddr finds a port that was free a moment ago, for programs that cannot
-// tell which one they chose.
+// freeAddr finds a port that was free a moment ago, for programs that cannot report
+// which one they chose.
 func freeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -18,8 +18,7 @@ import (
 	"tailscope/internal/judge/rounds"
 )
 
-// aaRepetitions is how many experiments there are; aaRounds how many rounds each
-// has.
+// aaRepetitions is the number of experiments, aaRounds the rounds of each.
 const aaRepetitions, aaRounds = 200, 5
 
 // aaBench runs real experiments whose variant is the control under another name,

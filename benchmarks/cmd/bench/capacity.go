@@ -76,10 +76,10 @@ func knownLimits(ctx context.Context, o *options, c *clock.Clock, r *report.Repo
 			defer mu.Unlock()
 			plan[i] = k
 			if k.Real {
-				o.logf("%2d %-12s found %7.1f (%s), its truth is told at the end; %s", i+1, k.Shape, k.Value, openInterval(k.Low, k.High), time.Since(begun).Round(time.Second))
+				o.logf("%2d %-12s found %7.1f (%s), its truth is computed at the end; %s", i+1, k.Shape, k.Value, openInterval(k.Low, k.High), time.Since(begun).Round(time.Second))
 				return nil
 			}
-			return told(o, kept, i, k)
+			return reportSearch(o, kept, i, k)
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -92,7 +92,7 @@ func knownLimits(ctx context.Context, o *options, c *clock.Clock, r *report.Repo
 		if err := plan[i].Tell(); err != nil {
 			return err
 		}
-		if err := told(o, kept, i, plan[i]); err != nil {
+		if err := reportSearch(o, kept, i, plan[i]); err != nil {
 			return err
 		}
 	}
@@ -100,8 +100,8 @@ func knownLimits(ctx context.Context, o *options, c *clock.Clock, r *report.Repo
 	return nil
 }
 
-// told says what came of the ith search, and keeps it.
-func told(o *options, kept io.Writer, i int, k capacity.Known) error {
+// reportSearch logs the result of the ith search, and keeps it.
+func reportSearch(o *options, kept io.Writer, i int, k capacity.Known) error {
 	o.logf("%2d %-12s truth %7.1f found %7.1f (%s) off %5.2f %% %s %s %.0f s, %d requests, late %.2f ms", i+1, k.Shape, k.Truth, k.Value, openInterval(k.Low, k.High),
 		100*k.Off(), map[bool]string{true: "covered", false: "MISSED"}[k.Covers()], k.Verdict, k.Seconds, k.Requests, 1000*k.Late)
 	if !k.Covers() {
@@ -226,10 +226,10 @@ func brokenInTheMiddle(ctx context.Context, o *options, c *clock.Clock, r *repor
 	return nil
 }
 
-// twiceBudget is how long a search of a server of unknown limit may take.
+// twiceBudget bounds a search of a server of unknown limit.
 const twiceBudget = 105 * time.Second
 
-// twiceObjective is what servers of unknown limit are to keep.
+// twiceObjective is the objective of servers of unknown limit.
 const twiceObjective = "p99 < 100ms and errors < 0.1%"
 
 func twiceNginx(ctx context.Context, o *options, _ *clock.Clock, r *report.Report) error {

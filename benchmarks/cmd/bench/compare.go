@@ -102,8 +102,8 @@ func checkCompared(ctx context.Context, server string, params url.Values) error 
 	return nil
 }
 
-// fillCompared fills a store with slots that are drawn from a few templates,
-// and settles it.
+// fillCompared fills a store with slots that are drawn from a few templates, and
+// compacts it.
 func fillCompared(ctx context.Context, o *options, dir string, half time.Duration) (f filled, err error) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	var sides [2][]*store.Batch

@@ -56,11 +56,12 @@ func filledOnce(o *options, name string, fill func(dir string) (filled, error)) 
 	return data, f, err
 }
 
-// lastHour returns the end of a filled range: so long ago that all of it is settled.
+// lastHour returns the end of a filled range: so long ago that all of it is
+// compacted.
 func lastHour() time.Time { return time.Now().Add(-90 * time.Minute).Truncate(time.Hour) }
 
-// fillSlots puts into a store what of gives for each slot of f's range, nil for
-// nothing, settles it, and counts the points.
+// fillSlots puts the result of of for each slot of f's range into a store, nil for
+// nothing, compacts it, and counts the points.
 func fillSlots(ctx context.Context, o *options, dir string, f *filled, of func(at int64) *store.Batch) (err error) {
 	st, err := pebblestore.Open(ctx, pebblestore.Options{Dir: dir})
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // misbehaving are the candidates that a primary must not notice.
 var misbehaving = []string{"sleep", "refuse", "hang", "reset", "slowloris", "endless", "garbage"}
 
-// pairs are how many times with and without are measured, taking turns.
+// pairs is the number of measurements with and without, taking turns.
 const pairs = 10
 
 // mirrorFaults measures what clients notice of a candidate that misbehaves.

@@ -21,12 +21,12 @@ import (
 	"tailscope/test/sender"
 )
 
-// templateSlots is how many slots of the load are really ingested; time is
-// then filled with them, one after the other.
+// templateSlots is the number of slots of the load that are really ingested. The time
+// is then filled with them, one after the other.
 const templateSlots = 10
 
-// template is what one ingested slot left in the store. Slots of the points
-// are to be set.
+// template is the content of the store after one ingested slot. The slots of its
+// points are to be set.
 type template struct{ full, others store.Batch }
 
 // page measures the questions of the service page on a week of the load that
@@ -115,8 +115,8 @@ func page(ctx context.Context, o *options, r *report.Report) error {
 	return nil
 }
 
-// fillWeek puts a week that ends now into a store, settling as it goes: the
-// recent part whole, what is older without tenants and one slot a minute.
+// fillWeek puts a week that ends now into a store and compacts it: the recent part
+// whole, the older one without tenants and one slot a minute.
 func fillWeek(ctx context.Context, o *options, dir string, templates []template, week, recent time.Duration) (f filled, err error) {
 	st, err := pebblestore.Open(ctx, pebblestore.Options{Dir: dir})
 	if err != nil {

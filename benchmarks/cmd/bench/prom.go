@@ -31,7 +31,7 @@ func openPromStore(dir string, n int) (*promStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	db.DisableCompactions() // until it is told to
+	db.DisableCompactions() // until they are asked for
 	p := &promStore{db: db, sums: make([]*hist.Histogram, n), refs: make([]storage.SeriesRef, n), labels: make([]labels.Labels, n)}
 	for i := range n {
 		p.sums[i] = hist.New(hist.DefaultSchema)

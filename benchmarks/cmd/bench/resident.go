@@ -51,7 +51,7 @@ func resident(ctx context.Context, o *options, r *report.Report) error {
 	begin, look, last := time.Now(), residentEvery, program.Usage{}
 	perRequest := time.Second * payload.SpansPerRequest / residentRate
 	spans, retries := 0, 0
-	const batch = 40 // requests made at once, so that making them is no burst
+	const batch = 40 // requests made at once, so that making them is not a burst
 	for n := 0; time.Since(begin) < lasts; n++ {
 		for _, b := range payload.TracesAt(uint64(n), batch, time.Now().Add(-time.Second)) {
 			for {

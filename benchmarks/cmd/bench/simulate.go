@@ -105,7 +105,7 @@ var comparedAt = []struct {
 func (b *fanoutBench) leaf(ctx context.Context, shards int) error {
 	during := b.during
 	if b.work.Together > 0 {
-		during *= 3 // leaves of one query tell less than as many of several
+		during *= 3 // leaves of one query carry less information than as many of several
 	}
 	if len(b.leaves[shards]) > 0 {
 		return nil

@@ -78,7 +78,7 @@ func simulateSolr(ctx context.Context, o *options, r *report.Report) error {
 	return nil
 }
 
-// solrSide is what was measured under one way of asking.
+// solrSide holds the measurements under one way of asking.
 type solrSide struct {
 	solr.Measured
 	rate        float64 // queries a second; 0 is one after another

@@ -22,7 +22,7 @@ type theory struct {
 	low, high float64
 }
 
-// leafMean is of all leaves of theories, seconds.
+// leafMean is the mean of all leaves of theories, in seconds.
 const leafMean = 0.01
 
 func theories() ([]theory, error) {

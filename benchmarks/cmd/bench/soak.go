@@ -87,7 +87,7 @@ func soak(ctx context.Context, o *options, r *report.Report) error {
 	return err
 }
 
-// addParts tells what resident memory is made of and which part grows.
+// addParts reports the parts of resident memory and which of them grows.
 func addParts(r *report.Report, samples []faults.Sample) {
 	sec := r.Section("What resident memory is made of", "Mean of the second halves of the lives, and the trends as above. "+
 		"The first three come to what is resident; `live heap` and `heap in use` are of Go's runtime, and all below are the parts of `tailscope_memory_bytes`.")

@@ -354,7 +354,7 @@ func askTimes(ctx context.Context, sec *report.Section, p *program.Tailscope, na
 	return nil
 }
 
-// repeat does something n times after a first time, and tells how long each took.
+// repeat does something n times after a first time, and reports how long each took.
 func repeat(ctx context.Context, n int, do func() error, took func(first bool, d time.Duration)) error {
 	for i := range n + 1 {
 		if err := ctx.Err(); err != nil {
@@ -380,7 +380,7 @@ func (c *cpuTimes) time(into *time.Duration, do func()) {
 	*into += ownCPU() - before
 }
 
-// usage is what a store takes on disk, in bytes.
+// usage is the size of a store on disk, in bytes.
 type usage struct{ base, rollups, index int64 }
 
 func measureUsage(st *pebblestore.Store) (u usage, err error) {

@@ -36,11 +36,11 @@ type load struct {
 	gzipped  [][]byte
 	items    int // spans or points in payloads
 	workers  int // concurrent senders
-	// look, if set, is called before the program is told to end.
+	// look, if set, is called before the program is asked to end.
 	look func(context.Context, *target) error
 }
 
-// cost is what a program spent on a load.
+// cost is what a load cost a program.
 type cost struct {
 	cpu     time.Duration // from start to end of the process, the last flush included
 	start   time.Duration // of that, until it was ready

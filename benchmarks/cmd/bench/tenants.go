@@ -133,7 +133,7 @@ func checkTenants(ctx context.Context, server string, params url.Values) error {
 	return nil
 }
 
-// fillTenants fills a store and settles it.
+// fillTenants fills a store and compacts it.
 func fillTenants(ctx context.Context, o *options, dir string, whole, fine time.Duration) (f filled, err error) {
 	rng := rand.New(rand.NewPCG(7, 9))
 	var templates []*store.Batch

@@ -36,8 +36,8 @@ func assembly(ctx context.Context, o *options, r *report.Report) error {
 	return nil
 }
 
-// settled is how long a program lives at least: ten seconds of waiting for a
-// trace's last spans, ten of waiting for the next flush, and a moment.
+// settled is the least life of a program: ten seconds of waiting for a trace's last
+// spans, ten of waiting for the next flush, and a moment.
 const settled = 24 * time.Second
 
 func assembleAll(ctx context.Context, o *options, r *report.Report) error {

@@ -74,7 +74,7 @@ func (s *server) serve(c net.Conn) {
 // runtime's timers are up to a millisecond late.
 func (s *server) answer() {
 	runtime.LockOSThread()
-	// Who speaks HTTP/1.0, as ab does, has to be told that connections are kept.
+	// A client of HTTP/1.0, such as ab, needs the field to keep its connection.
 	text := []byte("HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok")
 	for a := range s.queue {
 		if d := time.Until(a.due); d > 0 {

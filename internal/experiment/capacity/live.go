@@ -32,7 +32,7 @@ type LiveOptions struct {
 	// Candidate is the shadow's name; default the only candidate.
 	Candidate string
 	Usage     Usage // of the candidate's processes
-	// Quiet is how long the search waits for a live request before it gives up;
+	// Quiet is the time without live requests after which the search gives up;
 	// default 10 s.
 	Quiet time.Duration
 	Now   func() time.Time // time.Now if nil

@@ -291,7 +291,7 @@ func (l *Load) Hold(ctx context.Context, st search.Step, w *search.Watch, report
 	return step, out, err
 }
 
-// idleCores is how busy a generator may be that can surely send more.
+// idleCores is the most cores that a generator uses that can surely send more.
 const idleCores = 0.1
 
 // reportEvery is the interval of reports of a step that grows.

@@ -141,11 +141,11 @@ func checkChange(c *api.MirrorChange, p *api.SessionReport) error {
 	}
 	switch {
 	case c.Apart != nil && c.Look == nil:
-		return query.Invalid("apart", `operations are told apart in what is looked at; write {"look": 10, "apart": ["GET /cart"]}`)
+		return query.Invalid("apart", `operations are counted apart only while the session is sampled; write {"look": 10, "apart": ["GET /cart"]}`)
 	case len(c.Apart) > maxApart:
-		return query.Invalid("apart", "%d operations cannot be told apart; name up to %d", len(c.Apart), maxApart)
+		return query.Invalid("apart", "%d operations cannot be counted apart; name up to %d", len(c.Apart), maxApart)
 	case slices.Contains(c.Apart, ""):
-		return query.Invalid("apart", "an operation has no name; leave it out, as all of them together are told anyway")
+		return query.Invalid("apart", "an operation has no name; leave it out: all of them together are reported anyway")
 	}
 	for name, s := range c.Shadows {
 		var names []string

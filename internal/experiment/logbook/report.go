@@ -95,7 +95,7 @@ type due int
 
 const (
 	saveNothing due = iota
-	saveSoon        // a failure is no reason to refuse the report
+	saveSoon        // a failure is not a reason to refuse the report
 	saveBegin
 	saveEnd
 )
@@ -119,7 +119,7 @@ func (r *Registry) take(id string, in incoming) (due, error) {
 	e, due := r.known[id], saveNothing
 	switch {
 	case e == nil:
-		if err := r.room(id, size); err != nil {
+		if err := r.fits(id, size); err != nil {
 			return 0, err
 		}
 		e, due = &session{record: record{ID: id}}, saveBegin
@@ -130,7 +130,7 @@ func (r *Registry) take(id string, in incoming) (due, error) {
 	case e.Report.Ended:
 		return saveNothing, nil
 	case size > e.bytes+e.wholeBytes:
-		if err := r.room(id, size); err != nil {
+		if err := r.fits(id, size); err != nil {
 			return 0, err
 		}
 	}
@@ -187,9 +187,9 @@ func (r *Registry) keep(ctx context.Context, id string, due due) error {
 	return err
 }
 
-// room returns an error if a session with a report of that size does not fit. r.mu is
+// fits returns an error if a session with a report of that size does not fit. r.mu is
 // held.
-func (r *Registry) room(id string, size int) error {
+func (r *Registry) fits(id string, size int) error {
 	now, running, bytes := r.o.Now(), 0, size
 	for _, e := range r.known {
 		if e.ID != id && r.state(e, now) == Running {
@@ -335,7 +335,7 @@ func checkMirror(m *api.MirrorState) error {
 		names[t.Name] = true
 		switch roles := map[bool][]string{true: {"primary"}, false: {"control", "candidate"}}[i < 0]; {
 		case !slices.Contains(roles, t.Role):
-			return query.Invalid(field+".role", "%q is no role here; write %s", t.Role, strings.Join(roles, " or "))
+			return query.Invalid(field+".role", "%q is not a role; write %s", t.Role, strings.Join(roles, " or "))
 		case len(t.Servers) > maxServers:
 			return query.Invalid(field+".servers", "%d servers are more than %d", len(t.Servers), maxServers)
 		case t.Using < 0 || t.Using > len(t.Servers):

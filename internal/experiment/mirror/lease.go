@@ -29,7 +29,7 @@ type lease struct {
 // sums add up the samples of a target since the loan began.
 type sums struct {
 	all   *observe.Seen
-	apart map[string]*observe.Seen // of all, operations that are told apart
+	apart map[string]*observe.Seen // of all, operations that are counted apart
 }
 
 // lend samples the session for seconds seconds; 0 ends the loan. Operations in apart

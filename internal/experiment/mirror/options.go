@@ -16,7 +16,7 @@ import (
 type Options struct {
 	// ID names the session: 1 to 64 of a-z, 0-9 and -. Default NewID.
 	ID string
-	// Name is for people. Default made of the servers' names.
+	// Name is shown to people. Default made of the servers' names.
 	Name string
 	// Service is the label of the session's series.
 	Service string

@@ -9,7 +9,7 @@ import (
 	"tailscope/internal/experiment/mirror/shadow"
 )
 
-// Sample is what a session did since the sample before.
+// Sample holds the activity of a session since the sample before.
 type Sample struct {
 	At, Since time.Time
 	Primary   observe.Target

@@ -188,7 +188,7 @@ func (o *Options) parse(text string) (server, error) {
 	return parseServer(text)
 }
 
-// server is where requests are sent.
+// server is a server that requests are sent to.
 type server struct {
 	text   string // as it was given
 	scheme string // http, https, h2c; tcp in tcp mode
@@ -253,7 +253,7 @@ func parseTCPServer(text string) (server, error) {
 	}
 	var err error
 	if s.host, s.port, err = net.SplitHostPort(rest); err != nil {
-		return s, fmt.Errorf("%q is no HOST:PORT: write tcp://127.0.0.1:6379", text)
+		return s, fmt.Errorf("%q is not HOST:PORT: write tcp://127.0.0.1:6379", text)
 	}
 	return s, s.check()
 }

@@ -53,7 +53,7 @@ func (d *documents) lines(r io.Reader, whole bool) {
 					continue
 				}
 				if !json.Valid(line) {
-					return nil, fmt.Errorf("%s:%d: this line is no JSON document (hint: one document a line, or write format: lines)", d.name, d.line)
+					return nil, fmt.Errorf("%s:%d: this line is not a JSON document (hint: one document a line, or write format: lines)", d.name, d.line)
 				}
 			}
 			return line, nil

@@ -106,7 +106,7 @@ func serveHelper() {
 	_ = http.Serve(l, mux)
 }
 
-// nextPort is where freePort continues; another test process begins elsewhere.
+// nextPort is the port that freePort tries next; another test process begins elsewhere.
 var nextPort atomic.Int64
 
 func init() { nextPort.Store(97 * int64(os.Getpid())) }

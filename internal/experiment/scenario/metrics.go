@@ -161,7 +161,7 @@ func parseFamily(text string) (family, error) {
 func atPath(b []byte, path string) (float64, error) {
 	var doc any
 	if err := json.Unmarshal(b, &doc); err != nil {
-		return 0, fmt.Errorf("this is no JSON: %w", err)
+		return 0, fmt.Errorf("this is not JSON: %w", err)
 	}
 	v, ok := walk(doc, pathParts(path))
 	if !ok {

@@ -95,7 +95,7 @@ type Command struct {
 	Timeout time.Duration     `key:"timeout" default:"5m" doc:"How long it may take."`
 }
 
-// Program is what a command runs.
+// Program is the program of a command.
 type Program struct {
 	Args  []string // the program and its arguments
 	Shell bool     // the one argument is a line for /bin/sh

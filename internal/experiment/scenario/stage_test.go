@@ -200,7 +200,7 @@ func TestOpenFails(t *testing.T) {
 		{"unreachable", "teardown: [{run: touch torn}]", "the target http://127.0.0.1:@PORT is not reached: dial tcp 127.0.0.1:@PORT: connect: connection refused (hint: start it, or let servers: do so)"},
 		{"data", "servers: [{name: web, run: CHILD=1 @SELF, ready: {log: listening}}]\nload: [{name: docs, run: 'for i in 1 2 3; do echo 1; done; echo poison', format: lines, batch: 2, request: POST /docs}]\nteardown: [{run: touch torn}]", "data docs: batch 2 failed: the answer is 400 Bad Request: poisoned"},
 		{"no data", "servers: [{name: web, run: '@SELF', ready: {log: listening}}]\nload: [{name: docs, run: 'true', request: POST /docs}]\nteardown: [{run: touch torn}]", "data docs: there are no documents in true"},
-		{"bad data", "servers: [{name: web, run: '@SELF', ready: {log: listening}}]\nload: [{name: docs, run: 'echo 1; echo {', request: POST /docs}]\nteardown: [{run: touch torn}]", "data docs: echo:2: this line is no JSON document"},
+		{"bad data", "servers: [{name: web, run: '@SELF', ready: {log: listening}}]\nload: [{name: docs, run: 'echo 1; echo {', request: POST /docs}]\nteardown: [{run: touch torn}]", "data docs: echo:2: this line is not a JSON document"},
 		{"generator fails", "servers: [{name: web, run: '@SELF', ready: {log: listening}}]\nload: [{name: docs, run: 'echo 1; echo sorry >&2; exit 9', request: POST /docs}]\nteardown: [{run: touch torn}]", "data docs: echo ended with code 9; it printed last:\n  | sorry"},
 		{"nobody there", "servers: [{name: web, port: @PORT}]\nteardown: [{run: touch torn}]", "server web: nothing listens on port @PORT; start it first"},
 	} {

@@ -76,7 +76,7 @@ func (c Cause) String() string {
 type Observation struct {
 	Query, Tenant, Phase int
 	Due, Sent            time.Duration
-	// FirstByte is when the part of the answer that was read first had arrived: its
+	// FirstByte is the arrival of the part of the answer that was read first: its
 	// first byte if it came in pieces, its end if it was read at once.
 	FirstByte time.Duration
 	End       time.Duration

@@ -10,7 +10,7 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// place is where a template stands, which decides how its values are escaped.
+// place is the context of a template, which decides how its values are escaped.
 type place uint8
 
 const (

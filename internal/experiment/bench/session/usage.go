@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// usage is what the generator and its machine have used up to a moment.
+// usage holds what the generator and its machine have used up to a moment.
 type usage struct {
 	at          time.Time
 	cpu         time.Duration // of this process, user and system

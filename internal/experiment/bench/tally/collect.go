@@ -182,7 +182,7 @@ func (b *bank) names(i int) names {
 	}
 	switch {
 	case tenant < 0:
-	case tenant == b.t.tenants-1: // beside its own all that are not told apart
+	case tenant == b.t.tenants-1: // beside its own all that are not counted apart
 		n.tenant = b.t.o.Tenants[len(b.t.o.Tenants)-1]
 	default:
 		n.tenant = b.t.o.Tenants[tenant]

@@ -48,7 +48,7 @@ const MaxCells = 4096
 // belong to one goroutine at a time.
 type Tally struct {
 	o       Options
-	tenants int // told apart, at most; beside none
+	tenants int // counted apart, at most; beside none
 	accepts func(query, status int) bool
 
 	mu    sync.Mutex

@@ -131,7 +131,7 @@ func (s *Search) more() string {
 		why += "search only between the numbers that are left"
 	}
 	if rare {
-		why += "; a limit of what is less rare (p90 in place of p99, more errors) is told by fewer requests"
+		why += "; a limit on a less rare figure (p90 in place of p99, more errors) needs fewer requests"
 	}
 	return why
 }

@@ -10,7 +10,7 @@ const (
 	clumpSpread = 1.5
 	clumpGrows  = 20.0
 	growsSpread = 12.0
-	// clumpCurve is how fast steps at other loads lose their weight.
+	// clumpCurve is the rate at which steps at other loads lose their weight.
 	clumpCurve = 8.0
 	clumpFar   = 0.15 // beyond it is as at it: a queue cannot clump more than it waits
 	// Errors differ from latencies: they come one by one or a few at a time, until a

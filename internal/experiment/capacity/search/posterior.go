@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// posterior is where the objective breaks, given what was seen: probabilities of
+// posterior is the distribution of the breaking load given the steps: probabilities of
 // the loads of a grid.
 //
 // Near the load v* at which a condition breaks, its level (see seen.level) is a

@@ -37,7 +37,7 @@ type Options struct {
 	// "GET /cart/7", names the operation; $1 in the name is a group. Requests
 	// that none matches are named by method and path, ids replaced by {id}.
 	Operations []string
-	// Tenant is where a tenant's name is read: header:NAME, cookie:NAME, query:NAME,
+	// Tenant is the place of a tenant's name: header:NAME, cookie:NAME, query:NAME,
 	// host (its first label), host:REGEX or path:REGEX, of which the first group is
 	// taken. Default nowhere.
 	Tenant string

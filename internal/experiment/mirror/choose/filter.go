@@ -36,7 +36,7 @@ func (f *filters) compile(o *Options) error {
 		case !httpguts.ValidHeaderFieldName(m): // a token, as methods are
 			errs = append(errs, fmt.Errorf("method: %q is none: write one such as GET", m))
 		case m != strings.ToUpper(m):
-			errs = append(errs, fmt.Errorf("method: %q: methods are told by case, write %s", m, strings.ToUpper(m)))
+			errs = append(errs, fmt.Errorf("method: %q: methods are case-sensitive, write %s", m, strings.ToUpper(m)))
 		case !safe([]byte(m)) && !o.Unsafe:
 			errs = append(errs, fmt.Errorf("method: %s may change something on the shadows: add --unsafe if they can bear it", m))
 		}

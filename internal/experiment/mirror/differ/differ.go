@@ -52,7 +52,7 @@ const (
 	Status  = "status"
 	Headers = "headers"
 	Body    = "body" // byte by byte
-	JSON    = "json" // by field; byte by byte what is no JSON
+	JSON    = "json" // by field; byte by byte if it is not JSON
 )
 
 // Options configures a Differ. Shadows and Compare are required.

@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// Way is how a server treats one request, of which the head was read. It returns
+// Way is a server's treatment of one request, of which the head was read. It returns
 // false to close the connection.
 type Way struct {
 	name string
@@ -374,7 +374,7 @@ func Pour(every time.Duration) Way {
 
 // Garbage answers with bytes that are not HTTP.
 func Garbage() Way {
-	w := Raw("\x00\x01 this is no HTTP\r\n\r\n")
+	w := Raw("\x00\x01 this is not HTTP\r\n\r\n")
 	w.name = "garbage"
 	return w
 }

@@ -39,11 +39,11 @@ func TestPrimaryFails(t *testing.T) {
 	}{
 		{name: "closes", serve: func(c net.Conn) { c.Read(make([]byte, 1000)) }, status: "502", why: "ended the connection", cause: pair.Reset},
 		{name: "resets", serve: func(c net.Conn) { c.Read(make([]byte, 1000)); c.(*net.TCPConn).SetLinger(0) }, status: "502", why: "ended the connection", cause: pair.Reset},
-		{name: "talks nonsense", serve: func(c net.Conn) { io.WriteString(c, "220 smtp\r\n"); c.Read(make([]byte, 1000)) }, status: "502", why: "no HTTP/1.1", cause: pair.BadAnswer},
+		{name: "talks nonsense", serve: func(c net.Conn) { io.WriteString(c, "220 smtp\r\n"); c.Read(make([]byte, 1000)) }, status: "502", why: "is not HTTP/1.1", cause: pair.BadAnswer},
 		{name: "switches unasked", serve: func(c net.Conn) {
 			io.WriteString(c, "HTTP/1.1 101 Go\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n")
 			c.Read(make([]byte, 1000))
-		}, status: "502", why: "no HTTP/1.1", cause: pair.BadAnswer},
+		}, status: "502", why: "is not HTTP/1.1", cause: pair.BadAnswer},
 		{name: "says nothing", serve: func(c net.Conn) { io.Copy(io.Discard, c) }, change: func(o *Options) { o.PrimaryTimeout = 60 * time.Millisecond },
 			status: "504", why: "no answer within 60ms", cause: pair.TimedOut},
 		{name: "does not end its head", serve: func(c net.Conn) { io.WriteString(c, "HTTP/1.1 200 OK\r\nX: y\r\n"); io.Copy(io.Discard, c) },

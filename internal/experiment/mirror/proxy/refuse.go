@@ -84,7 +84,7 @@ func (c *conn) failed(cause pair.Cause) bool {
 	case pair.TimedOut:
 		c.refuse(http.StatusGatewayTimeout, fmt.Sprintf("the primary gave no answer within %v", c.p.o.PrimaryTimeout))
 	case pair.BadAnswer:
-		c.refuse(http.StatusBadGateway, "what the primary answered is no HTTP/1.1")
+		c.refuse(http.StatusBadGateway, "the answer of the primary is not HTTP/1.1")
 	case pair.Reset:
 		c.refuse(http.StatusBadGateway, "the primary ended the connection before it answered")
 	case pair.Stopped:

@@ -15,8 +15,8 @@
 //	Z  end      JSON (End), not compressed; nothing follows
 //
 // A file without its end was cut, or is still being written: what stands in
-// whole blocks can be read. Integers below are varints (uvarint unless said
-// otherwise), strings their length and bytes. Entries are
+// whole blocks can be read. Integers below are varints (default
+// uvarint), strings their length and bytes. Entries are
 //
 //	strings  count, strings
 //	lists    count, header lists: fields, each a name and a value by number

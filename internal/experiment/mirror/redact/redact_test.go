@@ -171,7 +171,7 @@ func TestNothingSurvives(t *testing.T) {
 		out := r.JSON(body)
 		check("json", string(out))
 		if strings.Count(string(body), `\"`) < 100 && !json.Valid(out) {
-			t.Fatalf("%s became %s, which is no JSON", body, out)
+			t.Fatalf("%s became %s, which is not JSON", body, out)
 		}
 		cut := rapid.IntRange(0, len(body)).Draw(t, "cut")
 		check("cut json", string(r.Body("application/json", body[:cut])))
@@ -191,7 +191,7 @@ func FuzzBody(f *testing.F) {
 			t.Fatal("the body was changed in place")
 		}
 		if json.Valid(body) && !json.Valid(out) && strings.HasPrefix(contentType, "application/json") {
-			t.Fatalf("%q became %q, which is no JSON", body, out)
+			t.Fatalf("%q became %q, which is not JSON", body, out)
 		}
 	})
 }

@@ -74,6 +74,6 @@ var causeText = [pair.NumCauses]string{
 	pair.ClientClosed: "the client broke it off",
 	pair.Reset:        "the connection broke",
 	pair.TimedOut:     "no answer within the time limit",
-	pair.BadAnswer:    "what came back is no HTTP",
+	pair.BadAnswer:    "the answer is not HTTP",
 	pair.AnswerLimit:  "the answer is above the limit",
 }

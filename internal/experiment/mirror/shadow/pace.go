@@ -8,7 +8,7 @@ import "time"
 const (
 	freeBytes = 1 << 20
 	paceBytes = 512 << 20
-	// paceStep is how far a sender may be ahead of its pace, so that not every read
+	// paceStep is the lead that a sender may have on its pace, so that not every read
 	// waits.
 	paceStep = int64(200 * time.Microsecond)
 )

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// lateAfter is how far behind its time an extra copy counts as late.
+	// lateAfter is the delay after which an extra copy counts as late.
 	lateAfter = 10 * time.Millisecond
 	// spreadStep is the shortest wait for the next copies, so that many are sent
 	// for one wake-up.

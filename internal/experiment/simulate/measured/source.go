@@ -48,7 +48,7 @@ func ofFile(name string, content []byte) ([]source, error) {
 		Bench   *api.BenchResult  `json:"bench"` // an experiment of a server's log book
 	}
 	if err := json.Unmarshal(content, &what); err != nil {
-		return nil, fmt.Errorf("it is no JSON: %w", err)
+		return nil, fmt.Errorf("it is not JSON: %w", err)
 	}
 	if what.Classes != nil {
 		var doc api.Leaves
