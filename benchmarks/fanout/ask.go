@@ -72,7 +72,7 @@ func Poisson(ctx context.Context, rate float64, during time.Duration, seed, firs
 	client := newClient()
 	defer client.CloseIdleConnections()
 	return clock.Poisson(ctx, rand.New(rand.NewPCG(seed, first)), rate, during, func(ctx context.Context, i int) error {
-		return get(ctx, client, address(first+uint64(i)))
+		return getURL(ctx, client, address(first+uint64(i)))
 	})
 }
 
@@ -83,7 +83,7 @@ func Closed(ctx context.Context, during time.Duration, least int, first uint64, 
 	defer client.CloseIdleConnections()
 	for began := time.Now(); time.Since(began) < during || len(took) < least; first++ {
 		at := time.Now()
-		if err := get(ctx, client, address(first)); err != nil {
+		if err := getURL(ctx, client, address(first)); err != nil {
 			return took, err
 		}
 		took = append(took, time.Since(at).Seconds())

@@ -94,7 +94,7 @@ func ServeAggregator(ctx context.Context, nodes []string, ready func(address str
 		answers := make(chan error, leaves)
 		for shard := range leaves {
 			go func() {
-				answers <- get(r.Context(), client, fmt.Sprintf("http://%s/?query=%s&shard=%d&shards=%s", nodes[shard%len(nodes)], r.FormValue("query"), shard, r.FormValue("shards")))
+				answers <- getURL(r.Context(), client, fmt.Sprintf("http://%s/?query=%s&shard=%d&shards=%s", nodes[shard%len(nodes)], r.FormValue("query"), shard, r.FormValue("shards")))
 			}()
 		}
 		var failed []error
@@ -123,8 +123,8 @@ func newClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1 << 12}}
 }
 
-// get asks and reads the answer.
-func get(ctx context.Context, client *http.Client, url string) error {
+// getURL asks and reads the answer.
+func getURL(ctx context.Context, client *http.Client, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err

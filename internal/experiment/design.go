@@ -70,7 +70,7 @@ func (d *designer) design() {
 	case r.Design == Factorial:
 		d.add(d.dec.Node(&r.Design).At, "write factors: {NAME: [VALUE, …], NAME: [VALUE, …]}", "a factorial design needs factors")
 	default:
-		d.one()
+		d.designSingle()
 	}
 	if len(d.x.Settings) > mostSettings { // one more than that: the rest was not looked at
 		d.add(d.dec.Node(r).At, "leave some out: every round measures each", "there are more than %d settings", mostSettings)
@@ -90,8 +90,8 @@ func variableName(s string) bool {
 	return s != ""
 }
 
-// one designs one variable: variants, or a sweep.
-func (d *designer) one() {
+// designSingle designs one variable: variants, or a sweep.
+func (d *designer) designSingle() {
 	r := d.raw
 	if !d.dec.Given(&r.Variable) {
 		d.add(d.dec.Node(r).At, "write variable: "+d.order[0], "the experiment does not say which variable changes")

@@ -254,7 +254,7 @@ func (r *runner) measureRounds(ctx context.Context) error {
 			}
 		}
 		for i, s := range Order(r.result.Seed, round, len(x.Settings)) {
-			if err := r.one(ctx, round, i, s); err != nil {
+			if err := r.runSetting(ctx, round, i, s); err != nil {
 				return err
 			}
 		}
@@ -270,9 +270,9 @@ func Order(seed uint64, round, settings int) []int {
 	return rand.New(rand.NewPCG(seed, uint64(round))).Perm(settings)
 }
 
-// one measures a setting in a round: it applies it, waits until it has settled, and
+// runSetting measures a setting in a round: it applies it, waits until it has settled, and
 // measures. A run that does not count is repeated once.
-func (r *runner) one(ctx context.Context, round, order, s int) error {
+func (r *runner) runSetting(ctx context.Context, round, order, s int) error {
 	set := r.x.Settings[s]
 	begun := r.o.Now()
 	text := fmt.Sprintf("round %d of %d, %s", round+1, r.result.Stopping.Planned, set.Name)

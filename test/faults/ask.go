@@ -90,9 +90,9 @@ func visible(ctx context.Context, t *program.Tailscope, since time.Time) (map[Li
 	return out, nil
 }
 
-// settle waits until everything that was replayed is visible and agrees with the
+// awaitAgreement waits until everything that was replayed is visible and agrees with the
 // bounds, and checks that it stays so. It returns the last difference.
-func settle(ctx context.Context, t *program.Tailscope, bounds map[Line]Bounds, since time.Time, within time.Duration) (Difference, error) {
+func awaitAgreement(ctx context.Context, t *program.Tailscope, bounds map[Line]Bounds, since time.Time, within time.Duration) (Difference, error) {
 	var d Difference
 	var err error
 	agreed := 0

@@ -164,7 +164,7 @@ func (r *real) directory(ctx context.Context) error {
 		if hurts {
 			patience = 3 * time.Second
 		}
-		d, err := settle(ctx, t, all, begun, patience)
+		d, err := awaitAgreement(ctx, t, all, begun, patience)
 		switch named := hurts && r.named(ctx, t, hurt.file); {
 		case d.Doubled > 0:
 			r.fail(fmt.Errorf("round %s, %s: %v", stretch, name, d))
@@ -188,7 +188,7 @@ func (r *real) directory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if d, err := settle(ctx, t, bounds, begun, 30*time.Second); err != nil || !d.Ok() {
+	if d, err := awaitAgreement(ctx, t, bounds, begun, 30*time.Second); err != nil || !d.Ok() {
 		r.fail(errors.Join(fmt.Errorf("access log of directory %d: %v", r.dirs, d), err))
 	}
 	return ctx.Err()

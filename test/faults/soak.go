@@ -232,7 +232,7 @@ func (s *soak) run(ctx context.Context) (err error) {
 			return fmt.Errorf("after kill %d: %w", s.res.Kills, err)
 		}
 		s.res.Starts = append(s.res.Starts, time.Since(away))
-		d, err := settle(ctx, t, s.bounds[life], s.begun, time.Minute)
+		d, err := awaitAgreement(ctx, t, s.bounds[life], s.begun, time.Minute)
 		if err != nil || !d.Ok() {
 			s.res.Difference = d
 			return errors.Join(err, fmt.Errorf("life %d: %v", life, d))
@@ -259,7 +259,7 @@ func (s *soak) run(ctx context.Context) (err error) {
 			all[line] = v
 		}
 	}
-	s.res.Difference, err = settle(ctx, t, all, s.begun, 2*time.Minute)
+	s.res.Difference, err = awaitAgreement(ctx, t, all, s.begun, 2*time.Minute)
 	s.res.Took = time.Since(s.begun)
 	if err == nil && !s.res.Difference.Ok() {
 		err = errors.New(s.res.Difference.String())

@@ -71,7 +71,7 @@ func simulateSolr(ctx context.Context, o *options, r *report.Report) error {
 			}
 			o.logf("%s: %d/%d", part.name, rep+1, o.reps)
 		}
-		if err := side.tell(ctx, o, r, part.name, part.text); err != nil {
+		if err := side.writeSection(ctx, o, r, part.name, part.text); err != nil {
 			return err
 		}
 	}
@@ -127,8 +127,8 @@ func (s *solrSide) measure(ctx context.Context, c *solr.Cluster, chance *rand.Ra
 	return nil
 }
 
-// tell predicts, compares and writes.
-func (s *solrSide) tell(ctx context.Context, o *options, r *report.Report, title, text string) error {
+// writeSection predicts, compares and writes.
+func (s *solrSide) writeSection(ctx context.Context, o *options, r *report.Report, title, text string) error {
 	parts, err := s.Parts()
 	if err != nil {
 		return err

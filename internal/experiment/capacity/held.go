@@ -55,9 +55,9 @@ func newHeld(l *Load, st search.Step, rate float64) *held {
 	return &held{l: l, st: st, rate: rate, seen: newObserved(l.step, len(l.o.Set.Queries()))}
 }
 
-// see adds a sample. What ended before the step is measured, or after, is in its
+// addSample adds a sample. What ended before the step is measured, or after, is in its
 // slots only.
-func (h *held) see(o *sample) {
+func (h *held) addSample(o *sample) {
 	i := int(o.at.Sub(h.start) / heldWidth)
 	for len(h.slots) <= i {
 		h.slots = append(h.slots, heldSlot{latency: hist.New(hist.DefaultSchema)})
@@ -153,7 +153,7 @@ func (h *held) figures(s *api.CapacityStep) {
 		worked = max(service-queued, 0)
 	}
 	s.Worked = api.Float(worked)
-	h.l.o.Usage.of(s, h.from, h.to)
+	h.l.o.Usage.writeTo(s, h.from, h.to)
 }
 
 // Usage returns the mean usage of the processes under test between two moments: cores
@@ -161,8 +161,8 @@ func (h *held) figures(s *api.CapacityStep) {
 // nil if nobody reads them.
 type Usage func(from, to time.Time) (cores float64, resources map[string]float64)
 
-// of writes the usage during a step.
-func (u Usage) of(s *api.CapacityStep, from, to time.Time) {
+// writeTo writes the usage during a step.
+func (u Usage) writeTo(s *api.CapacityStep, from, to time.Time) {
 	if u == nil || from.IsZero() {
 		return
 	}

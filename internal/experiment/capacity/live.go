@@ -230,7 +230,7 @@ func (l *Live) Hold(ctx context.Context, st search.Step, w *search.Watch, report
 			shown = l.now()
 			now := *step
 			m.into(&now)
-			l.usage.of(&now, m.from, m.to)
+			l.usage.writeTo(&now, m.from, m.to)
 			now.Objectives, now.Kept = w.Objectives(), w.Kept()
 			report(&now)
 		}
@@ -241,7 +241,7 @@ func (l *Live) Hold(ctx context.Context, st search.Step, w *search.Watch, report
 		m.queued, m.answers, m.by = early.queued, early.answers, early.by
 	}
 	m.into(step)
-	l.usage.of(step, m.from, m.to)
+	l.usage.writeTo(step, m.from, m.to)
 	l.pauses, l.late, l.ended = l.pauses+p.n, l.late+m.late, l.ended+m.ended
 	if asked := float64(step.Asked); l.unit == Requests && step.Stopped == "" && m.to.Sub(m.from) >= 3*time.Second && asked < 0.7*st.X {
 		step.Valid = false
@@ -362,7 +362,7 @@ func (m *measured) addTimings(q *queueing) {
 	if q == nil {
 		return
 	}
-	seconds, n, by := q.take()
+	seconds, n, by := q.takeTimings()
 	m.queued, m.answers, m.by = m.queued+seconds, m.answers+n, by
 }
 

@@ -198,7 +198,7 @@ func (l *Load) sample() *sample {
 	out := &sample{at: l.o.Now(), step: newObserved(l.step, len(l.o.Set.Queries()))}
 	for _, e := range l.engines {
 		total := e.dial.Due()
-		for step, g := range e.observer.take(e.now()) {
+		for step, g := range e.observer.takeCounts(e.now()) {
 			e.handled += g.begun + g.dropped
 			if step == l.step {
 				out.step.merge(g)
@@ -212,7 +212,7 @@ func (l *Load) sample() *sample {
 		e.due = total
 		out.left += e.due - min(e.due, e.handled)
 	}
-	out.queued, out.timed, out.timing = l.queue.take()
+	out.queued, out.timed, out.timing = l.queue.takeTimings()
 	return out
 }
 
@@ -320,7 +320,7 @@ func (l *Load) watch(ctx context.Context, h *held, w *search.Watch, report func(
 		if broken {
 			l.rest()
 		}
-		h.see(o)
+		h.addSample(o)
 		switch {
 		case broken:
 			h.stopped, h.broke = why, o.at
@@ -350,7 +350,7 @@ func (l *Load) lull(ctx context.Context, h *held, tick <-chan time.Time) error {
 		case <-tick:
 		}
 		o := l.sample()
-		h.see(o)
+		h.addSample(o)
 		if o.under() == 0 || o.at.Sub(h.broke) >= afterwards {
 			return nil
 		}

@@ -31,7 +31,7 @@ func (t *observer) Recorder(_, _ int) load.Recorder {
 	return l
 }
 
-// loopObserver observes one loop. take removes the counts, and leaves what is under
+// loopObserver observes one loop. takeCounts removes the counts, and leaves what is under
 // way; both hold the lock for moments only.
 type loopObserver struct {
 	observer *observer
@@ -163,15 +163,15 @@ func newObserved(step, queries int) *observed {
 	}
 }
 
-// take returns what was observed since the last call, by step. now is the engine's
+// takeCounts returns what was observed since the last call, by step. now is the engine's
 // time.
-func (t *observer) take(now time.Duration) map[int]*observed {
+func (t *observer) takeCounts(now time.Duration) map[int]*observed {
 	out := map[int]*observed{}
 	t.mu.Lock()
 	loops := t.loops
 	t.mu.Unlock()
 	for _, l := range loops {
-		for _, s := range l.take() {
+		for _, s := range l.takeCounts() {
 			g := out[s.step]
 			if g == nil {
 				g = newObserved(s.step, t.queries)
@@ -183,8 +183,8 @@ func (t *observer) take(now time.Duration) map[int]*observed {
 	return out
 }
 
-// take removes the counts and leaves copies of what is under way.
-func (l *loopObserver) take() []*stepCounts {
+// takeCounts removes the counts and leaves copies of what is under way.
+func (l *loopObserver) takeCounts() []*stepCounts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out, left []*stepCounts

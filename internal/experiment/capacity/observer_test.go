@@ -21,7 +21,7 @@ func TestObserverKnowsWhatIsUnderWay(t *testing.T) {
 	end(a, 0, 0, 10, 10, 30, 200, load.Answered)
 	end(b, 0, 1, 15, 18, 40, 500, load.Answered)
 	a.Drop(ms(25), 0)
-	g := p.take(ms(100))[0]
+	g := p.takeCounts(ms(100))[0]
 	if g.begun != 4 || g.ended != 2 || g.errors != 1 || g.dropped != 1 || g.waited != ms(3) || g.last != ms(20) {
 		t.Errorf("%+v", g.stepCounts)
 	}
@@ -34,7 +34,7 @@ func TestObserverKnowsWhatIsUnderWay(t *testing.T) {
 	// The next step begins while requests of the first are under way.
 	a.Begin(0, 1, ms(110), ms(110))
 	end(a, 0, 0, 0, 0, 120, 0, load.Timeout)
-	both := p.take(ms(130))
+	both := p.takeCounts(ms(130))
 	if g := both[0]; g.ended != 1 || g.errors != 1 || g.begun != 0 || g.under[0] != 1 {
 		t.Errorf("of the first step %+v, %v under way", g.stepCounts, g.under)
 	}
@@ -42,7 +42,7 @@ func TestObserverKnowsWhatIsUnderWay(t *testing.T) {
 		t.Errorf("of the second step %+v", g.stepCounts)
 	}
 	end(a, 0, 0, 20, 20, 140, 0, load.CutOff)
-	both = p.take(ms(150))
+	both = p.takeCounts(ms(150))
 	if g := both[0]; g.ended != 0 || g.under[0] != 0 || g.queries[0].cut != 1 {
 		t.Errorf("what is cut off: %+v", g.stepCounts)
 	}

@@ -173,9 +173,9 @@ func (q *queueing) record(header []load.Field) {
 	q.silent.Add(1)
 }
 
-// take returns what was recorded since the last call: seconds in all, the number of
+// takeTimings returns what was recorded since the last call: seconds in all, the number of
 // answers, and the timing.
-func (q *queueing) take() (seconds float64, answers uint64, by *Timing) {
+func (q *queueing) takeTimings() (seconds float64, answers uint64, by *Timing) {
 	n, nanos := q.count.Swap(0), q.nanos.Swap(0)
 	if which := q.which.Load(); which > 0 {
 		by = &q.timings[which-1]

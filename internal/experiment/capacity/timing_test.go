@@ -35,7 +35,7 @@ func TestTimingsInAnswers(t *testing.T) {
 		if got := q.Check(0, 200, test.header, nil); got != -1 {
 			t.Errorf("check %d failed", got)
 		}
-		seconds, n, by := q.take()
+		seconds, n, by := q.takeTimings()
 		if math.IsNaN(test.want) {
 			if n != 0 || by != nil {
 				t.Errorf("%v: %v by %v", test.header, seconds, by)

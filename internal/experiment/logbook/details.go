@@ -148,7 +148,7 @@ func (r *Registry) release(ctx context.Context) {
 	}
 	r.mu.Unlock()
 	for _, id := range unsaved {
-		if err := r.keep(ctx, id, saveSoon); err != nil {
+		if err := r.writeSession(ctx, id, saveSoon); err != nil {
 			return // said by keep, and done again
 		}
 	}

@@ -145,9 +145,9 @@ func (r *Registry) saveOnce(ctx context.Context, id string) error {
 	if e == nil {
 		return nil
 	}
-	writes := []func() error{func() error { return r.put(ctx, recordKind, id, kept, &e.revision) }}
+	writes := []func() error{func() error { return r.putRecord(ctx, recordKind, id, kept, &e.revision) }}
 	if whole != nil {
-		writes = append(writes, func() error { return r.put(ctx, detailKind, id, whole, &e.detailed) })
+		writes = append(writes, func() error { return r.putRecord(ctx, detailKind, id, whole, &e.detailed) })
 		if !e.saved.IsZero() { // that it has ended is not said before its end is kept
 			slices.Reverse(writes)
 		}
@@ -163,8 +163,8 @@ func (r *Registry) saveOnce(ctx context.Context, id string) error {
 	return nil
 }
 
-// put writes a record at its revision, and raises it. The caller holds writing.
-func (r *Registry) put(ctx context.Context, kind, id string, what any, revision *uint64) error {
+// putRecord writes a record at its revision, and raises it. The caller holds writing.
+func (r *Registry) putRecord(ctx context.Context, kind, id string, what any, revision *uint64) error {
 	value, err := json.Marshal(what)
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)

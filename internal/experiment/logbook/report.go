@@ -74,9 +74,9 @@ func (r *Registry) report(ctx context.Context, id string, p api.SessionReport) (
 			return api.SessionReply{}, err
 		}
 	}
-	due, err := r.take(id, in)
+	due, err := r.replaceReport(id, in)
 	if due != saveNothing && err == nil {
-		err = r.keep(ctx, id, due)
+		err = r.writeSession(ctx, id, due)
 	}
 	if err != nil {
 		return api.SessionReply{}, err
@@ -110,8 +110,8 @@ type incoming struct {
 	cut         []string
 }
 
-// take replaces the last report by a new one.
-func (r *Registry) take(id string, in incoming) (due, error) {
+// replaceReport replaces the last report by a new one.
+func (r *Registry) replaceReport(id string, in incoming) (due, error) {
 	p, size := in.report, in.size+in.large
 	now := r.o.Now()
 	r.mu.Lock()
@@ -155,8 +155,8 @@ func (r *Registry) take(id string, in incoming) (due, error) {
 	return due, nil
 }
 
-// keep writes a session. One whose beginning cannot be written has not begun.
-func (r *Registry) keep(ctx context.Context, id string, due due) error {
+// writeSession writes a session. One whose beginning cannot be written has not begun.
+func (r *Registry) writeSession(ctx context.Context, id string, due due) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	err := r.evict(ctx)

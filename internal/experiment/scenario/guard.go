@@ -22,9 +22,9 @@ type guard struct {
 	ended bool
 }
 
-// of begins to guard a group. The group runs without a guard too, so an error is not
+// guardGroup begins to guard a group. The group runs without a guard too, so an error is not
 // one of the server.
-func (g *guard) of(group int) error {
+func (g *guard) guardGroup(group int) error {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return err

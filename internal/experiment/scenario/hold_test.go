@@ -19,9 +19,9 @@ func TestReadingsBetweenTwoMoments(t *testing.T) {
 		if s > 5 {
 			busy = 2.5 + 2*float64(s-5)
 		}
-		r.put(at, "app", "cpu_cores", "cores", true, busy)
-		r.put(at, "db", "cpu_cores", "cores", true, 0.1*float64(s))
-		r.put(at, "app", "resident_bytes", "bytes", false, float64(1000+s))
+		r.addReading(at, "app", "cpu_cores", "cores", true, busy)
+		r.addReading(at, "db", "cpu_cores", "cores", true, 0.1*float64(s))
+		r.addReading(at, "app", "resident_bytes", "bytes", false, float64(1000+s))
 	}
 	at := func(s float64) time.Time { return start.Add(time.Duration(s * 1e9)) }
 	cores, means := r.between(at(5), at(8))

@@ -135,7 +135,7 @@ func (x *loader) send(ctx context.Context, docs *documents, report func(api.Benc
 	for range x.Parallel {
 		workers.Go(func() {
 			for b := range work {
-				x.one(ctx, b, cancel)
+				x.sendOne(ctx, b, cancel)
 			}
 		})
 	}
@@ -160,7 +160,7 @@ func (x *loader) send(ctx context.Context, docs *documents, report func(api.Benc
 	return err
 }
 
-func (x *loader) one(ctx context.Context, b batch, cancel context.CancelCauseFunc) {
+func (x *loader) sendOne(ctx context.Context, b batch, cancel context.CancelCauseFunc) {
 	if ctx.Err() != nil {
 		return
 	}

@@ -95,7 +95,7 @@ func (r *readings) follow(ctx context.Context) {
 func (r *readings) processes(ctx context.Context) {
 	all, err := table()
 	if err != nil {
-		r.say("processes cannot be read: " + err.Error())
+		r.reportTrouble("processes cannot be read: " + err.Error())
 		return
 	}
 	now := time.Now()
@@ -105,13 +105,13 @@ func (r *readings) processes(ctx context.Context) {
 			continue
 		}
 		r.mu.Lock()
-		r.put(now, v.Name, "cpu_cores", "cores", true, u.cpu)
-		r.put(now, v.Name, "resident_bytes", "bytes", false, u.resident)
+		r.addReading(now, v.Name, "cpu_cores", "cores", true, u.cpu)
+		r.addReading(now, v.Name, "resident_bytes", "bytes", false, u.resident)
 		if u.threads >= 0 {
-			r.put(now, v.Name, "threads", "", false, float64(u.threads))
+			r.addReading(now, v.Name, "threads", "", false, float64(u.threads))
 		}
 		if files >= 0 {
-			r.put(now, v.Name, "open_files", "", false, float64(files))
+			r.addReading(now, v.Name, "open_files", "", false, float64(files))
 		}
 		r.mu.Unlock()
 	}
@@ -123,18 +123,18 @@ func (r *readings) processes(ctx context.Context) {
 func (r *readings) metrics(ctx context.Context, client *http.Client, process string, m *Metrics) {
 	figures, err := m.read(ctx, client)
 	if err != nil && ctx.Err() == nil {
-		r.say(fmt.Sprintf("metrics of %s: %v", process, err))
+		r.reportTrouble(fmt.Sprintf("metrics of %s: %v", process, err))
 	}
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, f := range figures {
-		r.put(now, process, f.name, f.unit, f.adds, f.value)
+		r.addReading(now, process, f.name, f.unit, f.adds, f.value)
 	}
 }
 
-// say reports trouble once.
-func (r *readings) say(text string) {
+// reportTrouble reports trouble once.
+func (r *readings) reportTrouble(text string) {
 	r.mu.Lock()
 	known := r.said[text]
 	if r.said == nil {
@@ -147,8 +147,8 @@ func (r *readings) say(text string) {
 	}
 }
 
-// put keeps a value. For one that adds up it keeps the growth per second.
-func (r *readings) put(now time.Time, process, name, unit string, adds bool, v float64) {
+// addReading keeps a value. For one that adds up it keeps the growth per second.
+func (r *readings) addReading(now time.Time, process, name, unit string, adds bool, v float64) {
 	key := [2]string{process, name}
 	x := r.rows[key]
 	if x == nil {
@@ -230,7 +230,7 @@ func (r *readings) flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if err := r.sink.Put(ctx, out); err != nil {
-		r.say("readings of processes are not taken: " + err.Error())
+		r.reportTrouble("readings of processes are not taken: " + err.Error())
 	}
 }
 

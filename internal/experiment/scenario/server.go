@@ -41,22 +41,22 @@ func (v *server) launch(ctx context.Context, env []string, log string) error {
 		if err != nil {
 			return fmt.Errorf("server %s: %w", v.Name, err)
 		}
-		if err := p.guard.of(p.pid); err != nil {
+		if err := p.guard.guardGroup(p.pid); err != nil {
 			return errors.Join(fmt.Errorf("server %s: what ends it with this program: %w", v.Name, err), p.stop(ctx, syscall.SIGKILL, 0))
 		}
-		v.is(p, p.pid)
+		v.setProcess(p, p.pid)
 	} else {
 		pid, err := v.find()
 		if err != nil {
 			return fmt.Errorf("server %s: %w; start it first, or write run: to have it started", v.Name, err)
 		}
-		v.is(nil, pid)
+		v.setProcess(nil, pid)
 	}
 	return v.wait(ctx)
 }
 
-// is sets the server's process.
-func (v *server) is(p *process, pid int) {
+// setProcess sets the server's process.
+func (v *server) setProcess(p *process, pid int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.spent, v.current = v.spent+v.current, 0

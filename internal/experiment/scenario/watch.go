@@ -26,7 +26,7 @@ func StartWatch(servers []Server, trouble func(string)) (*Watch, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w (hint: start it first, and watch it where it runs)", err)
 		}
-		v.is(nil, pid)
+		v.setProcess(nil, pid)
 		w.read.servers = append(w.read.servers, v)
 	}
 	ctx, end := context.WithCancel(context.Background())

@@ -47,8 +47,8 @@ func (l *loop) push(to *list, c *conn) {
 	to.n++
 }
 
-// take removes a connection from its list.
-func (l *loop) take(c *conn) {
+// unlink removes a connection from its list.
+func (l *loop) unlink(c *conn) {
 	in := c.in
 	if in == nil {
 		return
@@ -75,7 +75,7 @@ func (l *loop) pick() *conn {
 		id = l.shut.last
 	}
 	c := &l.conns[id]
-	l.take(c)
+	l.unlink(c)
 	return c
 }
 
@@ -209,7 +209,7 @@ func (l *loop) handle(c *conn, events uint32) (free bool) {
 		// The target closes an idle connection, or sends what nobody asked for.
 		l.close(c)
 		if c.in == &l.idle {
-			l.take(c)
+			l.unlink(c)
 			l.push(&l.shut, c)
 		}
 		return false
@@ -312,7 +312,7 @@ func (l *loop) finish(c *conn, cause Cause, end time.Duration) (free bool) {
 	}
 	l.recorder.Observe(o)
 
-	l.take(c)
+	l.unlink(c)
 	if l.free() == 0 {
 		l.freeSince = end
 	}

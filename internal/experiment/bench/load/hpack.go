@@ -21,7 +21,7 @@ func appendBlock(b []byte, r *Request, o *Options) []byte {
 	}
 	host := o.Host
 	for i := range r.Header {
-		if is(r.Header[i].Name, "host") {
+		if nameIs(r.Header[i].Name, "host") {
 			host = r.Header[i].Value
 		}
 	}
@@ -52,17 +52,17 @@ func appendBlock(b []byte, r *Request, o *Options) []byte {
 func ofConnection(name string) bool {
 	switch len(name) {
 	case 4:
-		return is(name, "host")
+		return nameIs(name, "host")
 	case 7:
-		return is(name, "upgrade")
+		return nameIs(name, "upgrade")
 	case 10:
-		return is(name, "connection") || is(name, "keep-alive")
+		return nameIs(name, "connection") || nameIs(name, "keep-alive")
 	case 14:
-		return is(name, "content-length")
+		return nameIs(name, "content-length")
 	case 16:
-		return is(name, "proxy-connection")
+		return nameIs(name, "proxy-connection")
 	case 17:
-		return is(name, "transfer-encoding")
+		return nameIs(name, "transfer-encoding")
 	}
 	return false
 }

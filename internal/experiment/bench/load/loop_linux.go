@@ -287,7 +287,7 @@ func (l *loop) again(id int32, now, pause time.Duration) {
 		return
 	}
 	c := &l.conns[id]
-	l.take(c)
+	l.unlink(c)
 	l.load(c)
 	c.due, c.phase = now+max(l.request.Think, pause), 0
 	if c.due > now {

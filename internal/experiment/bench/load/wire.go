@@ -20,14 +20,14 @@ func AppendHTTP1(dst []byte, r *Request, host string) []byte {
 	dst = append(dst, " HTTP/1.1\r\n"...)
 	named := false
 	for i := range r.Header {
-		named = named || is(r.Header[i].Name, "host")
+		named = named || nameIs(r.Header[i].Name, "host")
 	}
 	if !named {
 		dst = appendField(dst, "Host", host)
 	}
 	for i := range r.Header {
 		f := &r.Header[i]
-		if is(f.Name, "content-length") || is(f.Name, "transfer-encoding") {
+		if nameIs(f.Name, "content-length") || nameIs(f.Name, "transfer-encoding") {
 			continue
 		}
 		dst = appendField(dst, f.Name, f.Value)
@@ -71,8 +71,8 @@ func appendWire(dst []byte, r *Request, host string, closing bool) []byte {
 	return dst
 }
 
-// is reports whether a name equals lower, whatever the case of its letters.
-func is(name, lower string) bool {
+// nameIs reports whether a name equals lower, whatever the case of its letters.
+func nameIs(name, lower string) bool {
 	if len(name) != len(lower) {
 		return false
 	}

@@ -151,11 +151,11 @@ func (c *compiler) takeEntry(r *replay, e *record.Entry, header []load.Field) er
 	if c.spec.Tenant != "" {
 		tenant = c.tenant.named(e.Host, e.Target, fields)
 	}
-	return c.take(r, e.Offset, e.Method, e.Target, fields, slices.Clone(e.Body), e.Operation, tenant)
+	return c.addRequest(r, e.Offset, e.Method, e.Target, fields, slices.Clone(e.Body), e.Operation, tenant)
 }
 
-// take keeps a request.
-func (c *compiler) take(r *replay, at time.Duration, method, target string, fields []load.Field, body []byte, operation, tenant string) error {
+// addRequest keeps a request.
+func (c *compiler) addRequest(r *replay, at time.Duration, method, target string, fields []load.Field, body []byte, operation, tenant string) error {
 	if fault, _ := badTarget(target); fault != "" || !validName(method) || method == "CONNECT" {
 		r.out.form++
 		return nil
@@ -284,7 +284,7 @@ func (c *compiler) compileAccessLog() {
 			tenant = valueOfField(header, c.tenant.header)
 		}
 		// Logs escape inexactly: bytes that cannot be sent are escaped.
-		return c.take(r, time.Duration(l.Start), method, string(appendTarget(nil, string(l.Target))), slices.Clone(header), nil, l.Operation, tenant)
+		return c.addRequest(r, time.Duration(l.Start), method, string(appendTarget(nil, string(l.Target))), slices.Clone(header), nil, l.Operation, tenant)
 	})
 	if errors.Is(err, errFull) {
 		c.inFile(r.field, *tooMuch(s.Path))

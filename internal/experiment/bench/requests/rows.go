@@ -73,7 +73,7 @@ func (c *compiler) checkRows(it *item, fields []field, host string, tenantColumn
 		}
 		return fmt.Sprintf("row %d of %s: ", row+1, it.table.file)
 	}
-	named := c.tenant.of(fields)
+	named := c.tenant.templateOf(fields)
 	if c.tenant.header != "" && named != nil && !named.byData() {
 		c.problem("tenant", fmt.Sprintf("header %s changes with every request", c.tenant.header), "tenants must come from data: write a column into it")
 		return

@@ -38,8 +38,8 @@ func parseTenantRule(text string) (t tenantRule, err error) {
 	return t, nil
 }
 
-// of returns the template of the header field that names the tenant, or nil.
-func (t *tenantRule) of(fields []field) *template {
+// templateOf returns the template of the header field that names the tenant, or nil.
+func (t *tenantRule) templateOf(fields []field) *template {
 	if t.header == "" {
 		return nil
 	}

@@ -126,7 +126,7 @@ func (s *sender) trouble() string {
 func (s *sender) loop() {
 	defer close(s.done)
 	for range s.wake {
-		said := s.put()
+		said := s.sendSlots()
 		s.mu.Lock()
 		r, closing := s.result, s.closing
 		s.result = nil
@@ -151,8 +151,8 @@ func (s *sender) loop() {
 // atOnce bounds the points of one request, which is then some 1 MB at most.
 const atOnce = 2000
 
-// put sends slots, the oldest first, until none is left or the server refuses one.
-func (s *sender) put() (said string) {
+// sendSlots sends slots, the oldest first, until none is left or the server refuses one.
+func (s *sender) sendSlots() (said string) {
 	for {
 		s.mu.Lock()
 		if s.o.Sink == nil || len(s.backlog) == 0 {

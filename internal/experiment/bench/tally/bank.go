@@ -96,8 +96,8 @@ func (c *cell) status(status int, n uint64) {
 	c.statuses = append(c.statuses, statusCount{status, n})
 }
 
-// of returns the histogram of a measure, made when it is needed.
-func (c *cell) of(half, measure int) *hist.Histogram {
+// histogram returns the histogram of a measure, made when it is needed.
+func (c *cell) histogram(half, measure int) *hist.Histogram {
 	h := &c.hists[half][measure]
 	if *h == nil {
 		*h = hist.New(hist.DefaultSchema)
@@ -139,10 +139,10 @@ func (b *bank) observe(o *load.Observation) {
 		if o.Check >= 0 && o.Check < len(c.checks) {
 			c.checks[o.Check]++
 		}
-		record(c.of(half, latency), lasted)
-		record(c.of(half, service), o.End-o.Sent)
-		record(c.of(half, firstByte), o.FirstByte-o.Sent)
-		_ = c.of(half, size).Record(float64(max(o.Bytes, 0)))
+		record(c.histogram(half, latency), lasted)
+		record(c.histogram(half, service), o.End-o.Sent)
+		record(c.histogram(half, firstByte), o.FirstByte-o.Sent)
+		_ = c.histogram(half, size).Record(float64(max(o.Bytes, 0)))
 		p.answered++
 		record(p.latency, lasted)
 		record(p.service, o.End-o.Sent)
@@ -257,7 +257,7 @@ func (c *cell) add(o *cell) {
 	for half := range o.hists {
 		for m, h := range o.hists[half] {
 			if h != nil && h.Count > 0 {
-				merge(c.of(half, m), h)
+				merge(c.histogram(half, m), h)
 			}
 		}
 	}

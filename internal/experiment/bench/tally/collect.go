@@ -16,7 +16,7 @@ func (t *Tally) Collect(now time.Time) {
 	loops := t.loops
 	t.mu.Unlock()
 	for _, l := range loops {
-		b := l.take()
+		b := l.takeBank()
 		t.since.add(b)
 		for _, s := range b.slots[:b.n] {
 			t.line.add(s)
@@ -28,7 +28,7 @@ func (t *Tally) Collect(now time.Time) {
 	t.sums.add(t.since)
 	t.recall(now)
 	if t.o.Keep && (len(t.since.used) > 0 || t.since.dropped > 0) {
-		t.keep(now)
+		t.keepForSink(now)
 	}
 }
 
@@ -41,7 +41,7 @@ type Pending struct {
 // maxPending bounds the slots that are kept: ten minutes.
 const maxPending = 60
 
-func (t *Tally) keep(now time.Time) {
+func (t *Tally) keepForSink(now time.Time) {
 	n := len(t.pending)
 	if n == 0 || t.pending[n-1].Time.Unix()/10 != now.Unix()/10 {
 		t.pending = append(t.pending, &Pending{Part: Part{newBank(t)}})

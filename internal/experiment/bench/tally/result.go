@@ -38,7 +38,7 @@ func (t *Tally) Fill(r *api.BenchResult, f Frame) {
 		a.Errors += c.errors
 		r.Bytes += c.bytes
 		for cause := load.Answered + 1; cause < load.CutOff; cause++ {
-			put(a.Failed, cause.String(), c.causes[cause])
+			addCount(a.Failed, cause.String(), c.causes[cause])
 		}
 		t.addOutcomes(c, a.Statuses, a.Checks)
 		for half := range c.hists {
@@ -62,7 +62,7 @@ func (t *Tally) latency(h *hist.Histogram, chart bool) api.BenchLatency {
 	return Latency(h, chart, t.o.Quantiles...)
 }
 
-func put(m map[string]uint64, name string, n uint64) {
+func addCount(m map[string]uint64, name string, n uint64) {
 	if n > 0 {
 		m[name] += n
 	}
@@ -71,10 +71,10 @@ func put(m map[string]uint64, name string, n uint64) {
 // addOutcomes adds a cell's statuses and failed checks.
 func (t *Tally) addOutcomes(c *cell, statuses, checks map[string]uint64) {
 	for _, s := range c.statuses {
-		put(statuses, strconv.Itoa(s.status), s.n)
+		addCount(statuses, strconv.Itoa(s.status), s.n)
 	}
 	for i, n := range c.checks {
-		put(checks, t.o.Checks[i], n)
+		addCount(checks, t.o.Checks[i], n)
 	}
 }
 

@@ -114,8 +114,8 @@ func (l *Loop) Drop(due time.Duration, phase int) {
 	l.turn.Store(n + 2)
 }
 
-// take swaps the bank for the spare one as soon as the loop is not counting.
-func (l *Loop) take() *bank {
+// takeBank swaps the bank for the spare one as soon as the loop is not counting.
+func (l *Loop) takeBank() *bank {
 	old := l.bank.Swap(l.spare)
 	if n := l.turn.Load(); n%2 == 1 {
 		for spins := 0; l.turn.Load() == n; spins++ {

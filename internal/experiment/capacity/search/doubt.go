@@ -39,8 +39,8 @@ const (
 	near = 0.1
 )
 
-// lost handles a step that did not count.
-func (s *Search) lost(w *Watch, o Outcome) {
+// handleLost handles a step that did not count.
+func (s *Search) handleLost(w *Watch, o Outcome) {
 	v, why := s.load(w.step.X), o.Invalid
 	s.vain++
 	s.vainTook += o.Took
@@ -84,8 +84,8 @@ func (s *Search) limit(v float64, why string) {
 	}
 }
 
-// counted handles a step that counted.
-func (s *Search) counted(w *Watch) {
+// handleCounted handles a step that counted.
+func (s *Search) handleCounted(w *Watch) {
 	if w.disturbed < shaky {
 		s.vain, s.vainTook = 0, 0
 	}

@@ -242,12 +242,12 @@ func (s *Search) Done(o Outcome) {
 	old := s.retried
 	s.retried = nil
 	if o.Invalid != "" {
-		s.lost(w, o)
+		s.handleLost(w, o)
 		return
 	}
 	w.again = old != nil
 	s.steps = append(without(s.steps, old), w)
-	s.counted(w)
+	s.handleCounted(w)
 	s.broke, s.kept = math.Inf(1), math.Inf(-1)
 	for _, w := range s.steps {
 		if v := s.load(w.step.X); w.broken() {

@@ -118,7 +118,7 @@ func New(o Options) (*Chooser, error) {
 // of it.
 func (c *Chooser) Choose(r *Request) Decision {
 	_, path, query := split(r.Target)
-	d := Decision{Names: c.names.of(r, path, query), Write: !safe(r.Method)}
+	d := Decision{Names: c.names.nameRequest(r, path, query), Write: !safe(r.Method)}
 	if c.paused.Load() {
 		d.Missed = d.Write && c.filters.pass(r, path, true) == pair.Chosen
 		d.Reason = pair.Paused

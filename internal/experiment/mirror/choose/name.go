@@ -48,7 +48,7 @@ func (n *namer) compile(o *Options) error {
 	return errors.Join(errs...)
 }
 
-func (n *namer) of(r *Request, path, query []byte) pair.Names {
+func (n *namer) nameRequest(r *Request, path, query []byte) pair.Names {
 	return pair.Names{Operation: n.operation(r.Method, path), Tenant: n.tenantOf(r, path, query)}
 }
 

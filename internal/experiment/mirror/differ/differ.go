@@ -260,7 +260,7 @@ func (d *Differ) run() {
 		select {
 		case x := <-d.queue:
 			began := time.Now()
-			d.take(&x)
+			d.compareExchange(&x)
 			if rest := p.worked(time.Since(began)); rest > 0 {
 				select {
 				case <-time.After(rest):
@@ -271,7 +271,7 @@ func (d *Differ) run() {
 			for {
 				select {
 				case x := <-d.queue:
-					d.take(&x)
+					d.compareExchange(&x)
 				default:
 					return
 				}
@@ -280,7 +280,7 @@ func (d *Differ) run() {
 	}
 }
 
-func (d *Differ) take(x *Exchange) {
+func (d *Differ) compareExchange(x *Exchange) {
 	defer d.waiting.Add(-x.size())
 	primary, shadows := d.answer(x.Primary), make([]*answer, len(x.Shadows))
 	for i, a := range x.Shadows {

@@ -496,6 +496,6 @@ func BenchmarkTake(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		x.Time += 1e6
-		d.take(&x)
+		d.compareExchange(&x)
 	}
 }

@@ -87,7 +87,7 @@ func (s *shard) reset(targets int) {
 	}
 }
 
-func (s *shard) of(target int, operation string) *Seen {
+func (s *shard) seenFor(target int, operation string) *Seen {
 	m := s.seen[target]
 	v := m[operation]
 	if v == nil && len(m) >= maxOperations {
@@ -117,7 +117,7 @@ func (o *Observer) Begun(x *pair.Exchange, why pair.Reason) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open[x.ID()] = begun{x.Names().Operation, at}
-	s.of(0, x.Names().Operation).Begun++
+	s.seenFor(0, x.Names().Operation).Begun++
 }
 
 // Ended implements pair.Observer.
@@ -137,7 +137,7 @@ func (o *Observer) Ended(x *pair.Exchange, target int, l pair.Leg) {
 		delete(s.open, x.ID())
 		due = b.at
 	}
-	v := s.of(target, x.Names().Operation)
+	v := s.seenFor(target, x.Names().Operation)
 	switch {
 	case l.Cause == pair.None:
 		v.Ended++

@@ -56,7 +56,7 @@ func (b *Ledger) Run(ctx context.Context) error {
 	go func() {
 		defer close(done)
 		for range due {
-			_ = f.put(lasting) // kept, counted, and put again
+			_ = f.putHeld(lasting) // kept, counted, and put again
 		}
 	}()
 	timer := time.NewTimer(f.untilNext())
@@ -96,7 +96,7 @@ func (b *Ledger) Flush(ctx context.Context) error {
 		return nil
 	}
 	b.flusher.collect()
-	return b.flusher.put(ctx)
+	return b.flusher.putHeld(ctx)
 }
 
 // collect takes over what was recorded.
@@ -170,12 +170,12 @@ func (f *flusher) giveUp() {
 	}
 }
 
-// put gives the sink what is held, a part at a time.
-func (f *flusher) put(ctx context.Context) error {
+// putHeld gives the sink what is held, a part at a time.
+func (f *flusher) putHeld(ctx context.Context) error {
 	f.putting.Lock()
 	defer f.putting.Unlock()
 	for {
-		taken := f.take()
+		taken := f.takePoints()
 		if len(f.points) == 0 {
 			return nil
 		}
@@ -189,8 +189,8 @@ func (f *flusher) put(ctx context.Context) error {
 	}
 }
 
-// take moves up to pointsAPut points out of what is held, into points and slots.
-func (f *flusher) take() []number {
+// takePoints moves up to pointsAPut points out of what is held, into points and slots.
+func (f *flusher) takePoints() []number {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	clear(f.points)
@@ -212,7 +212,7 @@ func (f *flusher) take() []number {
 		f.order = nil
 	}
 	var taken []number
-	f.points, taken = f.numbers.take(f.points)
+	f.points, taken = f.numbers.takePoints(f.points)
 	return taken
 }
 

@@ -158,8 +158,8 @@ func (n *numbers) collect(now int64) {
 // into the latest slot, so that totals stay whole.
 const maxNumbers = 10_000
 
-// take moves what is held into points.
-func (n *numbers) take(points []Point) ([]Point, []number) {
+// takePoints moves what is held into points.
+func (n *numbers) takePoints(points []Point) ([]Point, []number) {
 	var taken []number
 	for key, value := range n.held {
 		d := &n.defs[key.def]

@@ -99,12 +99,12 @@ func (r *recorder) open(n Names, now int64) *entry {
 	if e := r.find(n, now, false); e != nil {
 		return e
 	}
-	if e := r.make(n, now, r.o.MaxNames); e != nil {
+	if e := r.makeEntry(n, now, r.o.MaxNames); e != nil {
 		return e
 	}
 	r.folded.Add(1)
 	if n.Tenant != "" {
-		if e := r.make(Names{n.Operation, series.Other}, now, 2*r.o.MaxNames); e != nil {
+		if e := r.makeEntry(Names{n.Operation, series.Other}, now, 2*r.o.MaxNames); e != nil {
 			return e
 		}
 		n.Tenant = series.Other
@@ -112,7 +112,7 @@ func (r *recorder) open(n Names, now int64) *entry {
 	return r.find(Names{series.Other, n.Tenant}, now, true)
 }
 
-func (r *recorder) make(n Names, now int64, bound int) *entry {
+func (r *recorder) makeEntry(n Names, now int64, bound int) *entry {
 	return r.find(n, now, int(r.names.Load()) < bound)
 }
 

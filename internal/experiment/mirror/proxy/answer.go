@@ -188,7 +188,7 @@ func (c *conn) giveBack() {
 		up.close()
 		return
 	}
-	c.p.primary.put(up)
+	c.p.primary.putUpstream(up)
 }
 
 // extra reports whether the primary sent more than its answer.

@@ -61,10 +61,10 @@ func newPrimary(p *Proxy) *primary {
 	return pr
 }
 
-// get returns a connection: an idle one, else a new one. Idle ones are probed first,
+// getUpstream returns a connection: an idle one, else a new one. Idle ones are probed first,
 // however short a time ago they were used: bytes that the server has sent meanwhile
 // would be taken for the answer, and given to another client.
-func (pr *primary) get() (*upstream, error) {
+func (pr *primary) getUpstream() (*upstream, error) {
 	var first error
 	n := len(pr.servers)
 	turn := 0
@@ -74,7 +74,7 @@ func (pr *primary) get() (*upstream, error) {
 	for i := range n {
 		s := pr.servers[(turn+i)%n]
 		for {
-			u := s.take()
+			u := s.takeUpstream()
 			if u == nil {
 				break
 			}
@@ -107,8 +107,8 @@ func (pr *primary) dial(s *server) (*upstream, error) {
 	return &upstream{nc: fast(nc), server: s, probe: newProbe(nc), tls: tls}, nil
 }
 
-// put gives back a connection on which nothing is under way.
-func (pr *primary) put(u *upstream) {
+// putUpstream gives back a connection on which nothing is under way.
+func (pr *primary) putUpstream(u *upstream) {
 	u.used, u.since = true, pr.p.tick.Load()
 	s := u.server
 	s.mu.Lock()
@@ -122,7 +122,7 @@ func (pr *primary) put(u *upstream) {
 	}
 }
 
-func (s *server) take() *upstream {
+func (s *server) takeUpstream() *upstream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := len(s.idle)

@@ -19,12 +19,12 @@ import (
 // refuse answers in the primary's place, with a field that says so, and ends the
 // connection.
 func (c *conn) refuse(status int, why string) {
-	c.say(status, why, true)
+	c.writeAnswer(status, why, true)
 	c.linger()
 }
 
-// say writes an answer of the proxy's own.
-func (c *conn) say(status int, why string, last bool) {
+// writeAnswer writes an answer of the proxy's own.
+func (c *conn) writeAnswer(status int, why string, last bool) {
 	text := "tailscope mirror: " + why + "\n"
 	b := http1.AppendStatusLine(nil, status, []byte(http.StatusText(status)))
 	b = append(b, "Content-Type: text/plain; charset=utf-8\r\n"...)
@@ -56,7 +56,7 @@ func (c *conn) unreached(d choose.Decision, err error) {
 		status = http.StatusGatewayTimeout
 	}
 	if why := "the primary is not reached: " + plainly(err); c.whole && !c.last {
-		c.say(status, why, false)
+		c.writeAnswer(status, why, false)
 	} else {
 		c.refuse(status, why)
 	}

@@ -32,7 +32,7 @@ func (c *conn) forward(n int) bool {
 	body := c.in[c.r+n : c.r+n+raw]
 	c.note()
 	d := c.choose()
-	c.up, err = c.p.primary.get()
+	c.up, err = c.p.primary.getUpstream()
 	if err != nil {
 		c.unreached(d, err)
 		c.r += n + raw

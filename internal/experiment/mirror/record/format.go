@@ -119,7 +119,7 @@ var (
 	ErrCorrupt = errors.New("the file is damaged")
 )
 
-// at returns an error with its place in a file.
-func at(offset int64, err error, why string, args ...any) error {
+// errorAt returns an error with its place in a file.
+func errorAt(offset int64, err error, why string, args ...any) error {
 	return fmt.Errorf("%w: %s at byte %d", err, fmt.Sprintf(why, args...), offset)
 }

@@ -46,16 +46,16 @@ func Open(r io.Reader) (*Reader, error) {
 	}
 	kind, data, err := rd.next()
 	if err == io.EOF {
-		err = at(rd.offset, ErrTorn, "there is no head")
+		err = errorAt(rd.offset, ErrTorn, "there is no head")
 	}
 	if err != nil {
 		return nil, err
 	}
 	if kind != kindHead {
-		return nil, at(rd.block, ErrCorrupt, "a block of kind %q stands where the head should", kind)
+		return nil, errorAt(rd.block, ErrCorrupt, "a block of kind %q stands where the head should", kind)
 	}
 	if err := json.Unmarshal(data, &rd.header); err != nil {
-		return nil, at(rd.block, ErrCorrupt, "the head cannot be read (%v)", err)
+		return nil, errorAt(rd.block, ErrCorrupt, "the head cannot be read (%v)", err)
 	}
 	return rd, nil
 }
@@ -84,7 +84,7 @@ func (r *Reader) Next(e *Entry) error {
 		return r.err
 	}
 	if err := r.open.next(e); err != nil {
-		r.err = at(r.block, ErrCorrupt, "%v in the block", err)
+		r.err = errorAt(r.block, ErrCorrupt, "%v in the block", err)
 	}
 	return r.err
 }
@@ -94,23 +94,23 @@ func (r *Reader) advance() error {
 	kind, data, err := r.next()
 	switch {
 	case err == io.EOF:
-		return at(r.offset, ErrTorn, "no end was written")
+		return errorAt(r.offset, ErrTorn, "no end was written")
 	case err != nil:
 		return err
 	case kind == kindEntries:
 		if err := r.open.open(data); err != nil {
-			return at(r.block, ErrCorrupt, "%v in the block", err)
+			return errorAt(r.block, ErrCorrupt, "%v in the block", err)
 		}
 		return nil
 	case kind == kindEnd:
 		r.end = &End{}
 		if err := json.Unmarshal(data, r.end); err != nil {
 			r.end = nil
-			return at(r.block, ErrCorrupt, "the end cannot be read (%v)", err)
+			return errorAt(r.block, ErrCorrupt, "the end cannot be read (%v)", err)
 		}
 		return io.EOF
 	}
-	return at(r.block, ErrCorrupt, "a block is of kind %q", kind)
+	return errorAt(r.block, ErrCorrupt, "a block is of kind %q", kind)
 }
 
 // next reads a block and decompresses it into memory of its own. It returns io.EOF if
@@ -123,14 +123,14 @@ func (r *Reader) next() (kind byte, data []byte, err error) {
 	case err == io.EOF:
 		return 0, nil, err
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return 0, nil, at(r.block, ErrTorn, "%d bytes of a block's head", n)
+		return 0, nil, errorAt(r.block, ErrTorn, "%d bytes of a block's head", n)
 	case err != nil:
 		return 0, nil, fmt.Errorf("read block at byte %d: %w", r.block, err)
 	}
 	kind = head[0]
 	length, stored := binary.LittleEndian.Uint32(head[1:]), binary.LittleEndian.Uint32(head[5:])
 	if length > maxBlock || stored > maxBlock {
-		return 0, nil, at(r.block, ErrCorrupt, "a block claims %d bytes, %d stored", length, stored)
+		return 0, nil, errorAt(r.block, ErrCorrupt, "a block claims %d bytes, %d stored", length, stored)
 	}
 	// The buffer grows as it is read, so a false length alone takes no memory.
 	data, err = io.ReadAll(io.LimitReader(r.r, int64(stored)))
@@ -138,19 +138,19 @@ func (r *Reader) next() (kind byte, data []byte, err error) {
 		return 0, nil, fmt.Errorf("read block at byte %d: %w", r.block, err)
 	}
 	if len(data) < int(stored) {
-		return 0, nil, at(r.block, ErrTorn, "%d of %d bytes of a block", len(data), stored)
+		return 0, nil, errorAt(r.block, ErrTorn, "%d of %d bytes of a block", len(data), stored)
 	}
 	r.offset += headSize + int64(stored)
 	if crc := crc32.Update(crc32.Checksum(head[:9], castagnoli), castagnoli, data); crc != binary.LittleEndian.Uint32(head[9:]) {
-		return 0, nil, at(r.block, ErrCorrupt, "the checksum of a block does not match")
+		return 0, nil, errorAt(r.block, ErrCorrupt, "the checksum of a block does not match")
 	}
 	if kind == kindEntries {
 		if data, err = r.zstd.DecodeAll(data, nil); err != nil {
-			return 0, nil, at(r.block, ErrCorrupt, "a block cannot be decompressed (%v)", err)
+			return 0, nil, errorAt(r.block, ErrCorrupt, "a block cannot be decompressed (%v)", err)
 		}
 	}
 	if len(data) != int(length) {
-		return 0, nil, at(r.block, ErrCorrupt, "a block has %d bytes, not %d", len(data), length)
+		return 0, nil, errorAt(r.block, ErrCorrupt, "a block has %d bytes, not %d", len(data), length)
 	}
 	return kind, data, nil
 }

@@ -215,7 +215,7 @@ func (w *Writer) run() {
 	for {
 		select {
 		case e := <-w.queue:
-			w.take(e)
+			w.addEntry(e)
 		case <-old.C:
 			w.flush()
 		case <-w.stop:
@@ -236,16 +236,16 @@ func (w *Writer) drain() {
 	for w.offers.Load() > 0 || len(w.queue) > 0 {
 		select {
 		case e := <-w.queue:
-			w.take(e)
+			w.addEntry(e)
 		default:
 			runtime.Gosched() // an offer is about to end
 		}
 	}
 }
 
-// take redacts an entry and adds it to the open block. After the first failure all
+// addEntry redacts an entry and adds it to the open block. After the first failure all
 // entries are dropped.
-func (w *Writer) take(e *Entry) {
+func (w *Writer) addEntry(e *Entry) {
 	size := e.size()
 	if w.failure.Load() != nil {
 		w.dropped.Add(1)

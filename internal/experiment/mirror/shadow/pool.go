@@ -104,7 +104,7 @@ func (l *Sender) place(j *job) (*conn, pair.Cause) {
 			more.connect() // so that it gets its part of what follows
 		}
 		c := free.idle[len(free.idle)-1]
-		c.take(free)
+		c.leaveIdle(free)
 		return c, pair.None
 	}
 	now := l.o.Now()
@@ -182,9 +182,9 @@ func (s *server) connect() {
 	l.wg.Go(c.run)
 }
 
-// take removes the connection, the last of s.idle, from it if it cannot carry a
+// leaveIdle removes the connection, the last of s.idle, from it if it cannot carry a
 // further copy beside the one that it is about to get. Under l.mu.
-func (c *conn) take(s *server) {
+func (c *conn) leaveIdle(s *server) {
 	s.busy++
 	c.streams++
 	if c.streams >= c.most {

@@ -259,7 +259,7 @@ func TestSpreaderInOrder(t *testing.T) {
 	seen := 0
 	for now := int64(0); now < 100; now += 10 {
 		var wait time.Duration
-		due, wait = s.take(due[:0], now)
+		due, wait = s.takeDue(due[:0], now)
 		for _, j := range due {
 			if want := int64(j.k * 37 % 100); j.since != want || want > now {
 				t.Errorf("at %d came copy %d, due at %d", now, j.k, want)
@@ -270,7 +270,7 @@ func TestSpreaderInOrder(t *testing.T) {
 			t.Errorf("at %d: %d to wait", now, wait)
 		}
 	}
-	due, wait := s.take(due[:0], 99)
+	due, wait := s.takeDue(due[:0], 99)
 	if seen+len(due) != 100 || wait >= 0 {
 		t.Errorf("%d copies, then %d to wait", seen+len(due), wait)
 	}

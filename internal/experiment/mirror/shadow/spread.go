@@ -57,9 +57,9 @@ func (s *spreader) add(j job, at int64) pair.Cause {
 	return pair.None
 }
 
-// take appends the copies that are due, and returns the wait for the next one,
+// takeDue appends the copies that are due, and returns the wait for the next one,
 // negative if there is none.
-func (s *spreader) take(dst []job, now int64) ([]job, time.Duration) {
+func (s *spreader) takeDue(dst []job, now int64) ([]job, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.due) > 0 && s.due[0].since <= now {
@@ -79,7 +79,7 @@ func (s *spreader) run() {
 	for {
 		now := s.l.o.Now()
 		var wait time.Duration
-		due, wait = s.take(due[:0], now)
+		due, wait = s.takeDue(due[:0], now)
 		for i := range due {
 			j := due[i]
 			due[i] = job{}

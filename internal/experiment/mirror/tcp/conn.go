@@ -137,7 +137,7 @@ func (c *conn) up() {
 			t := c.begins()
 			_, werr := c.primary.Write(data)
 			for _, l := range c.links {
-				l.put(data, t)
+				l.queueBytes(data, t)
 			}
 			if werr != nil {
 				c.abort(pair.Reset)

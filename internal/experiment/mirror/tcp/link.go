@@ -74,9 +74,9 @@ func (l *link) alive() bool {
 	return !l.dead
 }
 
-// put copies the client's bytes into the queue. The link ends if they exceed the
+// queueBytes copies the client's bytes into the queue. The link ends if they exceed the
 // budget.
-func (l *link) put(data []byte, t *turn) {
+func (l *link) queueBytes(data []byte, t *turn) {
 	if t != nil && !l.offered {
 		t = nil
 	}

@@ -39,8 +39,8 @@ func (w *warner) warn(code, format string, args ...any) {
 	w.out.Warnings = append(w.out.Warnings, api.CompareWarning{Code: code, Text: fmt.Sprintf(format, args...)})
 }
 
-// of notes a warning of a layout, once for all layouts that have it.
-func (w *warner) of(layout, code, format string, args ...any) {
+// addNote notes a warning of a layout, once for all layouts that have it.
+func (w *warner) addNote(layout, code, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	w.like(layout, code, text, text)
 }
@@ -64,13 +64,13 @@ func (w *warner) before() {
 		l := &w.spec.Layouts[i]
 		switch {
 		case l.Threads == 0 && !l.Keys["cores"]:
-			w.of(l.Name, "no_limit", "neither threads nor cores of a node are said, so no leaf ever waits: write threads: 4 and cores: 4")
+			w.addNote(l.Name, "no_limit", "neither threads nor cores of a node are said, so no leaf ever waits: write threads: 4 and cores: 4")
 		case l.Threads > 1 && !l.Keys["cores"]:
-			w.of(l.Name, "no_cores", "cores are not said, so each of %d threads has one of its own: write cores: %d if that is so, or as many as there are", l.Threads, l.Threads)
+			w.addNote(l.Name, "no_cores", "cores are not said, so each of %d threads has one of its own: write cores: %d if that is so, or as many as there are", l.Threads, l.Threads)
 		case l.Cores > 0 && float64(l.Threads) > l.Cores:
-			w.of(l.Name, "threads", "%d threads share %g cores of a node, so leaves slow each other once more than that run: that is simulated, with all of a leaf's time on a core but what waits says; if leaves were measured while as many ran, they have it in them twice: measure them one at a time, or write cores: %d", l.Threads, l.Cores, l.Threads)
+			w.addNote(l.Name, "threads", "%d threads share %g cores of a node, so leaves slow each other once more than that run: that is simulated, with all of a leaf's time on a core but what waits says; if leaves were measured while as many ran, they have it in them twice: measure them one at a time, or write cores: %d", l.Threads, l.Cores, l.Threads)
 		case l.Cores > 0 && l.Threads == 0:
-			w.of(l.Name, "threads", "threads are not said, so any number of leaves share %g cores of a node: write threads: 4 if they take turns", l.Cores)
+			w.addNote(l.Name, "threads", "threads are not said, so any number of leaves share %g cores of a node: write threads: 4 if they take turns", l.Cores)
 		}
 		w.size(l)
 	}
@@ -87,7 +87,7 @@ func (w *warner) size(l *spec.Layout) {
 		}
 	}
 	for _, at := range slices.Sorted(maps.Keys(far)) {
-		w.of(l.Name, "extrapolated", "leaves of %s were measured at %s, less than half or more than twice as many: how their time follows their size is a guess so far away", measured.Names(far[at]), at)
+		w.addNote(l.Name, "extrapolated", "leaves of %s were measured at %s, less than half or more than twice as many: how their time follows their size is a guess so far away", measured.Names(far[at]), at)
 	}
 }
 

@@ -81,7 +81,7 @@ func Read(ctx context.Context, st store.Store, r Request) (*api.Leaves, error) {
 		return nil, err
 	}
 	g := &gathered{step: found.Step, start: found.Start, n: int((found.End - found.Start) / found.Step)}
-	if err := g.take(found); err != nil {
+	if err := g.addRequested(found); err != nil {
 		return nil, err
 	}
 	if len(g.classes) == 0 {
@@ -157,7 +157,7 @@ type gatheredClass struct {
 	whole  *hist.Histogram
 }
 
-func (g *gathered) take(found *query.Requested) error {
+func (g *gathered) addRequested(found *query.Requested) error {
 	for _, group := range found.Groups {
 		c := &gatheredClass{name: group.Labels.Get(series.LabelOperation), slots: make([]*hist.Histogram, g.n)}
 		for i := range g.n {

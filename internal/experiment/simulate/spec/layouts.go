@@ -48,7 +48,7 @@ func (l *layouts) read() {
 		}
 		names[name] = true
 		if key == "" {
-			l.one(whole, name, "", math.NaN(), len(of) == 1)
+			l.readLayout(whole, name, "", math.NaN(), len(of) == 1)
 			continue
 		}
 		for _, v := range values {
@@ -58,7 +58,7 @@ func (l *layouts) read() {
 			if name != "" {
 				called += ", " + name
 			}
-			l.one(of, called, name, numberOf(v.Text), false)
+			l.readLayout(of, called, name, numberOf(v.Text), false)
 		}
 	}
 	l.spec.Variable = key
@@ -217,8 +217,8 @@ func set(n *node, path []string, value *node) {
 	n.With(strictyaml.Field{Key: path[0], At: value.At, Value: value})
 }
 
-// one reads a whole layout. If the file has only one, missing keys are named.
-func (l *layouts) one(n *node, name, curve string, x float64, only bool) {
+// readLayout reads a whole layout. If the file has only one, missing keys are named.
+func (l *layouts) readLayout(n *node, name, curve string, x float64, only bool) {
 	var raw layout
 	before := l.problems.Len()
 	if n.At.File == nil {
