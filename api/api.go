@@ -15,7 +15,7 @@ type Error struct {
 }
 
 type ErrorDetail struct {
-	Code    string `json:"code"`            // invalid, not_found, too_early, too_many, unavailable, damaged, internal
+	Code    string `json:"code" enum:"invalid,not_found,too_early,too_many,unavailable,damaged,internal"`
 	Message string `json:"message"`         // one sentence that says what to write instead
 	Field   string `json:"field,omitempty"` // the parameter at fault
 }
@@ -143,8 +143,8 @@ type TimelineResponse struct {
 
 // Overlay is an earlier day laid over the shown one by wall clock.
 type Overlay struct {
-	Name string `json:"name"` // day, week, like
-	Of   string `json:"of"`   // Fri 13 Nov, or the first and the last of several days
+	Name string `json:"name" enum:"day,week,like"`
+	Of   string `json:"of"` // Fri 13 Nov, or the first and the last of several days
 	Zone string `json:"zone"`
 }
 
@@ -185,7 +185,7 @@ type FamiliesResponse struct {
 
 type Family struct {
 	Name     string `json:"name"`
-	Kind     string `json:"kind"`               // distribution, gauge, counter
+	Kind     string `json:"kind" enum:"distribution,gauge,counter"`
 	Interval int64  `json:"interval,omitempty"` // export interval in seconds, 0 if not known
 	Unit     string `json:"unit,omitempty"`     // seconds, bytes, or empty
 }
@@ -226,7 +226,7 @@ type Mark struct {
 type MarkVerdict struct {
 	// State is waiting (too little time has passed), early (judged on what
 	// there is of the time after, as intervals that hold at every look) or final.
-	State    MarkState        `json:"state"`
+	State    MarkState        `json:"state" enum:"waiting,early,final"`
 	Judged   Float            `json:"judged"` // when, Unix seconds; null while waiting
 	Next     Float            `json:"next"`   // when it is judged again, Unix seconds; null if final
 	Window   int64            `json:"window"` // seconds a side, at most
@@ -271,7 +271,7 @@ type StatusResponse struct {
 // should. A server with problems is degraded, and still ready. Those with the
 // code recovered cost nothing: a server that has no others is not degraded.
 type Problem struct {
-	Code    string `json:"code"`    // damage, recovered, disk_full, not_stored, traces, memory, maintenance or clock
+	Code    string `json:"code" enum:"damage,recovered,disk_full,not_stored,traces,memory,maintenance,clock"`
 	Summary string `json:"summary"` // what is missing and what to do, for a line on a screen
 	Text    string `json:"text"`    // what is wrong and what it costs, one or two sentences
 	Next    string `json:"next"`    // what to do about it

@@ -49,7 +49,7 @@ type BenchResult struct {
 
 // BenchPlan says how requests arrive.
 type BenchPlan struct {
-	Arrivals    string `json:"arrivals"` // constant, poisson, recorded, closed
+	Arrivals    string `json:"arrivals" enum:"constant,poisson,recorded,closed"`
 	Protocol    string `json:"protocol"` // HTTP/1.1, HTTP/2
 	TLS         bool   `json:"tls"`
 	Connections int    `json:"connections"` // at most

@@ -120,8 +120,8 @@ type FanOutInstance struct {
 // Skew is a clock that disagrees with another's.
 type Skew struct {
 	Service   string `json:"service"`
-	Peer      string `json:"peer"`      // the caller's service, or queue for the header of a proxy
-	Direction string `json:"direction"` // ahead or behind
+	Peer      string `json:"peer"` // the caller's service, or queue for the header of a proxy
+	Direction string `json:"direction" enum:"ahead,behind"`
 	Calls     uint64 `json:"calls"`
 	Median    Float  `json:"median"` // seconds
 	Max       Float  `json:"max"`
@@ -150,7 +150,7 @@ type Operation struct {
 	Operation string           `json:"operation"`
 	Component string           `json:"component"`
 	Kind      string           `json:"kind"`
-	Verb      string           `json:"verb,omitempty"` // find, save, other: database operations
+	Verb      string           `json:"verb,omitempty" enum:"find,save,other"` // of database operations
 	Calls     uint64           `json:"calls"`
 	Rate      Float            `json:"rate"`
 	Errors    uint64           `json:"errors"`
@@ -167,7 +167,7 @@ type Operation struct {
 }
 
 type Verb struct {
-	Verb        string  `json:"verb"`
+	Verb        string  `json:"verb" enum:"find,save,other"`
 	Seconds     Float   `json:"seconds"`
 	Share       Float   `json:"share"`
 	Calls       uint64  `json:"calls"`

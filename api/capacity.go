@@ -12,7 +12,7 @@ type Capacity struct {
 	// Mode is rate (load of our own is raised), mirror (copies of live requests are
 	// amplified), servers (a pool is shrunk), or fit (nothing was sent: Law is of what
 	// was stored).
-	Mode string `json:"mode"`
+	Mode string `json:"mode" enum:"rate,mirror,servers,fit"`
 	// Unit is that of X: requests/s, copies (of each live request), servers.
 	Unit      string `json:"unit"`
 	Objective string `json:"objective"` // p99 < 200ms and errors < 0.1%
@@ -41,13 +41,13 @@ type Capacity struct {
 
 // CapacityStep is one load that was held, or one size of the pool.
 type CapacityStep struct {
-	Phase string `json:"phase"` // rise, narrow, confirm, shrink
+	Phase string `json:"phase" enum:"rise,narrow,confirm,shrink"`
 	X     Float  `json:"x"`     // asked, in Capacity.Unit
 	Asked Float  `json:"asked"` // requests a second that were due
 	Rate  Float  `json:"rate"`  // answered a second
 	Start Float  `json:"start"` // Unix seconds, of what is measured
 	End   Float  `json:"end"`
-	Kept  string `json:"kept"` // kept, broken, unclear
+	Kept  string `json:"kept" enum:"kept,broken,unclear"`
 	// Objectives are the objective's conditions, each with what was seen.
 	Objectives  []CapacityObjective `json:"objectives"`
 	Latency     BenchLatency        `json:"latency"`     // from when requests were due
@@ -85,7 +85,7 @@ type CapacityObjective struct {
 	Low   Float  `json:"low"`
 	High  Float  `json:"high"`
 	Limit Float  `json:"limit"`
-	Kept  string `json:"kept"` // kept, broken, unclear
+	Kept  string `json:"kept" enum:"kept,broken,unclear"`
 }
 
 // CapacitySlot is a column of a step's heatmap.
@@ -127,7 +127,7 @@ type ScalingLaw struct {
 	Error    Float          `json:"error"`   // residual standard error, requests a second
 	Highest  Float          `json:"highest"` // the highest concurrency seen: beyond is extrapolation
 	Points   []ScalingPoint `json:"points"`
-	Source   string         `json:"source"`   // steps, or stored
+	Source   string         `json:"source" enum:"steps,stored"`
 	Sentence string         `json:"sentence"` // what it amounts to
 	Warnings []string       `json:"warnings"`
 }

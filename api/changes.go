@@ -37,7 +37,7 @@ type Change struct {
 	Name     string `json:"name"`
 	// Status is new, confirmed or dismissed; Mark is the id of the mark that a
 	// confirmed one became.
-	Status string `json:"status"`
+	Status string `json:"status" enum:"new,confirmed,dismissed"`
 	Mark   string `json:"mark,omitempty"`
 	// Near are marks close enough to be the cause, the nearest first.
 	Near []Mark `json:"near"`
@@ -55,8 +55,8 @@ type ChangeDecision struct {
 	High        Float  `json:"high"`
 	Service     string `json:"service"`
 	Operation   string `json:"operation,omitempty"`
-	Status      string `json:"status"`         // confirmed, dismissed, or new to take it back
-	Name        string `json:"name,omitempty"` // of the mark
+	Status      string `json:"status" enum:"new,confirmed,dismissed"` // new takes a decision back
+	Name        string `json:"name,omitempty"`                        // of the mark
 	Description string `json:"description,omitempty"`
 }
 
@@ -64,6 +64,6 @@ type ChangeDecision struct {
 // from now on, and the id of the mark that it became.
 type ChangeDecided struct {
 	ID     string `json:"id"`
-	Status string `json:"status"`
+	Status string `json:"status" enum:"new,confirmed,dismissed"`
 	Mark   string `json:"mark,omitempty"`
 }

@@ -29,14 +29,14 @@ type Check struct {
 	Labels      map[string]string `json:"labels"`
 	Description string            `json:"description,omitempty"`
 	Unit        string            `json:"unit"`
-	Source      string            `json:"source"`   // query, expression, promql, http, tcp, tls, command, sql
+	Source      string            `json:"source" enum:"query,expression,promql,http,tcp,tls,command,sql"`
 	Schedule    string            `json:"schedule"` // every 10s; cron 0 */5 * * * *; after orders
 
-	State     string     `json:"state"` // hard: OK, WARNING, CRITICAL, UNKNOWN, PENDING
-	Level     string     `json:"level"` // of the last run
-	Soft      bool       `json:"soft"`  // they differ, and not for long enough
-	Since     Float      `json:"since"` // when the state began
-	Last      Float      `json:"last"`  // when it last ran
+	State     string     `json:"state" enum:"OK,WARNING,CRITICAL,UNKNOWN,PENDING"` // hard; PENDING has not run yet
+	Level     string     `json:"level" enum:"OK,WARNING,CRITICAL,UNKNOWN,PENDING"` // of the last run
+	Soft      bool       `json:"soft"`                                             // they differ, and not for long enough
+	Since     Float      `json:"since"`                                            // when the state began
+	Last      Float      `json:"last"`                                             // when it last ran
 	Next      Float      `json:"next"`
 	Value     Float      `json:"value"` // null if there was none
 	Text      string     `json:"text"`  // what was seen, or what failed
@@ -70,7 +70,7 @@ type CheckResponse struct {
 	// Expression is the value's, if it is one; Threshold and Rules are as files
 	// have them, for who edits them.
 	Expression string          `json:"expression,omitempty"`
-	Null       string          `json:"null"` // strict, skip, zero
+	Null       string          `json:"null" enum:"strict,skip,zero"`
 	Threshold  *CheckThreshold `json:"threshold,omitempty"`
 	Rules      CheckStates     `json:"rules"` // how runs become states
 	// Points are values over time, thinned to step.
@@ -97,7 +97,7 @@ type CheckPoint struct {
 type CheckState struct {
 	Start Float  `json:"start"`
 	End   Float  `json:"end"` // null while it lasts
-	State string `json:"state"`
+	State string `json:"state" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
 	Soft  bool   `json:"soft"`
 	Why   string `json:"why,omitempty"`
 }
@@ -106,14 +106,14 @@ type CheckState struct {
 // somebody says was one (kind marked), which backtests are held against.
 type Incident struct {
 	ID      string          `json:"id"`
-	Kind    string          `json:"kind"` // check, marked
+	Kind    string          `json:"kind" enum:"check,marked"`
 	Check   string          `json:"check,omitempty"`
 	Name    string          `json:"name,omitempty"` // of a marked one
 	Service string          `json:"service,omitempty"`
 	Start   Float           `json:"start"`
 	End     Float           `json:"end"` // null while it is open
-	Worst   string          `json:"worst,omitempty"`
-	State   string          `json:"state,omitempty"`
+	Worst   string          `json:"worst,omitempty" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
+	State   string          `json:"state,omitempty" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
 	Value   Float           `json:"value"` // at the beginning
 	Text    string          `json:"text"`
 	Acked   *Ack            `json:"acked,omitempty"`
@@ -123,9 +123,9 @@ type Incident struct {
 type IncidentEvent struct {
 	Seq  int    `json:"seq"`
 	Time Float  `json:"time"`
-	Kind string `json:"kind"` // opened, changed, acknowledged, resolved, flapping, steady
-	From string `json:"from"`
-	To   string `json:"to"`
+	Kind string `json:"kind" enum:"opened,changed,acknowledged,resolved,flapping,steady"`
+	From string `json:"from" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
+	To   string `json:"to" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
 	Text string `json:"text"`
 }
 
@@ -178,8 +178,8 @@ type Maintenance struct {
 type CheckReceiver struct {
 	Name      string            `json:"name"`
 	Kind      string            `json:"kind"`
-	To        string            `json:"to"`    // address, without secrets
-	State     string            `json:"state"` // idle, delivering, waiting (broken, tried again at Next)
+	To        string            `json:"to"`                                   // address, without secrets
+	State     string            `json:"state" enum:"idle,delivering,waiting"` // waiting: broken, tried again at Next
 	Error     string            `json:"error,omitempty"`
 	Next      Float             `json:"next"`
 	Delivered uint64            `json:"delivered"`
@@ -193,7 +193,7 @@ type CheckReceiver struct {
 type CheckEvaluate struct {
 	Expression string `json:"expression"`
 	Check      string `json:"check,omitempty"` // id: its labels, calendar, null policy and variables
-	Null       string `json:"null,omitempty"`  // strict, skip, zero
+	Null       string `json:"null,omitempty" enum:"strict,skip,zero"`
 	Tolerance  Float  `json:"tolerance,omitempty"`
 	At         Float  `json:"at,omitempty"` // default now
 	Start      Float  `json:"start,omitempty"`
@@ -227,7 +227,7 @@ type CheckBacktest struct {
 	Value     string          `json:"value,omitempty"`
 	Threshold *CheckThreshold `json:"threshold,omitempty"`
 	States    *CheckStates    `json:"states,omitempty"`
-	Null      string          `json:"null,omitempty"`
+	Null      string          `json:"null,omitempty" enum:"strict,skip,zero"`
 	Start     Float           `json:"start,omitempty"` // default four weeks before End
 	End       Float           `json:"end,omitempty"`   // default now
 	Every     Float           `json:"every,omitempty"` // seconds between runs; default the check's
@@ -284,7 +284,7 @@ type BacktestSummary struct {
 type Alarm struct {
 	Start    Float  `json:"start"`
 	End      Float  `json:"end"`
-	Worst    string `json:"worst"`
+	Worst    string `json:"worst" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
 	Value    Float  `json:"value"`
 	Incident string `json:"incident,omitempty"` // id of the marked one it falls in
 }

@@ -82,7 +82,7 @@ type CompareCurve struct {
 // paired from the mean of the columns before and after. Shares are of all
 // requests, not like for like.
 type CompareHeat struct {
-	Expected string              `json:"expected"` // slot, or side
+	Expected string              `json:"expected" enum:"slot,side"`
 	Step     int64               `json:"step"`
 	Bounds   []Float             `json:"bounds"` // rows as in HeatmapResponse
 	Columns  []CompareHeatColumn `json:"columns"`
@@ -92,7 +92,7 @@ type CompareHeat struct {
 // CompareHeatColumn is one step of a side. Rows and Differences run in
 // parallel, rows ascending, sparse.
 type CompareHeatColumn struct {
-	Side        string  `json:"side"` // a or b
+	Side        string  `json:"side" enum:"a,b"`
 	Start       int64   `json:"start"`
 	Requests    uint64  `json:"requests"`
 	Rows        []int   `json:"rows"`
@@ -119,7 +119,7 @@ type CompareSide struct {
 // set against each other by their ratio or their difference.
 type CompareMeasure struct {
 	Name  string        `json:"name"`
-	Scale string        `json:"scale"`
+	Scale string        `json:"scale" enum:"ratio,difference"`
 	Raw   CompareFigure `json:"raw"`
 	// Like is the like-for-like figure: strata in the same shares on both sides.
 	// Absent if no stratum is on both.

@@ -9,7 +9,7 @@ type Experiment struct {
 	Hypothesis string `json:"hypothesis"`
 	Service    string `json:"service"`
 	// Design is one variable, sweep, factorial, or live (mirror sessions).
-	Design   string              `json:"design"`
+	Design   string              `json:"design" enum:"one variable,sweep,factorial,live"`
 	Variable string              `json:"variable"` // names joined by " × " of a factorial design
 	Unit     string              `json:"unit,omitempty"`
 	Settings []ExperimentSetting `json:"settings"` // the control first
@@ -61,7 +61,7 @@ type ExperimentStopping struct {
 	// Rule is fixed; precision (as many rounds as make the interval as narrow as
 	// asked, by Stein's two stages); or decided (stopped early by an interval that
 	// holds at every look).
-	Rule      string `json:"rule"`
+	Rule      string `json:"rule" enum:"fixed,precision,decided"`
 	AtLeast   int    `json:"at_least"`
 	AtMost    int    `json:"at_most"`
 	Precision Float  `json:"precision"` // half the width of the interval, as a share
@@ -96,7 +96,7 @@ type ExperimentRow struct {
 	Against string `json:"against"` // name of the control, or of the setting before it in a live design
 	// Effect is main or interaction of a factorial design's effects, else empty: the
 	// row is then of a setting by itself.
-	Effect   string              `json:"effect,omitempty"`
+	Effect   string              `json:"effect,omitempty" enum:"main,interaction"`
 	Rounds   int                 `json:"rounds"` // that count
 	Requests uint64              `json:"requests"`
 	Verdict  Verdict             `json:"verdict"`

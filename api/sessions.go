@@ -24,14 +24,14 @@ type SessionsResponse struct {
 // experiment=ID.
 type Session struct {
 	ID      string `json:"id"`
-	Kind    string `json:"kind"`    // mirror, bench, experiment, capacity, simulation
+	Kind    string `json:"kind" enum:"mirror,bench,experiment,capacity,simulation"`
 	Name    string `json:"name"`    // said by who started it, or made of what is mirrored
 	Service string `json:"service"` // label of its series
 	Start   Float  `json:"start"`   // Unix seconds
 	End     Float  `json:"end"`     // null while it runs
 	Updated Float  `json:"updated"` // when its program last reported
 	// State is running, ended, or lost: its program stopped reporting.
-	State      string       `json:"state"`
+	State      string       `json:"state" enum:"running,ended,lost"`
 	Headline   string       `json:"headline,omitempty"` // its verdict's, once there is one; the document's own of all but Mirror
 	Mirror     *MirrorState `json:"mirror,omitempty"`
 	Bench      *BenchResult `json:"bench,omitempty"`
@@ -48,7 +48,7 @@ type Session struct {
 // every second or so, PUT to /api/v1/sessions/{id}. A report replaces the one
 // before it.
 type SessionReport struct {
-	Kind       string       `json:"kind"`
+	Kind       string       `json:"kind" enum:"mirror,bench,experiment,capacity,simulation"`
 	Name       string       `json:"name"`
 	Service    string       `json:"service"`
 	Start      Float        `json:"start"`
@@ -72,7 +72,7 @@ type SessionReply struct {
 
 // MirrorState is a mirror session at one moment. Counts run from its start.
 type MirrorState struct {
-	Mode    string       `json:"mode"`   // http or tcp
+	Mode    string       `json:"mode" enum:"http,tcp"`
 	Listen  string       `json:"listen"` // address
 	Primary MirrorTarget `json:"primary"`
 	// Control comes first among the shadows if there is one.
@@ -151,7 +151,7 @@ type MirrorSettings struct {
 // MirrorTarget is a server, or a pool of servers of one role.
 type MirrorTarget struct {
 	Name string `json:"name"` // label variant: primary, control, candidate, or as given
-	Role string `json:"role"` // primary, control, candidate
+	Role string `json:"role" enum:"primary,control,candidate"`
 	// Servers in use come first; Using says how many.
 	Servers []MirrorServer `json:"servers"`
 	Using   int            `json:"using"`

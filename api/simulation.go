@@ -83,7 +83,7 @@ type SimulationLayout struct {
 
 // SimulationWork is one unit of work on a node, or a pause of it.
 type SimulationWork struct {
-	Kind   string `json:"kind"`   // leaf, hedge, merge, pause
+	Kind   string `json:"kind" enum:"leaf,hedge,merge,pause"`
 	Query  int    `json:"query"`  // from 0 in this stretch; -1 of a pause
 	Shard  int    `json:"shard"`  // -1 of a merge or a pause
 	Node   int    `json:"node"`   // -1 of aggregators

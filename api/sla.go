@@ -17,7 +17,7 @@ type ApdexRow struct {
 	Service    string  `json:"service"`
 	Operation  string  `json:"operation,omitempty"`
 	T          Float   `json:"t"`
-	From       string  `json:"from"` // where T comes from: operation, service, default, asked
+	From       string  `json:"from" enum:"operation,service,default,asked"` // where T comes from
 	Apdex      Float   `json:"apdex"`
 	Low        Float   `json:"low"` // the bounds that the buckets holding T and 4T leave
 	High       Float   `json:"high"`
@@ -52,7 +52,7 @@ type ApdexTargetsResponse struct {
 type SLAResponse struct {
 	Service   string      `json:"service"`
 	Operation string      `json:"operation,omitempty"`
-	Period    string      `json:"period"`
+	Period    string      `json:"period" enum:"day,week,month"`
 	Zone      string      `json:"zone"`
 	T         Float       `json:"t"`
 	Objective Float       `json:"objective"`
@@ -86,7 +86,7 @@ type SLAPeriod struct {
 	Good       Float            `json:"good"`            // share that is not failed and under the objective's bound
 	GoodLow    Float            `json:"good_low"`        // what the bucket holding the bound leaves open
 	GoodHigh   Float            `json:"good_high"`
-	Met        string           `json:"met"` // yes, no, unknown (the bucket's width decides), none (no objective or no data)
+	Met        string           `json:"met" enum:"yes,no,unknown,none"` // unknown: the bucket's width decides; none: no objective or no data
 	// Trend against the period before, as ratios of rates, Apdex difference and
 	// ratio of p95; null where there is none. Saturated: throughput fell while
 	// Apdex fell and p95 rose.

@@ -18,7 +18,7 @@ type TenantsResponse struct {
 	Rare Float `json:"rare"`
 	// CohortsBy says what cohorts are made of: share of requests, or list, the
 	// sizes that the operator named.
-	CohortsBy string `json:"cohorts_by"`
+	CohortsBy string `json:"cohorts_by" enum:"share of requests,list"`
 }
 
 // Tenant is one tenant's requests.

@@ -20,7 +20,7 @@ type TraceRow struct {
 	Operation string   `json:"operation"`
 	Tenant    string   `json:"tenant,omitempty"`
 	Failed    bool     `json:"failed"`
-	Why       []string `json:"why"` // slow, failed, exemplar
+	Why       []string `json:"why" enum:"slow,failed,exemplar"`
 	Start     Float    `json:"start"`
 	Duration  Float    `json:"duration"`
 }

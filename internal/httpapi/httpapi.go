@@ -295,17 +295,6 @@ func (rs *routes) check(r *http.Request) *apiError {
 	return nil
 }
 
-// encoder is a response that writes itself faster than encoding/json does.
-type encoder interface{ AppendJSON([]byte) []byte }
-
-func marshal(w io.Writer, v any) error {
-	if e, ok := v.(encoder); ok {
-		_, err := w.Write(append(e.AppendJSON(nil), '\n'))
-		return err
-	}
-	return json.NewEncoder(w).Encode(v)
-}
-
 // marshalProblem writes an error of huma's in the one form that is ours.
 func marshalProblem(w io.Writer, v any) error {
 	e := &query.Error{Code: query.CodeInvalid, Message: "the request cannot be read"}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"reflect"
 	"strings"
 	"time"
 
@@ -62,8 +61,7 @@ func (s *server) register(mux *http.ServeMux) {
 	}
 	cfg := huma.DefaultConfig("Tailscope", version)
 	cfg.CreateHooks = nil
-	cfg.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
-	cfg.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[api.Float](), reflect.TypeFor[numberOrNull]())
+	cfg.Components.Schemas = newSchemas()
 	cfg.DocsPath, cfg.SchemasPath = "", ""
 	cfg.OpenAPIPath = "/openapi"
 	cfg.Info.Description = "Whole distributions over time. Times are Unix seconds, durations are seconds, NaN is null."
@@ -95,33 +93,7 @@ func (s *server) register(mux *http.ServeMux) {
 	s.registerSimulate(a)
 	s.registerDamage(a)
 	s.registerChecks(a)
-	// huma describes its own errors too, which are never answered.
-	for name := range a.OpenAPI().Components.Schemas.Map() {
-		if strings.HasPrefix(name, humaPrefix) {
-			delete(a.OpenAPI().Components.Schemas.Map(), name)
-		}
-	}
-}
-
-// numberOrNull describes api.Float, of which what is not a number is null.
-type numberOrNull float64
-
-func (numberOrNull) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeNumber, Format: "double", Nullable: true}
-}
-
-const humaPrefix = "Huma"
-
-// schemaName keeps huma's own types apart from ours of the same name.
-func schemaName(t reflect.Type, hint string) string {
-	name := huma.DefaultSchemaNamer(t, hint)
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
-		t = t.Elem()
-	}
-	if strings.HasSuffix(t.PkgPath(), "danielgtaylor/huma/v2") {
-		name = humaPrefix + name
-	}
-	return name
+	finishSchemas(cfg.Components.Schemas.Map())
 }
 
 // get registers GET /api/v1/name.

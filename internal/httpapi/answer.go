@@ -1,0 +1,108 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"io"
+	"reflect"
+	"strings"
+)
+
+// encoder is a response that writes itself faster than encoding/json does.
+type encoder interface{ AppendJSON([]byte) []byte }
+
+// marshal writes an answer. Lists and maps that are nil become [] and {}.
+func marshal(w io.Writer, v any) error {
+	if e, ok := v.(encoder); ok {
+		_, err := w.Write(append(e.AppendJSON(nil), '\n'))
+		return err
+	}
+	full, _ := fillNil(reflect.ValueOf(v))
+	return json.NewEncoder(w).Encode(full.Interface())
+}
+
+// fillNil returns v with an empty list or map in place of each that is nil, and
+// whether there was one. It leaves v as it is, which others may read, and copies
+// what it changes.
+func fillNil(v reflect.Value) (full reflect.Value, changed bool) {
+	t := v.Type()
+	if !mayLack(t) {
+		return v, false
+	}
+	// change returns where the copy of v is written to.
+	change := func() reflect.Value {
+		if !changed {
+			full, changed = reflect.New(t).Elem(), true
+			full.Set(v)
+		}
+		return full
+	}
+	full = v
+	switch t.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			break
+		}
+		if x, ok := fillNil(v.Elem()); ok {
+			change().Set(reflect.New(t.Elem()))
+			full.Elem().Set(x)
+		}
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if v.Field(i).IsZero() && strings.HasSuffix(t.Field(i).Tag.Get("json"), ",omitempty") {
+				continue
+			}
+			if x, ok := fillNil(v.Field(i)); ok {
+				change().Field(i).Set(x)
+			}
+		}
+	case reflect.Slice:
+		if v.IsNil() {
+			return reflect.MakeSlice(t, 0, 0), true
+		}
+		if !mayLack(t.Elem()) {
+			break
+		}
+		for i := range v.Len() {
+			if x, ok := fillNil(v.Index(i)); ok {
+				if !changed {
+					change().Set(reflect.AppendSlice(reflect.MakeSlice(t, 0, v.Len()), v))
+				}
+				full.Index(i).Set(x)
+			}
+		}
+	case reflect.Map:
+		if v.IsNil() {
+			return reflect.MakeMap(t), true
+		}
+		if !mayLack(t.Elem()) {
+			break
+		}
+		for _, k := range v.MapKeys() {
+			if x, ok := fillNil(v.MapIndex(k)); ok {
+				if !changed {
+					change().Set(reflect.MakeMapWithSize(t, v.Len()))
+					for _, k := range v.MapKeys() {
+						full.SetMapIndex(k, v.MapIndex(k))
+					}
+				}
+				full.SetMapIndex(k, x)
+			}
+		}
+	}
+	return full, changed
+}
+
+// mayLack reports whether a value of type t may hold a nil list or map.
+func mayLack(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Slice, reflect.Map, reflect.Pointer:
+		return true
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if mayLack(t.Field(i).Type) {
+				return true
+			}
+		}
+	}
+	return false
+}
