@@ -16,9 +16,9 @@ type ChangesResponse struct {
 type Change struct {
 	// ID stays the same while the moment found stays within its interval.
 	ID        string `json:"id"`
-	Time      Float  `json:"time"` // Unix seconds
-	Low       Float  `json:"low"`  // interval of the moment, 95 %
-	High      Float  `json:"high"`
+	Time      Float  `json:"time" nullable:"false"` // Unix seconds
+	Low       Float  `json:"low" nullable:"false"`  // interval of the moment, 95 %
+	High      Float  `json:"high" nullable:"false"`
 	Service   string `json:"service"`
 	Operation string `json:"operation,omitempty"`
 	P         Float  `json:"p"` // of the whole distribution, adjusted for all that was searched
@@ -50,9 +50,9 @@ type Change struct {
 // answered, and what is thought of it. A confirmed one becomes a mark.
 type ChangeDecision struct {
 	ID          string `json:"id"`
-	Time        Float  `json:"time"`
-	Low         Float  `json:"low"`
-	High        Float  `json:"high"`
+	Time        Float  `json:"time" nullable:"false"`
+	Low         Float  `json:"low" nullable:"false"`
+	High        Float  `json:"high" nullable:"false"`
 	Service     string `json:"service"`
 	Operation   string `json:"operation,omitempty"`
 	Status      string `json:"status" enum:"new,confirmed,dismissed"` // new takes a decision back

@@ -13,9 +13,9 @@ type CompareResponse struct {
 	// Paired says that slots of the same time, or of the same time of another
 	// day, were set against each other.
 	Paired bool  `json:"paired"`
-	Slot   int64 `json:"slot"`  // seconds
-	Level  Float `json:"level"` // confidence of the intervals, 0..1
-	Within Float `json:"within"`
+	Slot   int64 `json:"slot"`                   // seconds
+	Level  Float `json:"level" nullable:"false"` // confidence of the intervals, 0..1
+	Within Float `json:"within" nullable:"false"`
 	// Verdict of all measures together, with the false discovery rate
 	// controlled: regression, improvement, mixed, same, no evidence, too little
 	// data; or changed, of what nobody knows whether more is better.

@@ -16,7 +16,7 @@ type ApdexResponse struct {
 type ApdexRow struct {
 	Service    string  `json:"service"`
 	Operation  string  `json:"operation,omitempty"`
-	T          Float   `json:"t"`
+	T          Float   `json:"t" nullable:"false"`
 	From       string  `json:"from" enum:"operation,service,default,asked"` // where T comes from
 	Apdex      Float   `json:"apdex"`
 	Low        Float   `json:"low"` // the bounds that the buckets holding T and 4T leave
@@ -37,11 +37,11 @@ type ApdexRow struct {
 type ApdexTarget struct {
 	Service   string `json:"service"`
 	Operation string `json:"operation,omitempty"`
-	T         Float  `json:"t"` // seconds
+	T         Float  `json:"t" nullable:"false"` // seconds
 }
 
 type ApdexTargetsResponse struct {
-	Default Float         `json:"default"`
+	Default Float         `json:"default" nullable:"false"`
 	Targets []ApdexTarget `json:"targets"`
 }
 

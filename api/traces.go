@@ -21,16 +21,16 @@ type TraceRow struct {
 	Tenant    string   `json:"tenant,omitempty"`
 	Failed    bool     `json:"failed"`
 	Why       []string `json:"why" enum:"slow,failed,exemplar"`
-	Start     Float    `json:"start"`
-	Duration  Float    `json:"duration"`
+	Start     Float    `json:"start" nullable:"false"`
+	Duration  Float    `json:"duration" nullable:"false"`
 }
 
 // TraceResponse answers GET /api/v1/traces/{id}: a whole trace, parents before
 // children, siblings by start. Times are relative to Start.
 type TraceResponse struct {
 	TraceID    string           `json:"trace_id"`
-	Start      Float            `json:"start"` // Unix seconds
-	Duration   Float            `json:"duration"`
+	Start      Float            `json:"start" nullable:"false"` // Unix seconds
+	Duration   Float            `json:"duration" nullable:"false"`
 	Complete   bool             `json:"complete"`
 	LeftOut    int              `json:"left_out,omitempty"` // spans beyond the bound
 	Spans      []TraceSpan      `json:"spans"`
@@ -53,20 +53,20 @@ type TraceSpan struct {
 	Request   bool   `json:"request"` // an entry span
 	Orphan    bool   `json:"orphan"`  // its parent never came; it hangs below the root
 	Async     bool   `json:"async"`   // outlives its parent
-	Start     Float  `json:"start"`
-	Duration  Float  `json:"duration"`
-	Self      Float  `json:"self"`     // exclusive, within the trace's root
-	Critical  Float  `json:"critical"` // on the critical path of the trace's root
+	Start     Float  `json:"start" nullable:"false"`
+	Duration  Float  `json:"duration" nullable:"false"`
+	Self      Float  `json:"self" nullable:"false"`     // exclusive, within the trace's root
+	Critical  Float  `json:"critical" nullable:"false"` // on the critical path of the trace's root
 	// Path lists the stretches [start, end] on the critical path, in pairs.
-	Path    []Float `json:"path,omitempty"`
-	Queue   Float   `json:"queue,omitempty"`   // seconds waited before Start
-	Shifted Float   `json:"shifted,omitempty"` // by how much the clock was off and the span was moved
-	Text    string  `json:"text,omitempty"`    // the statement without its literals
-	Detail  string  `json:"detail,omitempty"`
+	Path    []float64 `json:"path,omitempty"`
+	Queue   Float     `json:"queue,omitempty" nullable:"false"`   // seconds waited before Start
+	Shifted Float     `json:"shifted,omitempty" nullable:"false"` // by how much the clock was off and the span was moved
+	Text    string    `json:"text,omitempty"`                     // the statement without its literals
+	Detail  string    `json:"detail,omitempty"`
 }
 
 type TraceComponent struct {
 	Component string `json:"component"`
-	Self      Float  `json:"self"`
-	Critical  Float  `json:"critical"`
+	Self      Float  `json:"self" nullable:"false"`
+	Critical  Float  `json:"critical" nullable:"false"`
 }

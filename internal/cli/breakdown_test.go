@@ -63,7 +63,7 @@ func tracesFixture() *api.TracesResponse {
 }
 
 func traceFixture() *api.TraceResponse {
-	span := func(id string, parent, depth int, service, operation, component string, start, duration, self api.Float, path ...api.Float) api.TraceSpan {
+	span := func(id string, parent, depth int, service, operation, component string, start, duration, self api.Float, path ...float64) api.TraceSpan {
 		return api.TraceSpan{SpanID: id, Parent: parent, Depth: depth, Service: service, Operation: operation, Component: component, Kind: "client", Start: start, Duration: duration, Self: self, Path: path}
 	}
 	r := &api.TraceResponse{TraceID: "5b8efff798038103d269b633813fc60c", Start: begin + 0.25, Duration: 1, Complete: false, LeftOut: 3, Link: "https://traces.example/5b8efff798038103d269b633813fc60c"}

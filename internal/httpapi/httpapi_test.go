@@ -190,6 +190,7 @@ func goldens(t *testing.T, o Options, fill func(store.Store), render func(*testi
 				}
 			}
 			srv := serve(t, o)
+			doc := readDocument(t, srv)
 			for _, c := range questions {
 				t.Run(c.name, func(t *testing.T) {
 					status, got := fetch(t, srv, c.path, c.params...)
@@ -197,6 +198,9 @@ func goldens(t *testing.T, o Options, fill func(store.Store), render func(*testi
 						t.Fatalf("status %d: %s", status, got)
 					}
 					golden(t, c.name+".json", render(t, got))
+					if strings.HasPrefix(c.path, "/api/v1/") {
+						doc.checkAnswer(t, c.path, got)
+					}
 				})
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"tailscope/api"
@@ -57,6 +58,20 @@ func readDocument(t *testing.T, srv *httptest.Server) (doc document) {
 		t.Fatal(err)
 	}
 	return doc
+}
+
+// checkAnswer reports where the body of a GET is not what the document says.
+func (doc *document) checkAnswer(t *testing.T, path, body string) {
+	t.Helper()
+	described, ok := doc.Paths[path]
+	if !ok {
+		described = doc.Paths[path[:strings.LastIndexByte(path, '/')]+"/{id}"]
+	}
+	var v any
+	if err := json.Unmarshal([]byte(body), &v); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	doc.check(t, path, described["get"].Responses["200"].Content["application/json"].Schema, v)
 }
 
 // check reports where v, which stands at a place, is not what the schema says.
@@ -125,11 +140,10 @@ func asDescribed(t *testing.T, srv *httptest.Server, questions map[string]string
 	for path, query := range questions {
 		path = "/api/v1/" + path
 		status, body := fetch(t, srv, path+"?"+query)
-		var v any
-		if err := json.Unmarshal([]byte(body), &v); err != nil || status != 200 {
-			t.Fatalf("%s: status %d, %v", path, status, err)
+		if status != 200 {
+			t.Fatalf("%s: status %d, %s", path, status, body)
 		}
-		doc.check(t, path, doc.Paths[path]["get"].Responses["200"].Content["application/json"].Schema, v)
+		doc.checkAnswer(t, path, body)
 	}
 }
 

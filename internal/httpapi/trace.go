@@ -86,7 +86,7 @@ func traceResponse(t *traces.Trace, a *traces.Analysis) *api.TraceResponse {
 			row.Queue = nanos(waited)
 		}
 		for _, p := range f.Path {
-			row.Path = append(row.Path, nanos(p[0]-a.Start), nanos(p[1]-a.Start))
+			row.Path = append(row.Path, float64(nanos(p[0]-a.Start)), float64(nanos(p[1]-a.Start)))
 		}
 		out.Spans = append(out.Spans, row)
 	}

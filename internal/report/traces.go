@@ -153,7 +153,7 @@ func spanBar(s api.TraceSpan, total float64, width int) string {
 	}
 	fill(start, end, offPath)
 	for i := 0; i+1 < len(s.Path); i += 2 {
-		fill(float64(s.Path[i]), float64(s.Path[i+1]), onPath)
+		fill(s.Path[i], s.Path[i+1], onPath)
 	}
 	return string(cells)
 }

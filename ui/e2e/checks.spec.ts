@@ -4,7 +4,7 @@
 // does not give are made up.
 import AxeBuilder from '@axe-core/playwright';
 import { expect, test, type Page } from '@playwright/test';
-import type { Check, CheckBacktestResponse, CheckResponse, ChecksResponse, IncidentsResponse } from '../src/shared/api/checks';
+import type { Check, CheckBacktestResponse, CheckResponse, ChecksResponse, IncidentsResponse } from '../src/shared/api/schema';
 import { ask, known } from './page';
 
 const bad = 'page test bad';

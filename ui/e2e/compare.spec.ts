@@ -2,7 +2,7 @@
 // long after a mark.
 import AxeBuilder from '@axe-core/playwright';
 import { expect, test, type Page } from '@playwright/test';
-import type { CompareResponse } from '../src/shared/api/compare';
+import type { CompareResponse } from '../src/shared/api/schema';
 import { effectWords, judged } from '../src/shared/verdict/words';
 import { ask } from './page';
 import type { Changed } from './seed-compare';

@@ -4,7 +4,7 @@ import AxeBuilder from '@axe-core/playwright';
 import { expect, test, type Page } from '@playwright/test';
 import { settled } from './page';
 import type { Changed } from './seed-compare';
-import type { MarkVerdict, Mark } from '../src/shared/api/marks';
+import type { Mark, MarkVerdict } from '../src/shared/api/schema';
 
 const seeded = (): Changed => JSON.parse(process.env.TAILSCOPE_SEED_COMPARE ?? '{}');
 

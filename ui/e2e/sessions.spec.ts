@@ -2,7 +2,7 @@
 // that runs and is asked to change.
 import AxeBuilder from '@axe-core/playwright';
 import { expect, test, type Page } from '@playwright/test';
-import type { Session, MirrorVerdictResponse } from '../src/shared/api/sessions';
+import type { MirrorVerdictResponse, Session } from '../src/shared/api/schema';
 import { effectOf } from '../src/shared/verdict/effect';
 import { ask } from './page';
 import { ratios, report, reportRunning, type Mirrored } from './seed-mirror';

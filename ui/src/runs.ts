@@ -7,7 +7,7 @@ import { capacitySheets } from './load/capacity';
 import { sheetsCsv } from './load/sheets';
 import { simulationSheets } from './load/simulation';
 import { curvesSheet, roundsSheet, rowsSheet } from './load/experiment';
-import type { Session } from './shared/api/sessions';
+import type { Session } from './shared/api/schema';
 
 const bench = () => import('./load/BenchRun.svelte');
 const experiment = () => import('./load/ExperimentRun.svelte');

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { amount, axisOf, backtestOf, changedKeys, checkCommand, checkCsv, checkPromql, draftOf, draftYaml, edited, figures, foundText, isExpression, labelsOf, lasting, limitText, must, notes, onSteps, partOf, placeOf, seen, stateAt, stepOf, troubles, yamlText } from './checks';
-import type { CheckBacktestResponse, CheckBands, CheckPoint, CheckReceiver } from '../shared/api/checks';
+import type { CheckBacktestResponse, CheckBands, CheckPoint, CheckReceiver, CheckState } from '../shared/api/schema';
 import { decode, encode, home } from '../shared/page/url';
 
 const none: CheckBands = { threshold: null, low_critical: null, low_warning: null, high_warning: null, high_critical: null };
@@ -13,7 +13,7 @@ it('says a value with its unit', () => {
 });
 
 it('says what was seen beyond the value', () => {
-  const c = { level: 'OK', value: 0.1, unit: 's' };
+  const c = { level: 'OK', value: 0.1, unit: 's' } as const;
   expect(['0.1368 s', '136.8 ms', '4e-08 s', '0.17', '3 of 4 disks', '200 OK, 1082 bytes in 583µs', ''].map((text) => seen({ ...c, text }))).toEqual(['', '', '', '', '3 of 4 disks', '200 OK, 1082 bytes in 583µs', '']);
   expect(seen({ level: 'OK', value: 12, unit: '', text: '12 users' })).toBe('12 users');
   expect(seen({ ...c, level: 'WARNING', text: '0.1 s' })).toBe('0.1 s');
@@ -55,7 +55,7 @@ it('names receivers that do not work, and what was lost', () => {
 });
 
 describe('over time', () => {
-  const states = [{ start: 0, end: 50, state: 'OK', soft: false }, { start: 50, end: null, state: 'CRITICAL', soft: false, why: 'x' }];
+  const states: CheckState[] = [{ start: 0, end: 50, state: 'OK', soft: false }, { start: 50, end: null, state: 'CRITICAL', soft: false, why: 'x' }];
   it('knows what held at a moment', () => {
     expect([0, 49, 50, 1e9].map((t) => stateAt(states, t)?.state)).toEqual(['OK', 'OK', 'CRITICAL', 'CRITICAL']);
   });
@@ -125,9 +125,9 @@ describe('a draft', () => {
 });
 
 it('puts figures beside those of the check as it is, and right and wrong only where incidents are marked', () => {
-  const r = { start: 0, end: 1, runs: 5, nulls: 0, no_threshold: 0, every: 10, step: 60, points: [], states: [], alarms: [{ start: 1, end: 2, worst: 'WARNING', value: 1 }], incidents: [], found: 0, missed: 0, false: 1, per_week: 0.25, bad_seconds: 3600, before: { alarms: 7, found: 0, missed: 0, false: 7, per_week: 1.75, bad_seconds: 90 } } as CheckBacktestResponse;
+  const r: CheckBacktestResponse = { start: 0, end: 1, runs: 5, nulls: 0, no_threshold: 0, every: 10, step: 60, points: [], states: [], alarms: [{ start: 1, end: 2, worst: 'WARNING', value: 1 }], incidents: [], found: 0, missed: 0, false: 1, per_week: 0.25, bad_seconds: 3600, before: { alarms: 7, found: 0, missed: 0, false: 7, per_week: 1.75, bad_seconds: 90, opened: [], bands: [] } };
   expect(figures(r)).toEqual([{ name: 'Alarms', is: '1', was: '7' }, { name: 'Alarms per week', is: '0.250', was: '1.75' }, { name: 'Time not OK', is: '60 min', was: '2 min' }]);
-  const marked = { ...r, before: undefined, incidents: [{ id: 'm', kind: 'marked', start: 0, end: 1, value: null, text: '', found: false, after: null }] };
+  const marked: CheckBacktestResponse = { ...r, before: undefined, incidents: [{ id: 'm', kind: 'marked', start: 0, end: 1, value: null, text: '', found: false, after: null }] };
   expect(figures(marked).map((f) => [f.name, f.was])).toContainEqual(['Marked incidents missed', undefined]);
   expect([{ found: false, after: null }, { found: true, after: 180 }, { found: true, after: -60 }, { found: true, after: null }].map(foundText)).toEqual(['missed', 'found after 3 min', 'found 1 min before it began', 'found']);
 });

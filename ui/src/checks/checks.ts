@@ -2,7 +2,7 @@
 // long, which part of an expression a step is, and a threshold that is being
 // edited, as the address, the API and a file have it. Pure.
 
-import type { BacktestFigures, Check, CheckBacktest, CheckBacktestResponse, CheckBands, CheckPoint, CheckReceiver, CheckResponse, CheckState, Incident } from '../shared/api/checks';
+import type { BacktestSummary, Check, CheckBacktest, CheckBacktestResponse, CheckBands, CheckPoint, CheckReceiver, CheckResponse, CheckState, Incident } from '../shared/api/schema';
 import { count, digits, missing, shortCount, tick, value, type Unit } from '../shared/text/format';
 import { selection, shellQuote } from '../shared/page/match';
 import type { Num } from '../shared/api/types';
@@ -232,7 +232,7 @@ export interface FigureRow {
 export function figures(r: CheckBacktestResponse): FigureRow[] {
   const b = r.before;
   const marked = (r.incidents ?? []).length > 0;
-  const row = (name: string, of: (f: BacktestFigures & { alarms: number }) => string): FigureRow => ({ name, is: of({ ...r, alarms: (r.alarms ?? []).length }), was: b && of(b) });
+  const row = (name: string, of: (f: Omit<BacktestSummary, 'opened' | 'bands'>) => string): FigureRow => ({ name, is: of({ ...r, alarms: (r.alarms ?? []).length }), was: b && of(b) });
   return [
     row('Alarms', (f) => count(f.alarms)),
     row('Alarms per week', (f) => digits(f.per_week)),

@@ -4,7 +4,7 @@
 
 import type { Params } from '../shared/api/client';
 import { parseSpan, resolve, spanCode, type TimeRange, windowText } from '../shared/text/time';
-import type { Range } from '../shared/api/types';
+import type { Range } from '../shared/api/schema';
 
 export type By = 'windows' | 'mark' | 'label' | 'days';
 export const ways: readonly (readonly [By, string, string])[] = [

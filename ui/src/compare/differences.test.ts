@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { CompareHeat } from '../shared/api/compare';
+import type { CompareHeat } from '../shared/api/schema';
 import { coarsen, columnAt, columnX, lay, moved, stretchesOf } from './differences';
 import { divergeColor, divergence } from './diverge';
 import { contrast, ground, luminance } from '../shared/chart/ramp';

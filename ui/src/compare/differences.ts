@@ -1,7 +1,7 @@
 // The difference heatmap, laid out: the columns of each side in a panel of its
 // own, on one value axis, the colours on one scale.
 
-import type { CompareHeat } from '../shared/api/compare';
+import type { CompareHeat } from '../shared/api/schema';
 import { divergence } from './diverge';
 
 export interface Stretch {

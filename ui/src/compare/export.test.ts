@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { compareCommand, compareCsv, compareMarkdown } from './export';
-import type { CompareResponse } from '../shared/api/compare';
-import type { CompareFigure } from '../shared/api/verdict';
+import type { CompareFigure, CompareResponse } from '../shared/api/schema';
 
 const f = (o: Partial<CompareFigure>): CompareFigure => ({ a: 0.1, b: 0.14, effect: 1.4, low: 1.3, high: 1.5, p: 1e-4, verdict: 'slower', error: 0.02, needed: null, needed_seconds: null, ...o });
 const answer: CompareResponse = {
@@ -9,8 +8,8 @@ const answer: CompareResponse = {
   b: { start: 1700003600, end: 1700007200, name: 'B', slots: 360, requests: 12100, errors: 4, rate: 3.36 }, paired: false, slot: 10, level: 0.95, within: 0.05,
   verdict: 'regression', sentence: 'p99 of shop is 40 % slower (95 % interval 30–50 %)', covered: 1, strata: 2, strata_by: ['operation'],
   measures: [{ name: 'p99', scale: 'ratio', raw: f({ effect: 1.45 }), like_for_like: f({}), verdict: 'slower', change: 'worse', adjusted_p: 1e-3, sentence: '' }],
-  operations: [{ operation: 'GET /a,"b"', requests_a: 100, requests_b: 200, measures: [{ name: 'p50', scale: 'ratio', raw: f({}), verdict: 'slower', change: 'worse', adjusted_p: 0.01, sentence: '' }], adjusted_p: 0.01, changed: true }],
-  tenants: [], warnings: [{ code: 'mix', text: 'the mix moved' }],
+  operations: [{ operation: 'GET /a,"b"', requests_a: 100, requests_b: 200, mean_a: null, mean_b: null, measures: [{ name: 'p50', scale: 'ratio', raw: f({}), verdict: 'slower', change: 'worse', adjusted_p: 0.01, sentence: '' }], adjusted_p: 0.01, changed: true }],
+  tenants: [], warnings: [{ code: 'mix', text: 'the mix moved' }], unit: 'seconds', live: false,
 };
 
 describe('compareCommand', () => {

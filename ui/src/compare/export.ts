@@ -1,6 +1,6 @@
 // A comparison for a terminal, a report and a spreadsheet.
 
-import type { CompareResponse } from '../shared/api/compare';
+import type { CompareResponse } from '../shared/api/schema';
 import { effectWords, figure, judged, needs, twoDigits } from '../shared/verdict/words';
 import { count, percent, rate } from '../shared/text/format';
 import { shellQuote } from '../shared/page/match';

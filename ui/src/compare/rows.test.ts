@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { labelsOf, noneChanged, sortRows } from './rows';
-import type { CompareRow } from '../shared/api/verdict';
+import type { CompareRow } from '../shared/api/schema';
 
 const row = (operation: string, changed: boolean, verdicts: [string, string][]): CompareRow => ({
   operation, changed, requests_a: 9, requests_b: 9, adjusted_p: 1,

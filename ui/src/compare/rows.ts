@@ -2,7 +2,7 @@
 // said where none changed.
 
 import { needs } from '../shared/verdict/words';
-import type { CompareRow } from '../shared/api/verdict';
+import type { CompareRow } from '../shared/api/schema';
 
 const tooLittle = (r: CompareRow) => (r.measures ?? []).every((m) => m.verdict === 'too little data');
 

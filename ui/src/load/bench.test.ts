@@ -3,7 +3,7 @@ import { benchReport, experimentReport } from '../../e2e/seed-experiments';
 import * as bench from './bench';
 import { sheetsCsv, sortSheet } from './sheets';
 import { alarms, asMeasure, bestText, columnsOf, curvesSheet, drawnRows, median, roundsSheet, stoppingText, experimentFigure, experimentMeasureName, experimentMeasures, experimentQueries, valueAxis, variables, wholeRow } from './experiment';
-import type { BenchResult, Experiment } from '../shared/api/load';
+import type { BenchResult, Experiment } from '../shared/api/schema';
 
 const run = () => benchReport('solr', 1_700_000_000, true).bench as unknown as BenchResult;
 const tried = (done = 12, ended = true, restored = true) => experimentReport('nginx', 1_700_000_000, done, ended, restored).experiment as unknown as Experiment;

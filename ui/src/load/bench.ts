@@ -1,14 +1,13 @@
 // A run of load as the page shows it: what was asked and came of it, and the
 // tables, distributions and time line of its document.
 
-import type { CompareCurve } from '../shared/api/compare';
+import type { BenchAccount, BenchEvent, BenchLatency, BenchLoad, BenchQuery, BenchResult, BenchSlot, BenchWarmUp, CompareCurve, Environment } from '../shared/api/schema';
 import { count, errorRatio, missing, percent, quantileName, rate, value, total } from '../shared/text/format';
 import { cell, type Cell, type Sheet } from './sheets';
-import type { BenchAccount, BenchEvent, BenchLoad, BenchQuery, BenchResult, BenchSlot, Environment, Latency, WarmUp } from '../shared/api/load';
 import type { Num, Counts } from '../shared/api/types';
 
 export const perSecond = (v: Num | undefined) => (v == null ? missing : rate(v, '').replace(' /', '/'));
-export const quantile = (l: Latency | undefined, q: string): Num => l?.quantiles?.[q] ?? null;
+export const quantile = (l: BenchLatency | undefined, q: string): Num => l?.quantiles?.[q] ?? null;
 const share = (n: number, of: number) => (of ? n / of : null);
 
 /** due = sent + dropped + unsent, and sent = answered + failed + cut off: what is missing in either, 0 if nothing. */
@@ -27,7 +26,7 @@ const quantiles = ['0.5', '0.75', '0.9', '0.95', '0.99', '0.999', '0.9999'];
 
 /** Both clocks at each quantile. */
 export function clocks(b: BenchResult): Sheet {
-  const line = (name: string, of: (l: Latency) => Num): Cell[] => {
+  const line = (name: string, of: (l: BenchLatency) => Num): Cell[] => {
     const [a, u] = [of(b.latency), of(b.uncorrected)];
     return [cell(name), cell(value(a), a), cell(value(u), u), cell(a && u ? `× ${(a / u).toPrecision(3)}` : missing, a && u ? a / u : null, { bad: !!a && !!u && a / u > 1.5 })];
   };
@@ -39,10 +38,10 @@ export function clocks(b: BenchResult): Sheet {
 }
 
 /** Both distributions, on the bounds of both, as a comparison has them. */
-export function curveOf(l: Latency, u: Latency): CompareCurve | undefined {
+export function curveOf(l: BenchLatency, u: BenchLatency): CompareCurve | undefined {
   if (!l.counts?.length || !u.counts?.length) return undefined;
   const values = [...new Set([...(l.bounds ?? []), ...(u.bounds ?? [])])].filter((v): v is number => v != null).sort((a, b) => a - b);
-  const shares = (d: Latency) => {
+  const shares = (d: BenchLatency) => {
     let i = 0;
     let below = 0;
     const all = d.counts!.reduce((a, b) => a + b, 0);
@@ -51,7 +50,7 @@ export function curveOf(l: Latency, u: Latency): CompareCurve | undefined {
       return below / all;
     });
   };
-  return { like_for_like: false, values, a: shares(u), b: shares(l), ps: null, quantiles_a: null, quantiles_b: null, ratio: null, low: null, high: null };
+  return { like_for_like: false, values, a: shares(u), b: shares(l), ps: [], quantiles_a: [], quantiles_b: [], ratio: [], low: [], high: [] };
 }
 
 const causes = (c: Counts | undefined) => Object.entries(c ?? {}).filter(([, n]) => n).sort((a, b) => b[1] - a[1]);
@@ -151,7 +150,7 @@ export function loads(list: BenchLoad[] | null): Sheet {
   };
 }
 
-export const warmUpText = (w: WarmUp | undefined) => (w ? `${w.steady ? 'Steady' : 'Not steady'} after ${value(w.seconds)} and ${count(w.requests)} requests${w.why ? `: ${w.why}` : ''}` : '');
+export const warmUpText = (w: BenchWarmUp | undefined) => (w ? `${w.steady ? 'Steady' : 'Not steady'} after ${value(w.seconds)} and ${count(w.requests)} requests${w.why ? `: ${w.why}` : ''}` : '');
 
 /** Whether a recorded configuration is one short line, such as a variable's value. */
 export const isLine = (text: string) => text.length < 200 && !text.includes('\n');

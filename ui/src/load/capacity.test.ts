@@ -1,16 +1,16 @@
 import { describe, expect, it } from 'vitest';
-import type { Capacity, CapacityStep } from '../shared/api/capacity';
+import type { Capacity, CapacityStep } from '../shared/api/schema';
 import * as cap from './capacity';
 
 const latency = { count: 1, mean: 0.01, min: 0, max: 1, quantiles: { '0.99': 0.1 }, error: 0 };
-function step(x: number, kept: string, more: Partial<CapacityStep> = {}): CapacityStep {
+function step(x: number, kept: CapacityStep['kept'], more: Partial<CapacityStep> = {}): CapacityStep {
   return {
     phase: 'rise', x, asked: x, rate: x, start: 0, end: 10, kept, objectives: [{ text: 'p99 < 200ms', value: 0.1, low: 0.09, high: 0.11, limit: 0.2, kept }, { text: 'errors < 0.1%', value: 0, low: 0, high: 0.0002, limit: 0.001, kept: 'kept' }],
     latency, uncorrected: latency, errors: 0, concurrency: x / 100, waited: 0.001, queued: null, worked: 0.009, cpu: null, generator: {} as CapacityStep['generator'], valid: true, stopped_after: null, slots: [], ...more,
   };
 }
 const run = (steps: CapacityStep[], more: Partial<Capacity> = {}): Capacity => ({
-  name: 'a', service: 's', target: '', command: '', mode: 'rate', unit: 'requests/s', objective: '', arrivals: 'poisson', seed: 1, start: 0, end: 1, environment: {} as Capacity['environment'],
+  format: 1, name: 'a', service: 's', target: '', command: '', mode: 'rate', unit: 'requests/s', objective: '', arrivals: 'poisson', seed: 1, start: 0, end: 1, environment: {} as Capacity['environment'],
   bounds: [0, 0.001, 0.01, 0.1, 1], steps, events: [], restored: true, verdict: 'found', headline: '', warnings: [], ...more,
 });
 
@@ -36,7 +36,7 @@ describe('steps', () => {
   });
 
   it('leave the ends of an interval open that are not known', () => {
-    const o = { text: 'p99 < 200ms', value: 0.1, low: 0.09 as number | null, high: null as number | null, limit: 0.2, kept: 'unclear' };
+    const o = { text: 'p99 < 200ms', value: 0.1, low: 0.09 as number | null, high: null as number | null, limit: 0.2, kept: 'unclear' as const };
     expect([o, { ...o, low: null, high: 0.11 }, { ...o, low: null }, { ...o, high: 0.11 }].map(cap.objectiveInterval)).toEqual(['from 90.0 ms', 'up to 110 ms', '', '90.0 ms to 110 ms']);
   });
 
@@ -65,7 +65,7 @@ describe('heatmaps', () => {
     const h = cap.stepHeat(run([step(1, 'kept', { slots })]), 100)!;
     for (const s of slots) expect(cap.slotCells(h, s).reduce((a, b) => a + b, 0)).toBe(cap.slotCount(s));
     expect(cap.stepHeat(run([step(1, 'kept')]), 100)).toBeUndefined();
-    expect(cap.stepHeat(run([], { bounds: null }), 100)).toBeUndefined();
+    expect(cap.stepHeat(run([], { bounds: [] }), 100)).toBeUndefined();
   });
 
   it('have rates with intervals by slots, of five or more', () => {

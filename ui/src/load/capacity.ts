@@ -1,7 +1,7 @@
 // A search for capacity as the page shows it: its steps in the order of their
 // load, what each was judged by, where time went, and the answer.
 
-import type { Capacity, CapacityObjective, CapacitySlot, CapacityStep, ScalingLaw } from '../shared/api/capacity';
+import type { Capacity, CapacityObjective, CapacitySlot, CapacityStep, ScalingLaw } from '../shared/api/schema';
 import { perSecond, quantile } from './bench';
 import { digits, errorRatio, missing, percent, shortCount, value } from '../shared/text/format';
 import { chooseAxis, layout, roundUp, type Axis, type Cells, type Heat } from '../shared/chart/heat';

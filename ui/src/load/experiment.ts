@@ -1,12 +1,11 @@
 // An experiment as the page shows it: its settings and what differs, its rows as
 // the judgement of a session is drawn, and each setting's figure per round.
 
-import type { MirrorMeasure, MirrorRow } from '../shared/api/sessions';
+import type { Experiment, ExperimentCurve, ExperimentMeasure, ExperimentRow, ExperimentRun, ExperimentSetting, MirrorMeasure, MirrorRow } from '../shared/api/schema';
 import { plainName as experimentMeasureName } from '../shared/verdict/effect';
 import { count, errorRatio, missing, value } from '../shared/text/format';
 import { perSecond } from './bench';
 import { cell, type Sheet } from './sheets';
-import type { Experiment, ExperimentCurve, ExperimentMeasure, ExperimentRow, ExperimentRun, ExperimentSetting } from '../shared/api/load';
 import type { Num } from '../shared/api/types';
 
 export const settingsOf = (t: Experiment): ExperimentSetting[] => t.settings ?? [];

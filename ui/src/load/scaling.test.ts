@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { coefficient, lawAt, lawAxes, lawLine, lawSheet } from './scaling';
-import type { ScalingLaw } from '../shared/api/capacity';
+import type { ScalingLaw } from '../shared/api/schema';
 
 const v = (value: number | null, low = value, high = value) => ({ value, low, high });
 const law: ScalingLaw = {

@@ -1,7 +1,7 @@
 // The Universal Scalability Law as the page draws it: the curve and what it is
 // held against, axes, and the table of its coefficients.
 
-import type { ScalingLaw, ScalingPoint, ScalingValue } from '../shared/api/capacity';
+import type { ScalingLaw, ScalingPoint, ScalingValue } from '../shared/api/schema';
 import { perSecond } from './bench';
 import { digits, missing, percent } from '../shared/text/format';
 import { roundUp } from '../shared/chart/heat';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Simulation, SimulationLayout } from '../shared/api/simulation';
+import type { Simulation, SimulationLayout } from '../shared/api/schema';
 import * as sim from './simulation';
 
 const q = (v: number | null) => ({ value: v, low: v, high: v });
@@ -9,7 +9,7 @@ function layout(x: number, p99: number | null, more: Partial<SimulationLayout> =
     no_queue: { '0.99': 0.01 }, leaf: {}, waiting: 0, straggler: 2, merge: null, utilisation: 0.4, busiest: 0.5, aggregator: null, hedged: 0, cached: 0, ...more,
   };
 }
-const of = (layouts: SimulationLayout[]): Simulation => ({ name: '', service: '', command: '', file: '', seed: 1, start: 0, end: 1, seconds: 1, variable: 'nodes', leaves: [], layouts, headline: '', warnings: [] });
+const of = (layouts: SimulationLayout[]): Simulation => ({ format: 1, name: '', service: '', command: '', file: '', seed: 1, start: 0, end: 1, seconds: 1, variable: 'nodes', leaves: [], layouts, headline: '', warnings: [] });
 
 describe('curves', () => {
   it('are one for each name and quantile, from the least to the most', () => {

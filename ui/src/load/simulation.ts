@@ -5,7 +5,7 @@ import { perSecond } from './bench';
 import { count, digits, missing, percent, quantileName, shortCount, value } from '../shared/text/format';
 import { axisTicks, roundUp } from '../shared/chart/heat';
 import { cell, type Cell, type Sheet } from './sheets';
-import type { Simulation, SimulationLayout } from '../shared/api/simulation';
+import type { Simulation, SimulationLayout } from '../shared/api/schema';
 import type { Num } from '../shared/api/types';
 import { logTicks, type Axis } from '../shared/chart/axes';
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { SimulationWork } from '../shared/api/simulation';
+import type { SimulationWork } from '../shared/api/schema';
 import { beside, queriesAt, stateAt, stateText, stretch } from './work';
 
-const unit = (kind: string, query: number, shard: number, node: number, thread: number, ready: number, start: number, end: number): SimulationWork => ({ kind, query, shard, node, thread, ready, start, end });
+const unit = (kind: SimulationWork['kind'], query: number, shard: number, node: number, thread: number, ready: number, start: number, end: number): SimulationWork => ({ kind, query, shard, node, thread, ready, start, end });
 const s = stretch({
   nodes: 3, threads: 1,
   work: [

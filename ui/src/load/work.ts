@@ -1,7 +1,7 @@
 // The state of a short stretch of a simulation at any moment of it: what runs on
 // each node, what waits there, and how far each query is.
 
-import type { SimulationLayout, SimulationWork } from '../shared/api/simulation';
+import type { SimulationLayout, SimulationWork } from '../shared/api/schema';
 
 export interface Unit {
   kind: string;

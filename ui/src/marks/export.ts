@@ -1,9 +1,10 @@
 // What the copy buttons of a mark give: both sides for a terminal, for PromQL
 // and for a spreadsheet.
 
+import type { Range } from '../shared/api/schema';
 import { cliCommand, utc } from '../shared/text/export';
 import type { PartRow, Side } from './sides';
-import type { Num, Range } from '../shared/api/types';
+import type { Num } from '../shared/api/types';
 import { spanFamily } from '../shared/page/url';
 
 export interface Sides<T> {

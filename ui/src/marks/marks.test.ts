@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { chosen, leadsTo, servicesOf } from './marks';
-import type { MarkVerdict, Mark } from '../shared/api/marks';
+import type { Mark, MarkVerdict } from '../shared/api/schema';
 
 const verdict = (v: Partial<MarkVerdict>): MarkVerdict => ({ state: 'final', judged: 1, next: null, window: 3600, services: [], ...v });
 

@@ -1,6 +1,6 @@
 // The list of marks: which are chosen, and where each leads. Pure.
 
-import type { Mark } from '../shared/api/marks';
+import type { Mark } from '../shared/api/schema';
 
 
 export const changedWords = ['regression', 'mixed', 'improvement'];

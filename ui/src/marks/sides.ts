@@ -1,9 +1,9 @@
 // Before a mark and after it: two windows of one length, their distributions on
 // one axis, and their figures beside each other. Plain ratios, no verdict.
 
-import type { BreakdownResponse } from '../shared/api/breakdown';
+import type { BreakdownResponse, Bucket, DistributionGroup, Range } from '../shared/api/schema';
 import { digits, errorRatio, rate, value } from '../shared/text/format';
-import type { Bucket, DistributionGroup, Num, Range } from '../shared/api/types';
+import type { Num } from '../shared/api/types';
 
 /** Slots that divide each other, and for how long the store keeps them unless told otherwise. */
 const slots = [{ slot: 10, kept: 2 * 86400 }, { slot: 60, kept: 35 * 86400 }, { slot: 600, kept: 100 * 86400 }, { slot: 3600, kept: Infinity }];

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { MirrorAccount, MirrorState } from '../shared/api/sessions';
+import type { MirrorAccount, MirrorState } from '../shared/api/schema';
 import { causeName, causes, chosen, countsOf, gaps, ledger, parts, Rates, steadyRate } from './account';
 
 const account = (o: Partial<MirrorAccount> = {}): MirrorAccount => ({
@@ -21,12 +21,12 @@ test('the rows of the account add up to the sums, one after the other', () => {
 });
 
 test('causes of all shadows make the rows, in an order that does not move', () => {
-  const b = account({ dropped: { refused: 900 }, failed: null });
+  const b = account({ dropped: { refused: 900 }, failed: {} });
   const keys = ledger([account(), b]).map((r) => r.key);
   expect(keys).toEqual(['offered', 'dropped queue_full', 'dropped refused', 'queued', 'mirrored', 'failed timed_out', 'waiting', 'answered', 'unpaired', 'pairing', 'paired']);
   expect(ledger([b, account()]).map((r) => r.key)).toEqual(keys);
   expect(ledger([account(), b])[1].of(b)).toBe(0);
-  expect(causes([{ a: 0 }, null, undefined])).toEqual([]);
+  expect(causes([{ a: 0 }, undefined])).toEqual([]);
   expect(causeName('some_new_cause')).toBe('some new cause');
 });
 

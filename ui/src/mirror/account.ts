@@ -1,7 +1,7 @@
 // What became of every copy, as an account that visibly sums up, and rates made
 // of two looks at the same counts.
 
-import type { MirrorAccount, MirrorState } from '../shared/api/sessions';
+import type { MirrorAccount, MirrorState } from '../shared/api/schema';
 import type { Counts } from '../shared/api/types';
 import { total } from '../shared/text/format';
 

@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest';
 import { answersCsv, exampleKeys, markedSecrets, matters, showsOf } from './answers';
-import type { MirrorDifference } from '../shared/api/sessions';
+import type { MirrorDifference, Session } from '../shared/api/schema';
 import { accountCsv, sessionCommand } from './export';
-import type { Session } from '../shared/api/sessions';
 
 const row = (o: Partial<MirrorDifference>): MirrorDifference => ({ shadow: 'candidate', operation: 'GET /', place: 'body', compared: 10, raw: 1, noise: null, noise_of: 0, p: null, real: false, ...o });
 
@@ -36,5 +35,5 @@ test('rows keep their places while counts grow, and noise is apart', () => {
 
 test('examples have keys of their own', () => {
   const x = { id: '1', time: 0, shadow: 'c', operation: 'o', request: 'GET /', places: [{ place: 'status', reference: '', shadow: '' }] };
-  expect(new Set(exampleKeys([x, x, { ...x, places: null }, { ...x, id: '2' }])).size).toBe(4);
+  expect(new Set(exampleKeys([x, x, { ...x, places: [] }, { ...x, id: '2' }])).size).toBe(4);
 });

@@ -1,7 +1,7 @@
 // Differences of answers as the page lists them.
 
 import { csvCell } from '../shared/text/export';
-import type { MirrorDifference, MirrorExample } from '../shared/api/sessions';
+import type { MirrorDifference, MirrorExample } from '../shared/api/schema';
 
 /** Rows of one candidate that hold the words: real ones first, then those that differ most, in tenths, so that they keep their places while counts grow. */
 export function showsOf(rows: MirrorDifference[], candidate: string, search: string): MirrorDifference[] {

@@ -1,6 +1,6 @@
 // What the copy buttons of a session give: the judgement, the account.
 
-import type { Session } from '../shared/api/sessions';
+import type { Session } from '../shared/api/schema';
 import { csvCell, serverFlag } from '../shared/text/export';
 import { chosen, ledger } from './account';
 import { shellQuote } from '../shared/page/match';

@@ -1,6 +1,6 @@
 // What is asked of a session: numbers as a reader types them, and a change in words.
 
-import type { MirrorChange } from '../shared/api/sessions';
+import type { MirrorChange } from '../shared/api/schema';
 import type { Num } from '../shared/api/types';
 
 /** A share as a reader types it: 25, 25 %, 0.5%; undefined if it is none from 0 to 100 %. */

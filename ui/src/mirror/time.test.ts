@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { quantileOf, errorsOf, ratesOf } from './time';
-import type { TimelineResponse } from '../shared/api/types';
+import type { TimelineResponse } from '../shared/api/schema';
 
 test('a quantile is as long as the times, also of a variant that is not there', () => {
   const t = { times: [1, 2, 3], groups: [{ labels: { variant: 'primary' }, quantiles: { '0.5': [1, 2] } }] } as unknown as TimelineResponse;

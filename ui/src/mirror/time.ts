@@ -1,7 +1,8 @@
 // A session over time: the timeline's groups as lines, one colour a variant and
 // one dash a quantile, on whole steps of a common time.
 
-import type { Num, TimelineGroup, TimelineResponse } from '../shared/api/types';
+import type { TimelineGroup, TimelineResponse } from '../shared/api/schema';
+import type { Num } from '../shared/api/types';
 
 /** Tokens of the variants: the primary as text, the control as the side that is compared with, candidates in order. */
 export function variantToken(role: string, nth: number): string {

@@ -1,5 +1,6 @@
+import type { ApdexRow } from '../shared/api/schema';
 import { expect, it } from 'vitest';
-import { apdexFits, apdexWords, originWords, thinWords, type ApdexRow } from './apdex';
+import { apdexFits, apdexWords, originWords, thinWords } from './apdex';
 
 const row: ApdexRow = { service: 's', t: 0.5, from: 'default', apdex: 0.94, low: 0.936, high: 0.943, satisfied: 1, tolerating: 1, frustrated: 1, requests: 3, rate: 20, thin: false, over: [], thin_over: [] };
 

@@ -1,42 +1,11 @@
 // Apdex and the time T that satisfies a user.
 
+import type { ApdexResponse, ApdexRow, ApdexTarget, ApdexTargetsResponse } from '../shared/api/schema';
 import { get, request } from '../shared/api/client';
 import { value } from '../shared/text/format';
-import type { Num, Range } from '../shared/api/types';
-
-export interface ApdexRow {
-  service: string;
-  operation?: string;
-  t: number;
-  from: string; // operation, service, default, asked
-  apdex: Num;
-  low: Num;
-  high: Num;
-  satisfied: Num;
-  tolerating: Num;
-  frustrated: Num;
-  requests: number;
-  rate: Num;
-  thin: boolean;
-  over: Num[] | null;
-  thin_over: boolean[] | null;
-}
-
-export interface ApdexResponse extends Range {
-  step: number;
-  overlay?: { name: string; of: string; zone: string } | null;
-  times: number[] | null;
-  rows: ApdexRow[] | null;
-}
-
-export interface ApdexTarget {
-  service: string;
-  operation?: string;
-  t: number;
-}
 
 export const readApdex = (q: { match: string; start: number; end: number; width: number; overlay?: string; tz?: string }, signal?: AbortSignal) => get<ApdexResponse>('apdex', { ...q }, signal);
-export const readTargets = (signal?: AbortSignal) => get<{ default: number; targets: ApdexTarget[] | null }>('apdex-targets', {}, signal);
+export const readTargets = (signal?: AbortSignal) => get<ApdexTargetsResponse>('apdex-targets', {}, signal);
 export const putTarget = (t: ApdexTarget) => request<ApdexTarget>('PUT', '/api/v1/apdex-targets', undefined, t);
 export const deleteTarget = (t: { service: string; operation?: string }) =>
   request<void>('DELETE', `/api/v1/apdex-targets?${new URLSearchParams({ service: t.service, ...(t.operation ? { operation: t.operation } : {}) })}`);

@@ -7,7 +7,7 @@
 
 import { get } from '../shared/api/client';
 import type { Filters } from '../shared/page/match';
-import type { Family } from '../shared/api/types';
+import type { FamiliesResponse, Family } from '../shared/api/schema';
 
 export interface Beside {
   family: string;
@@ -52,7 +52,7 @@ export function besidesOf(more: Record<string, string[]>): Beside[] {
 
 /** What the service measured on the days of the range; everything there is without a service. */
 export const readFamilies = (service: string, start: number, end: number, signal?: AbortSignal) =>
-  get<{ families: Family[] | null }>('families', service ? { service, start, end } : {}, signal);
+  get<FamiliesResponse>('families', service ? { service, start, end } : {}, signal);
 
 /** Families to choose from: those that match every word, what runs beside the service first. */
 export function findFamilies(all: Family[], search: string, most: number): Family[] {

@@ -1,9 +1,10 @@
 // The changes of the page's service: asked once a minute at most, apart from
 // everything else, and what the reader makes of them.
 
+import type { Change, ChangesResponse } from '../shared/api/schema';
 import { untrack } from 'svelte';
 import { ApiError } from '../shared/api/client';
-import { decide, drawn, longest, readChanges, type Change, type ChangesResponse, type ChangeStatus } from './changes';
+import { decide, drawn, longest, readChanges, type ChangeStatus } from './changes';
 import { more } from '../shared/page/charts.svelte';
 import { app, Query } from '../shared/page/state.svelte';
 

@@ -1,5 +1,6 @@
+import type { Change } from '../shared/api/schema';
 import { expect, test } from 'vitest';
-import { apart, comparison, drawn, places, whenWords, type Change } from './changes';
+import { apart, comparison, drawn, places, whenWords } from './changes';
 
 const change = (id: string, time: number, more: Partial<Change> = {}): Change => ({
   id, time, low: time - 10, high: time + 10, service: 'shop', p: 0.01, before: { start: 0, end: 100 }, after: { start: 200, end: 300 }, measures: [], verdict: 'regression',

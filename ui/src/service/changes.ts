@@ -3,47 +3,16 @@
 
 import { get, request } from '../shared/api/client';
 import { momentName } from '../shared/text/time';
-import type { Num, Range } from '../shared/api/types';
-import type { CompareMeasure } from '../shared/api/verdict';
-import type { Mark } from '../shared/api/marks';
+import type { Change, ChangeDecided, ChangesResponse, Mark } from '../shared/api/schema';
 
-export type ChangeStatus = 'new' | 'confirmed' | 'dismissed';
-
-/** As api/changes.go declares it. */
-export interface Change {
-  id: string;
-  time: number;
-  low: number;
-  high: number;
-  service: string;
-  operation?: string;
-  p: Num;
-  before: Range;
-  after: Range;
-  measures: CompareMeasure[] | null;
-  verdict: string;
-  sentence: string;
-  headline: string;
-  name: string;
-  status: ChangeStatus;
-  mark?: string;
-  near: Mark[] | null;
-  operations?: string[];
-}
-
-export interface ChangesResponse extends Range {
-  slot: number;
-  searched: number;
-  changes: Change[] | null;
-  notes: string[] | null;
-}
+export type ChangeStatus = Change['status'];
 
 /** The longest range that the page has searched. */
 export const longest = 7 * 86400;
 
 export const readChanges = (q: { match: string; start: number; end: number }, signal?: AbortSignal) => get<ChangesResponse>('changes', q, signal);
 
-export function decide(c: Change, status: ChangeStatus, name = ''): Promise<{ id: string; status: ChangeStatus; mark?: string }> {
+export function decide(c: Change, status: ChangeStatus, name = ''): Promise<ChangeDecided> {
   const { id, time, low, high, service, operation } = c;
   return request('POST', '/api/v1/changes', undefined, { id, time, low, high, service, operation, status, ...(status === 'confirmed' ? { name: name.trim() || c.name, description: c.headline } : {}) });
 }

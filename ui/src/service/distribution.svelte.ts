@@ -3,17 +3,17 @@
 
 import { untrack } from 'svelte';
 import { api } from '../shared/api/client';
-import type { Mark } from '../shared/api/marks';
-import type { DistributionResponse, Family, LabelsResponse, Num, TimelineResponse } from '../shared/api/types';
+import type { ApdexResponse, DistributionResponse, FamiliesResponse, LabelsResponse, MarksResponse, TimelineResponse } from '../shared/api/schema';
+import type { Num } from '../shared/api/types';
 import { fromResponse, type Heat } from '../shared/chart/heat';
 import type { Line } from '../shared/chart/Heatmap.svelte';
-import { dayDashes, dayName, dayOverlays, onSteps, overlayNames, readDay, zone, type DayOverlay, type DayTimeline } from '../shared/page/days';
+import { dayDashes, dayName, dayOverlays, onSteps, overlayNames, readDay, zone, type DayOverlay } from '../shared/page/days';
 import { defaultKinds, selection, type Filters } from '../shared/page/match';
 import { measured } from '../shared/page/measure';
 import { app, Query } from '../shared/page/state.svelte';
 import { spanFamily } from '../shared/page/url';
 import { resolve } from '../shared/text/time';
-import { apdexFits, readApdex, type ApdexResponse } from './apdex';
+import { apdexFits, readApdex } from './apdex';
 import { searchedBy } from './changes';
 import { Changes } from './changes.svelte';
 
@@ -25,17 +25,17 @@ export class Distribution {
   isSpans = $derived(this.family.startsWith('span_'));
   what = $derived(this.isSpans ? 'requests' : 'samples');
 
-  families = new Query<{ families: Family[] | null }>();
+  families = new Query<FamiliesResponse>();
   labels = new Query<LabelsResponse>();
   heat = new Query<Heat>();
   timeline = new Query<TimelineResponse>();
-  earlier: Record<DayOverlay, Query<DayTimeline>> = { yesterday: new Query(), week: new Query(), like: new Query() };
+  earlier: Record<DayOverlay, Query<TimelineResponse>> = { yesterday: new Query(), week: new Query(), like: new Query() };
   totals = new Query<DistributionResponse>();
   operations = new Query<DistributionResponse>();
   failures = new Query<DistributionResponse>();
   apdexes = new Query<ApdexResponse>();
   earlierApdex: Record<DayOverlay, Query<ApdexResponse>> = { yesterday: new Query(), week: new Query(), like: new Query() };
-  private marks = new Query<{ marks: Mark[] | null }>();
+  private marks = new Query<MarksResponse>();
   /** Changes that nobody named; asked for once the picture is there. */
   changes: Changes;
 

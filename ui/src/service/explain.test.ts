@@ -1,5 +1,6 @@
+import type { ExplainItem } from '../shared/api/schema';
 import { describe, expect, it } from 'vitest';
-import { arrange, effectWords, explainCommand, explainCsv, explainParams, narrowed, points, throughWords, title, type ExplainItem } from './explain';
+import { arrange, effectWords, explainCommand, explainCsv, explainParams, narrowed, points, throughWords, title } from './explain';
 
 function item(labels: Record<string, string>, through?: Record<string, string>): ExplainItem {
   return {

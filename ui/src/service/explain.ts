@@ -1,44 +1,13 @@
 // What a rectangle of the heatmap has more often than the rest: the question,
 // the answer, and how the answer reads.
 
+import type { ExplainItem, ExplainResponse } from '../shared/api/schema';
 import { get, type Params } from '../shared/api/client';
 import type { Box } from '../shared/chart/box';
 import type { Filters } from '../shared/page/match';
 import { shellQuote } from '../shared/page/match';
 import type { Num } from '../shared/api/types';
 import { csvCell, serverFlag } from '../shared/text/export';
-
-export interface ExplainItem {
-  labels: Record<string, string>;
-  inside: number;
-  outside: number;
-  inside_share: Num;
-  outside_share: Num;
-  effect: Num;
-  effect_low: Num;
-  effect_high: Num;
-  lift: Num;
-  adjusted_p: Num;
-  /** The pair that accounts for a label. */
-  through?: Record<string, string>;
-  sentence: string;
-}
-
-export interface ExplainResponse {
-  start: number;
-  end: number;
-  family: string;
-  from: number;
-  to: number;
-  low: Num;
-  high: Num;
-  inside: number;
-  outside: number;
-  items: ExplainItem[] | null;
-  labels_tried: number;
-  pairs_tried: number;
-  notes: string[] | null;
-}
 
 export interface Question {
   family: string;

@@ -1,8 +1,9 @@
+import type { SLAPeriod, SLAResponse } from '../shared/api/schema';
 import { describe, expect, it } from 'vitest';
-import { change, difference, metWords, moreOf, parseShare, questionOf, saturatedWords, shareWords, slaCommand, slaCsv, verdict, zoneOf, zones, type SLAPeriod, type SLAQuestion, type SLAResponse } from './sla';
+import { change, difference, metWords, moreOf, parseShare, questionOf, saturatedWords, shareWords, slaCommand, slaCsv, verdict, zoneOf, zones, type SLAQuestion } from './sla';
 
 const row = (more: Partial<SLAPeriod> = {}): SLAPeriod => ({
-  name: '2026-W46', start: 1794178800, end: 1794783600, partial: false, requests: 1000, rate: 3.3, apdex: 0.94, apdex_low: 0.93, apdex_high: 0.95, satisfied: 0.9, tolerating: 0.08,
+  name: '2026-W46', start: 1794178800, end: 1794783600, partial: false, covered: 604800, requests: 1000, rate: 3.3, apdex: 0.94, apdex_low: 0.93, apdex_high: 0.95, satisfied: 0.9, tolerating: 0.08,
   frustrated: 0.02, thin: false, mean: 0.02, quantiles: { '0.5': 0.01, '0.95': 0.06, '0.99': 0.2 }, error: 0.01, errors: 3, error_ratio: 0.003, good: 0.992, good_low: 0.991, good_high: 0.993,
   met: 'yes', trend: { rate: null, apdex: null, p95: null, saturated: false }, ...more,
 });

@@ -1,61 +1,16 @@
 // The SLA report: its question as an address, its figures as words, a table for
 // spreadsheets and a command. The page draws them.
 
+import type { SLAPeriod, SLAResponse } from '../shared/api/schema';
 import { get } from '../shared/api/client';
 import { digits, percent, tick, value } from '../shared/text/format';
 import { shellQuote } from '../shared/page/match';
-import type { Num, Range } from '../shared/api/types';
+import type { Num } from '../shared/api/types';
 import { csvCell, serverFlag, utc } from '../shared/text/export';
 
-export type Period = 'day' | 'week' | 'month';
+export type Period = SLAResponse['period'];
 export const periods: Period[] = ['day', 'week', 'month'];
 export const defaultCounts: Record<Period, number> = { day: 7, week: 8, month: 6 };
-
-export interface SLATenant {
-  name: string;
-  requests: number;
-  apdex: Num;
-  p95: Num;
-}
-
-export interface SLAPeriod extends Range {
-  name: string;
-  partial: boolean;
-  covered?: number;
-  requests: number;
-  rate: Num;
-  apdex: Num;
-  apdex_low: Num;
-  apdex_high: Num;
-  satisfied: Num;
-  tolerating: Num;
-  frustrated: Num;
-  thin: boolean;
-  mean: Num;
-  quantiles: Record<string, Num> | null;
-  error: Num;
-  errors: number;
-  error_ratio: Num;
-  worst?: SLATenant | null;
-  good: Num;
-  good_low: Num;
-  good_high: Num;
-  met: string;
-  trend: { rate: Num; apdex: Num; p95: Num; saturated: boolean };
-}
-
-export interface SLAResponse {
-  service: string;
-  operation?: string;
-  period: Period;
-  zone: string;
-  t: Num;
-  objective: Num;
-  under: Num;
-  rows: SLAPeriod[] | null;
-  all: SLAPeriod;
-  notes?: string[] | null;
-}
 
 /** What the reader asks for. objective and under go together; null is none. */
 export interface SLAQuestion {

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { aboutText, longText, sizeOf } from './sessions';
-import type { Session } from '../shared/api/sessions';
-import type { BenchAccount, BenchResult, Experiment } from '../shared/api/load';
+import type { BenchAccount, BenchResult, Experiment, Session } from '../shared/api/schema';
 import { decode, encode, home } from '../shared/page/url';
 
 const session = (o: Partial<Session>): Session => ({ id: 'x', kind: 'mirror', name: '', service: 'shop', start: 1000, end: null, updated: 1000, state: 'running', ...o });

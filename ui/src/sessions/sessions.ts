@@ -1,7 +1,7 @@
 // Sessions as the page lists them: what each is about, how much of it there
 // is, and how long it ran.
 
-import type { Session } from '../shared/api/sessions';
+import type { Session } from '../shared/api/schema';
 import type { Loader } from '../shared/page/lazy.svelte';
 import { shellQuote } from '../shared/page/match';
 import { spanName } from '../shared/text/time';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { bandsText, bandTitle, slideOf, slowChoices, slowText, sortOf, tenantsCsv, tenantsMore } from './tenants';
-import type { TenantsResponse } from '../shared/api/types';
+import type { TenantsResponse } from '../shared/api/schema';
 
 const ends = [0.1, 1, 5, 10];
 

@@ -1,8 +1,9 @@
 // Tenants as the page shows them: bands of experience, cohorts, and what the
 // address keeps.
 
+import type { Tenant, TenantsResponse } from '../shared/api/schema';
 import { errorRatio, percent, tick } from '../shared/text/format';
-import type { Num, Tenant, TenantsResponse } from '../shared/api/types';
+import type { Num } from '../shared/api/types';
 import { csvCell } from '../shared/text/export';
 
 /** The five bands, the quickest first. */

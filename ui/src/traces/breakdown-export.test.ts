@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { breakdownCsv, operationsCsv, partsCsv } from './breakdown-export';
-import type { BreakdownResponse, OperationsResponse } from '../shared/api/breakdown';
+import type { BreakdownResponse, OperationsResponse } from '../shared/api/schema';
 
 const b: BreakdownResponse = {
   start: 1795150800, end: 1795150860, step: 60, slot: 10, times: [1795150800], requests: [4], total: 4, seconds: 2,
@@ -22,6 +22,6 @@ it('quotes names, and leaves out what is not known', () => {
 });
 
 it('gives the operations of a page, or only its head', () => {
-  const o: OperationsResponse = { start: 0, end: 60, step: 60, times: [0], total: 0, seconds: 0, operations: null };
+  const o: OperationsResponse = { start: 0, end: 60, step: 60, times: [0], total: 0, seconds: 0, operations: [] };
   expect(operationsCsv(o)).toBe('service,operation,component,kind,verb,calls,calls_per_second,errors,seconds,share,mean\n');
 });

@@ -1,7 +1,7 @@
 // What the copy buttons give: breakdowns and operations for a spreadsheet.
 // Times are RFC 3339 in UTC, durations seconds.
 
-import type { BreakdownResponse, OperationsResponse } from '../shared/api/breakdown';
+import type { BreakdownResponse, OperationsResponse } from '../shared/api/schema';
 import type { Num } from '../shared/api/types';
 import { csvCell, utc } from '../shared/text/export';
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { OperationsResponse } from '../shared/api/breakdown';
+import type { OperationsResponse } from '../shared/api/schema';
 import { heaviest, verbLayers } from './calls';
 
 const row = (operation: string, seconds: number, seconds_over: number[], rate_over: number[]) => ({ component: 'db', operation, seconds, seconds_over, rate_over, calls: 1 });

@@ -1,7 +1,7 @@
 // What the charts of a service's calls stack: operations by what they do, and
 // the heaviest of them. Seconds of each second, or calls of each.
 
-import type { Operation, OperationsResponse } from '../shared/api/breakdown';
+import type { Operation, OperationsResponse } from '../shared/api/schema';
 import { sumOver, topLayers, type Layer } from './stack';
 import type { Num } from '../shared/api/types';
 

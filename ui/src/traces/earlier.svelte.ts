@@ -6,13 +6,9 @@ import { untrack } from 'svelte';
 import { dayDashes, dayName, dayOverlays, overlayNames, type DayOverlay, type OfDay, zone } from '../shared/page/days';
 import { lineOf, type Layer, type Line } from './stack';
 import { app, Query } from '../shared/page/state.svelte';
+import type { TimelineResponse } from '../shared/api/schema';
 
-interface Answer {
-  start: number;
-  step: number;
-  times: number[] | null;
-  overlay?: { name: string; of: string; zone: string } | null;
-}
+type Answer = Pick<TimelineResponse, 'start' | 'step' | 'times' | 'overlay'>;
 
 export class Earlier<T extends Answer> {
   private queries: Record<DayOverlay, Query<T>> = { yesterday: new Query(), week: new Query(), like: new Query() };

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { tracesAddress, tracesCommand, tracesCsv } from './slow-export';
-import type { TraceRow } from '../shared/api/traces';
+import type { TraceRow } from '../shared/api/schema';
 
 const q = { match: '{service="shop",tenant="it\'s"}', start: 1000, end: 2000, min: 0.25, max: undefined, why: 'failed', sort: 'newest', limit: 100 } as const;
 

@@ -1,10 +1,11 @@
 // What the copy buttons give of a list of kept requests: a command, an address
 // and a table. Times are RFC 3339 in UTC, durations seconds.
 
+import type { TraceRow } from '../shared/api/schema';
 import { cliCommand, csvCell } from '../shared/text/export';
 import { shellQuote } from '../shared/page/match';
 import { spanFamily } from '../shared/page/url';
-import type { TraceRow, TracesQuestion } from '../shared/api/traces';
+import type { TracesQuestion } from '../shared/api/traces';
 
 export function tracesCommand(q: TracesQuestion, server: string): string {
   const parts = [cliCommand('traces', spanFamily, spanFamily, q.match, false, q.start, q.end, server)];

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { BreakdownPart, BreakdownResponse } from '../shared/api/breakdown';
+import type { BreakdownPart, BreakdownResponse } from '../shared/api/schema';
 import { componentLayers, lineOf, partLayers, shades, stack, sumOver, topLayers, type Layer } from './stack';
 
 describe('stack', () => {
@@ -50,8 +50,8 @@ describe('componentLayers', () => {
     expect(componentLayers(b, 'second', 'self', 25)[0].values).toEqual([0.1, null, null]);
     expect(componentLayers(b, 'request', 'self', 25)[0].values[2]).toBe(0.2);
   });
-  it('takes an answer without arrays', () => {
-    expect(componentLayers({ ...b, times: null, components: null, requests: null }, 'share', 'self')).toEqual([]);
+  it('takes an answer of no steps', () => {
+    expect(componentLayers({ ...b, times: [], components: [], requests: [] }, 'share', 'self')).toEqual([]);
   });
 });
 

@@ -3,7 +3,7 @@
 // request (queue) hangs below zero, as a band of its own. A step without
 // requests is a gap in every layer, never zero.
 
-import type { BreakdownResponse } from '../shared/api/breakdown';
+import type { BreakdownResponse } from '../shared/api/schema';
 import { byComponent, componentName } from '../shared/text/components';
 import { onSteps } from '../shared/page/days';
 import type { Num } from '../shared/api/types';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Band, BreakdownPart, FanOut, PartIn } from '../shared/api/breakdown';
+import type { Band, BreakdownPart, FanOut, PartIn } from '../shared/api/schema';
 import { bandName, bandOf, bars, calls, differences, instances, sentence } from './tail';
 
 const inside = (seconds: number, calls = 1, critical = seconds): PartIn => ({ seconds, critical, share: 0, calls });

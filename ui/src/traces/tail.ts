@@ -1,7 +1,8 @@
 // The tail beside the typical request: what the slow ones do that the others
 // do not, part by part, and in a sentence.
 
-import type { Band, BreakdownPart, FanOut, PartIn, BandChoice } from '../shared/api/breakdown';
+import type { Band, BreakdownPart, FanOut, PartIn } from '../shared/api/schema';
+import type { BandChoice } from '../shared/api/breakdown';
 import { byComponent, componentName } from '../shared/text/components';
 import { count, interval, percent, quantileName, value } from '../shared/text/format';
 import type { Kind } from './stack';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { childrenOf, closedAtFirst, descendants, durationTicks, extent, onScreen, ownStretches, pathStretches, rowsOf, skewWords, slowSpans, traceLink } from './traces';
-import type { Span } from '../shared/api/traces';
+import type { TraceSpan } from '../shared/api/schema';
 
-function span(parent: number, start: number, duration: number, more: Partial<Span> = {}): Span {
+function span(parent: number, start: number, duration: number, more: Partial<TraceSpan> = {}): TraceSpan {
   return {
     span_id: '', parent, depth: 0, service: 's', operation: 'o', component: 'app', kind: 'internal', failed: false, request: false, orphan: false,
     async: false, start, duration, self: 0, critical: 0, ...more,
@@ -71,7 +71,7 @@ describe('bars', () => {
     expect(d[0].width).toBeCloseTo(1, 9);
   });
   it('reach from the queue before the first span to the end of the last', () => {
-    expect(extent({ trace_id: '', start: 0, duration: 10, complete: true, spans: [span(-1, 0, 10, { queue: 0.5 }), span(0, 9, 4)], components: null })).toEqual({ from: -0.5, to: 13 });
+    expect(extent({ trace_id: '', start: 0, duration: 10, complete: true, spans: [span(-1, 0, 10, { queue: 0.5 }), span(0, 9, 4)], components: [] })).toEqual({ from: -0.5, to: 13 });
   });
   it('pair the stretches of the critical path', () => {
     expect(pathStretches([0, 1, 2, 3])).toEqual([[0, 1], [2, 3]]);

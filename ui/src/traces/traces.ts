@@ -1,9 +1,9 @@
 // Kept requests and the waterfall of one trace. Pure shaping; the page draws it.
 
-import type { Span, TraceResponse } from '../shared/api/traces';
+import type { TraceResponse, TraceSpan } from '../shared/api/schema';
 
 /** The indices of each span's children; the last entry holds the roots. */
-export function childrenOf(spans: Span[]): number[][] {
+export function childrenOf(spans: TraceSpan[]): number[][] {
   const out: number[][] = Array.from({ length: spans.length + 1 }, () => []);
   spans.forEach((s, i) => out[s.parent >= 0 && s.parent < spans.length && s.parent !== i ? s.parent : spans.length].push(i));
   return out;
@@ -55,7 +55,7 @@ export function rowsOf(children: number[][], below: number[], closed: ReadonlySe
 }
 
 /** What to close at first, so that a trace of thousands opens readable: the fullest of the deeper levels. */
-export function closedAtFirst(spans: Span[], children: number[][], below: number[], most = 400): Set<number> {
+export function closedAtFirst(spans: TraceSpan[], children: number[][], below: number[], most = 400): Set<number> {
   const closed = new Set<number>();
   if (spans.length <= most) return closed;
   // By levels from the top: as deep as fits.
@@ -78,7 +78,7 @@ export function closedAtFirst(spans: Span[], children: number[][], below: number
 }
 
 /** Where a span works itself: its time without that of its children, as [start, end] pairs. */
-export function ownStretches(spans: Span[], children: number[][], i: number): [number, number][] {
+export function ownStretches(spans: TraceSpan[], children: number[][], i: number): [number, number][] {
   const s = spans[i];
   const end = s.start + s.duration;
   const busy = children[i]
@@ -149,7 +149,7 @@ export function extent(t: TraceResponse): { from: number; to: number } {
 /** A span is slow where the time went: this share of the trace, or more, spent in itself. */
 export const slowShare = 0.2;
 
-export function slowSpans(spans: Span[], duration: number): Set<number> {
+export function slowSpans(spans: TraceSpan[], duration: number): Set<number> {
   const out = new Set<number>();
   if (!(duration > 0)) return out;
   spans.forEach((s, i) => {

@@ -1,10 +1,7 @@
 // The client of the HTTP API.
 
 import { measured } from '../page/measure';
-import type {
-  DamageAcknowledged, DistributionResponse, Family, HeatmapResponse, LabelsResponse, Status, TenantsResponse, TimelineResponse,
-} from './types';
-import type { Mark, ServicesResponse } from './marks';
+import type { DamageAcknowledged, DistributionResponse, FamiliesResponse, HeatmapResponse, LabelsResponse, Mark, MarksResponse, ServicesResponse, StatusResponse, TenantsResponse, TimelineResponse } from './schema';
 
 /** What failed, in the server's words where it had some, and what to try. */
 export class ApiError extends Error {
@@ -76,7 +73,7 @@ export interface Select {
 const select = (s: Select): Params => ({ family: s.family, match: s.match, start: s.start, end: s.end });
 
 export const api = {
-  status: (signal?: AbortSignal) => get<Status>('status', {}, signal),
+  status: (signal?: AbortSignal) => get<StatusResponse>('status', {}, signal),
   services: (s: Select, width: number, signal?: AbortSignal) => get<ServicesResponse>('services', { match: s.match, start: s.start, end: s.end, width }, signal),
   heatmap: (s: Select, width: number, signal?: AbortSignal) => get<HeatmapResponse>('heatmap', { ...select(s), width }, signal),
   timeline: (s: Select, o: { width?: number; step?: number; q?: string; by?: string; offset?: string; limit?: number }, signal?: AbortSignal) =>
@@ -85,10 +82,10 @@ export const api = {
     get<DistributionResponse>('distribution', { ...select(s), ...o }, signal),
   labels: (s: Select, o: { limit?: number; names?: string }, signal?: AbortSignal) =>
     get<LabelsResponse>('labels', { ...select(s), ...o }, signal),
-  families: (signal?: AbortSignal) => get<{ families: Family[] | null }>('families', {}, signal),
+  families: (signal?: AbortSignal) => get<FamiliesResponse>('families', {}, signal),
   tenants: (s: Select, o: { sort?: string; search?: string; offset?: number; limit?: number }, signal?: AbortSignal) =>
     get<TenantsResponse>('tenants', { ...select(s), ...o }, signal),
-  marks: (start: number, end: number, signal?: AbortSignal, service?: string) => get<{ marks: Mark[] | null }>('marks', { start, end, service }, signal),
+  marks: (start: number, end: number, signal?: AbortSignal, service?: string) => get<MarksResponse>('marks', { start, end, service }, signal),
   /** One mark, with all the figures of its verdict. */
   mark: (id: string, signal?: AbortSignal) => get<Mark>(`marks/${encodeURIComponent(id)}`, {}, signal),
   acknowledgeDamage: () => request<DamageAcknowledged>('POST', '/api/v1/damage/acknowledge', undefined, {}),

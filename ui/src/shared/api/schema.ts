@@ -39,7 +39,7 @@ export interface components {
             requests: number;
             satisfied: number | null;
             service: string;
-            t: number | null;
+            t: number;
             thin: boolean;
             thin_over: boolean[];
             tolerating: number | null;
@@ -47,10 +47,10 @@ export interface components {
         ApdexTarget: {
             operation?: string;
             service: string;
-            t: number | null;
+            t: number;
         };
         ApdexTargetsResponse: {
-            default: number | null;
+            default: number;
             targets: components["schemas"]["ApdexTarget"][];
         };
         At: {
@@ -434,9 +434,9 @@ export interface components {
             after: components["schemas"]["Range"];
             before: components["schemas"]["Range"];
             headline: string;
-            high: number | null;
+            high: number;
             id: string;
-            low: number | null;
+            low: number;
             mark?: string;
             measures: components["schemas"]["CompareMeasure"][];
             name: string;
@@ -448,7 +448,7 @@ export interface components {
             service: string;
             /** @enum {string} */
             status: "new" | "confirmed" | "dismissed";
-            time: number | null;
+            time: number;
             verdict: components["schemas"]["Verdict"];
         };
         ChangeDecided: {
@@ -459,15 +459,15 @@ export interface components {
         };
         ChangeDecision: {
             description?: string;
-            high: number | null;
+            high: number;
             id: string;
-            low: number | null;
+            low: number;
             name?: string;
             operation?: string;
             service: string;
             /** @enum {string} */
             status: "new" | "confirmed" | "dismissed";
-            time: number | null;
+            time: number;
         };
         ChangesResponse: {
             changes: components["schemas"]["Change"][];
@@ -699,7 +699,7 @@ export interface components {
             family: string;
             heat?: components["schemas"]["CompareHeat"];
             label?: string;
-            level: number | null;
+            level: number;
             live: boolean;
             mark?: components["schemas"]["Mark"];
             measures: components["schemas"]["CompareMeasure"][];
@@ -716,7 +716,7 @@ export interface components {
             verdict: components["schemas"]["Verdict"];
             warnings: components["schemas"]["CompareWarning"][];
             whole?: components["schemas"]["CompareWhole"];
-            within: number | null;
+            within: number;
         };
         CompareRow: {
             adjusted_p: number | null;
@@ -1737,27 +1737,27 @@ export interface components {
         };
         TraceComponent: {
             component: string;
-            critical: number | null;
-            self: number | null;
+            critical: number;
+            self: number;
         };
         TraceResponse: {
             complete: boolean;
             components: components["schemas"]["TraceComponent"][];
-            duration: number | null;
+            duration: number;
             left_out?: number;
             link?: string;
             skews?: components["schemas"]["Skew"][];
             spans: components["schemas"]["TraceSpan"][];
-            start: number | null;
+            start: number;
             trace_id: string;
         };
         TraceRow: {
-            duration: number | null;
+            duration: number;
             failed: boolean;
             operation: string;
             service: string;
             span_id: string;
-            start: number | null;
+            start: number;
             tenant?: string;
             trace_id: string;
             why: ("slow" | "failed" | "exemplar")[];
@@ -1765,24 +1765,24 @@ export interface components {
         TraceSpan: {
             async: boolean;
             component: string;
-            critical: number | null;
+            critical: number;
             depth: number;
             detail?: string;
-            duration: number | null;
+            duration: number;
             failed: boolean;
             instance?: string;
             kind: string;
             operation: string;
             orphan: boolean;
             parent: number;
-            path?: (number | null)[];
-            queue?: number | null;
+            path?: number[];
+            queue?: number;
             request: boolean;
-            self: number | null;
+            self: number;
             service: string;
-            shifted?: number | null;
+            shifted?: number;
             span_id: string;
-            start: number | null;
+            start: number;
             tenant?: string;
             text?: string;
         };

@@ -4,7 +4,7 @@ import {
   read, roundUp, under, valueAt, type Axis, type Cells, type Heat,
 } from './heat';
 import { rampWords } from './ramp';
-import type { HeatmapResponse } from '../api/types';
+import type { HeatmapResponse } from '../api/schema';
 
 /** Schema 5 rows between two values, and columns of [row, count] pairs; null is an empty column. */
 function answer(low: number, high: number, columns: ([number, number][] | null)[], zero = false): HeatmapResponse {
@@ -61,7 +61,7 @@ describe('fromResponse', () => {
   });
 
   it('reads an empty answer', () => {
-    const h = fromResponse({ ...answer(0.001, 0.01, [null, null]), bounds: [], columns: null });
+    const h = fromResponse({ ...answer(0.001, 0.01, [null, null]), bounds: [], columns: [] });
     expect(h.count).toBe(0);
     const a = chooseAxis(h, 'log', null, null);
     const c = layout(h, a, 400, 16, 8);

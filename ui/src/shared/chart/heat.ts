@@ -9,7 +9,7 @@
 // and the shares always sum to one.
 
 import { intensity, rampSize, type CountScale } from './ramp';
-import type { HeatmapResponse } from '../api/types';
+import type { HeatmapResponse } from '../api/schema';
 
 export interface Heat {
   start: number;

@@ -1,9 +1,9 @@
 // What held when, as bands under a chart over time. Pure.
 
-import type { CheckState } from '../api/checks';
+import type { Check, CheckState } from '../api/schema';
 
 /** The worst first, as the server orders them. */
-export const states = ['CRITICAL', 'UNKNOWN', 'WARNING', 'OK', 'PENDING'];
+export const states: Check['state'][] = ['CRITICAL', 'UNKNOWN', 'WARNING', 'OK', 'PENDING'];
 
 /** States within a range, in order; what lasts ends at the range's end, or now if that is earlier. */
 export function strip(of: CheckState[] | null | undefined, start: number, end: number, now = end): Held[] {

@@ -3,7 +3,7 @@
 import { untrack } from 'svelte';
 import { api } from '../api/client';
 import { app, Query } from './state.svelte';
-import type { Mark } from '../api/marks';
+import type { MarksResponse } from '../api/schema';
 import { typed } from './keys';
 
 export class Charts {
@@ -11,7 +11,7 @@ export class Charts {
   cursor = $state<number | null>(null);
   /** The pointer is in a table, whose rows must not move away from under it. */
   reading = $state(false);
-  private query = new Query<{ marks: Mark[] | null }>();
+  private query = new Query<MarksResponse>();
   marks = $derived((this.query.data?.marks ?? []).filter((m) => !m.service || m.service === app.view.name));
 
   /** Call while a component is being set up. Marks are those around the range given. */

@@ -1,8 +1,9 @@
 // Earlier days laid over the shown one, by wall clock. The server aligns them;
 // here their values are put on a chart's own steps.
 
+import type { TimelineResponse } from '../api/schema';
 import { api, get, type Select } from '../api/client';
-import type { Num, TimelineResponse } from '../api/types';
+import type { Num } from '../api/types';
 
 /** The day overlays as the address names them, and as the API does. */
 export const dayOverlays = ['yesterday', 'week', 'like'] as const;
@@ -20,13 +21,9 @@ export interface OfDay {
   tz?: string;
 }
 
-export interface DayTimeline extends TimelineResponse {
-  overlay?: { name: string; of: string; zone: string } | null;
-}
-
 /** The timeline of an earlier day, on the times of the shown range. */
-export function readDay(day: DayOverlay, s: Select, o: { width: number; q?: string; by?: string; per?: string; limit?: number }, zone: string, signal?: AbortSignal): Promise<DayTimeline> {
-  return get<DayTimeline>('timeline', { family: s.family, match: s.match, start: s.start, end: s.end, ...o, overlay: overlayNames[day], tz: zone }, signal);
+export function readDay(day: DayOverlay, s: Select, o: { width: number; q?: string; by?: string; per?: string; limit?: number }, zone: string, signal?: AbortSignal): Promise<TimelineResponse> {
+  return get<TimelineResponse>('timeline', { family: s.family, match: s.match, start: s.start, end: s.end, ...o, overlay: overlayNames[day], tz: zone }, signal);
 }
 
 export const readTimeline = (s: Select, o: { width: number; q?: string; by?: string; per?: string; limit?: number }, signal?: AbortSignal): Promise<TimelineResponse> =>
@@ -59,7 +56,7 @@ export function onSteps(values: Num[] | null | undefined, from: { start: number;
 }
 
 /** "Fri 13 Nov", as the server says; the overlay's own name until it has answered. */
-export function dayName(day: DayOverlay, t: Pick<DayTimeline, 'overlay'> | undefined): string {
+export function dayName(day: DayOverlay, t: Pick<TimelineResponse, 'overlay'> | undefined): string {
   return t?.overlay?.of || dayTitles[day].label;
 }
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { compareView, heatView, wholeRange, windowOf } from './session';
 import { decode, encode, home } from './url';
-import type { Session } from '../api/sessions';
+import type { Session } from '../api/schema';
 
 const session = (o: Partial<Session>): Session => ({ id: 'x', kind: 'mirror', name: '', service: 'shop', start: 1000, end: null, updated: 1000, state: 'running', ...o });
 

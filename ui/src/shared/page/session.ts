@@ -1,7 +1,7 @@
 // One session wherever it is shown: how long it ran, the window that is looked
 // at, and the links that lead from it.
 
-import type { Session, MirrorState, MirrorTarget } from '../api/sessions';
+import type { MirrorState, MirrorTarget, Session } from '../api/schema';
 import type { TimeRange } from '../text/time';
 import type { Filters } from './match';
 

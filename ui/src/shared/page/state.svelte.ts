@@ -4,7 +4,7 @@
 import { ApiError, api, unreadScript } from '../api/client';
 import type { Theme } from '../chart/ramp';
 import { fittingRange, type TimeRange } from '../text/time';
-import type { Status } from '../api/types';
+import type { StatusResponse } from '../api/schema';
 import { decode, encode, home, type View } from './url';
 
 interface Step {
@@ -15,7 +15,7 @@ interface Step {
 class App {
   view = $state.raw<View>(decode(location.pathname, location.search));
   zooms = $state.raw<TimeRange[]>((history.state as Step | null)?.zooms ?? []);
-  status = $state.raw<Status | undefined>();
+  status = $state.raw<StatusResponse | undefined>();
   /** The server's clock minus ours, in seconds. */
   skew = 0;
   themeChoice = $state<'auto' | Theme>(storedTheme());
@@ -161,7 +161,7 @@ class App {
     }
   }
 
-  async readStatus(signal?: AbortSignal): Promise<Status> {
+  async readStatus(signal?: AbortSignal): Promise<StatusResponse> {
     const before = Date.now() / 1000;
     const s = await api.status(signal);
     if (s.now != null) {

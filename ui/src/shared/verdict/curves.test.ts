@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { cdfOf, quantileScale, ratioAxis, ratiosOf, sharesAt, tailFloor } from './curves';
-import type { CompareCurve } from '../api/compare';
+import type { CompareCurve } from '../api/schema';
 
 const curve: CompareCurve = {
   like_for_like: true, values: [0, 0.001, 0.01, 0.1, 1, 10], a: [0, 0, 0.2, 0.8, 1, 1], b: [0, 0, 0.1, 0.7, 0.995, 1],

@@ -1,7 +1,7 @@
 // The two distributions of a comparison and the ratio of their quantiles, as
 // points to draw and to read.
 
-import type { CompareCurve } from '../api/compare';
+import type { CompareCurve } from '../api/schema';
 import type { Num } from '../api/types';
 
 export interface Cdf {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { MirrorMeasure, MirrorRow, MirrorVerdictResponse } from '../api/sessions';
+import type { MirrorMeasure, MirrorRow, MirrorVerdictResponse } from '../api/schema';
 import { controlText, differenceAxis, effectOf, figureOf, floorOf, floorText, pointsText, ratioAxis, ratiosFirst, ratioText, ratioTick, rowSort, sortedRows, tone, unbroken, verdictCsv, verdictMarkdown } from './effect';
 
 const measure = (o: Partial<MirrorMeasure> = {}): MirrorMeasure => ({
@@ -70,8 +70,8 @@ test('rows are sorted as asked, the surest first otherwise', () => {
 
 test('as CSV and as Markdown', () => {
   const r: MirrorVerdictResponse = {
-    start: 0, end: 600, id: 'x', slot: 10, level: 0.95, live: false, slots: 60, warnings: null,
-    candidates: [{ candidate: 'candidate', against: 'control', caveat: 'mind this', verdict: 'faster', headline: 'much faster', requests: 9, measures: [measure()], operations: [{ ...row('GET /a,b', 5, 0.9), measures: [measure({ effect: 0.9 })] }], tenants: null, operations_judged: 1, tenants_judged: 0 }],
+    start: 0, end: 600, id: 'x', slot: 10, level: 0.95, live: false, slots: 60, warnings: [],
+    candidates: [{ candidate: 'candidate', against: 'control', caveat: 'mind this', verdict: 'faster', headline: 'much faster', requests: 9, measures: [measure()], operations: [{ ...row('GET /a,b', 5, 0.9), measures: [measure({ effect: 0.9 })] }], tenants: [], operations_judged: 1, tenants_judged: 0 }],
   };
   const csv = verdictCsv(r).trim().split('\n');
   expect(csv).toHaveLength(3);

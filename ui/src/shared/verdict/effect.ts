@@ -3,7 +3,7 @@
 // same for a report and a spreadsheet.
 
 import { effectWords, twoDigits, verdictSign, type Tone } from './words';
-import type { MirrorMeasure, MirrorRow, MirrorVerdictResponse } from '../api/sessions';
+import type { MirrorMeasure, MirrorRow, MirrorVerdictResponse } from '../api/schema';
 import { csvCell, markdownCell } from '../text/export';
 import { count, value } from '../text/format';
 import { slotName } from '../text/time';
@@ -58,9 +58,7 @@ export function ratioTick(r: number): string {
 
 /** An effect and its interval in words, as comparisons say it. */
 export function effectOf(m: MirrorMeasure): { size: string; interval: string } {
-  return effectWords({ name: m.name, scale: isDifference(m.name) ? 'difference' : 'ratio' }, {
-    a: m.reference, b: m.candidate, effect: m.effect, low: m.low, high: m.high, p: m.p, verdict: m.verdict, error: null, needed: null, needed_seconds: null,
-  });
+  return effectWords({ name: m.name, scale: isDifference(m.name) ? 'difference' : 'ratio' }, m);
 }
 
 /** A text that is not broken between a number and its unit. */
@@ -73,9 +71,7 @@ export function floorText(m: MirrorMeasure): string {
 
 /** What control against primary differed by: −1.2 % to +0.8 %. */
 export function controlText(m: MirrorMeasure): string {
-  return m.floor_low == null || m.floor_high == null ? '' : effectWords({ name: m.name, scale: isDifference(m.name) ? 'difference' : 'ratio' }, {
-    a: null, b: null, effect: m.floor, low: m.floor_low, high: m.floor_high, p: null, verdict: '', error: null, needed: null, needed_seconds: null,
-  }).interval;
+  return m.floor_low == null || m.floor_high == null ? '' : effectWords({ name: m.name, scale: isDifference(m.name) ? 'difference' : 'ratio' }, { effect: m.floor, low: m.floor_low, high: m.floor_high }).interval;
 }
 
 /** From where to where nothing is an effect; undefined if that is not known. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { short, told, verdictWords } from './marks';
-import type { MarkVerdict } from '../api/marks';
+import type { MarkVerdict } from '../api/schema';
 
 const verdict = (v: Partial<MarkVerdict>): MarkVerdict => ({ state: 'final', judged: 1, next: null, window: 3600, services: [], ...v });
 

@@ -1,7 +1,7 @@
 // Marks and their verdicts, as lists show them. Pure.
 
 import { verdictSign } from './words';
-import type { MarkVerdict } from '../api/marks';
+import type { MarkVerdict } from '../api/schema';
 
 /** The word of a verdict and what is to be said of when: "so far" while more is to come. */
 export function verdictWords(v: MarkVerdict | undefined, clock: (t: number) => string): { word: string; said: string; note: string } {

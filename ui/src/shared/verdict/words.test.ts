@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { differenceScale, effectWords, figure, marginWords, needs, planned, ratioScale, twoDigits, verdictSign, warningText } from './words';
-import type { CompareFigure, CompareMeasure } from '../api/verdict';
+import type { CompareFigure, CompareMeasure, Verdict } from '../api/schema';
 
-const of = (effect: number | null, low: number | null, high: number | null, verdict: string, o: Partial<CompareFigure> = {}): CompareFigure =>
+const of = (effect: number | null, low: number | null, high: number | null, verdict: Verdict, o: Partial<CompareFigure> = {}): CompareFigure =>
   ({ a: 1, b: 1, effect, low, high, p: 0.01, verdict, error: 0.02, needed: null, needed_seconds: null, ...o });
 const p99 = { name: 'p99', scale: 'ratio' } as const;
 const errors = { name: 'errors', scale: 'difference' } as const;

@@ -3,7 +3,7 @@
 
 import { missing, rate, value, capital, stopped } from '../text/format';
 import type { Num } from '../api/types';
-import type { CompareFigure, CompareMeasure, CompareWarning } from '../api/verdict';
+import type { CompareFigure, CompareMeasure, CompareWarning, Verdict } from '../api/schema';
 
 export type Tone = 'worse' | 'better' | 'mixed' | 'plain' | 'warn';
 
@@ -100,10 +100,10 @@ const between = (low: string, high: string, unit: string) => (high === '' ? `${l
 const adjective: Record<string, string> = { 'more errors': 'higher', 'fewer errors': 'lower' };
 
 /** The size of an effect and its interval: "38 % faster (33–42 %)"; "+1.2 % (−3 % to +5.6 %)" where no direction is sure. */
-export function effectWords(m: Pick<CompareMeasure, 'name' | 'scale'>, f: CompareFigure): { size: string; interval: string } {
+export function effectWords(m: Pick<CompareMeasure, 'name' | 'scale'>, f: Pick<CompareFigure, 'effect' | 'low' | 'high'> & { verdict?: Verdict }): { size: string; interval: string } {
   if (f.effect == null) return { size: missing, interval: '' };
   const [size, low, high] = [change100(m, f.effect), change100(m, f.low), change100(m, f.high)];
-  const word = adjective[f.verdict] ?? f.verdict;
+  const word = adjective[f.verdict ?? ''] ?? f.verdict ?? '';
   if (!['faster', 'slower', 'lower', 'higher'].includes(word)) {
     return { size: signed(m, size), interval: f.low == null && f.high == null ? '' : ends(m, signed(m, low), signed(m, high)) };
   }
