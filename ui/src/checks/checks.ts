@@ -91,7 +91,7 @@ export function notes(c: Pick<Check, 'state' | 'level' | 'soft' | 'flapping' | '
 export function troubles(receivers: CheckReceiver[] | null | undefined, now: number): string[] {
   const out: string[] = [];
   for (const r of receivers ?? []) {
-    const dropped = Object.entries(r.dropped ?? {}).filter(([, n]) => n > 0);
+    const dropped = Object.entries(r.dropped).filter(([, n]) => n > 0);
     if (r.state !== 'waiting' && !dropped.length) continue;
     const said: string[] = [];
     if (r.state === 'waiting') {
@@ -231,8 +231,8 @@ export interface FigureRow {
 /** A backtest's figures, beside those of the check as it is. Without marked incidents nothing is known of right and wrong alarms. */
 export function figures(r: CheckBacktestResponse): FigureRow[] {
   const b = r.before;
-  const marked = (r.incidents ?? []).length > 0;
-  const row = (name: string, of: (f: Omit<BacktestSummary, 'opened' | 'bands'>) => string): FigureRow => ({ name, is: of({ ...r, alarms: (r.alarms ?? []).length }), was: b && of(b) });
+  const marked = r.incidents.length > 0;
+  const row = (name: string, of: (f: Omit<BacktestSummary, 'opened' | 'bands'>) => string): FigureRow => ({ name, is: of({ ...r, alarms: r.alarms.length }), was: b && of(b) });
   return [
     row('Alarms', (f) => count(f.alarms)),
     row('Alarms per week', (f) => digits(f.per_week)),
@@ -249,7 +249,7 @@ export const ofKind = (all: Incident[] | null | undefined, kind: string): Incide
 
 /** Marked incidents that concern a check: of it, of its service, or of all. */
 export const concerning = (all: Incident[] | null | undefined, c: Pick<Check, 'id' | 'name' | 'labels'>): Incident[] =>
-  ofKind(all, 'marked').filter((i) => (i.check ? i.check === c.id || i.check === c.name : !i.service || !c.labels?.service || i.service === c.labels.service));
+  ofKind(all, 'marked').filter((i) => (i.check ? i.check === c.id || i.check === c.name : !i.service || !c.labels.service || i.service === c.labels.service));
 
 /** The command that shows the same, with the server if it is not the usual one. */
 export function checkCommand(words: string[], server: string): string {
@@ -261,7 +261,7 @@ export const checkPromql = (c: Pick<Check, 'name' | 'labels'>, family = 'check_v
 
 /** The labels of a check's series, as filters. */
 export const labelsOf = (c: Pick<Check, 'name' | 'labels'>): Record<string, string[]> =>
-  ({ check: [c.name], ...Object.fromEntries(Object.entries(c.labels ?? {}).filter(([k]) => k !== 'check').map(([k, v]) => [k, [v]])) });
+  ({ check: [c.name], ...Object.fromEntries(Object.entries(c.labels).filter(([k]) => k !== 'check').map(([k, v]) => [k, [v]])) });
 
 /** Values and bands over time, a line each. */
 export function checkCsv(points: CheckPoint[] | null | undefined): string {

@@ -58,14 +58,14 @@ export function stretchesOf(starts: number[], step: number): { start: number; en
  * them. Differences of columns are averaged by their requests, those of rows add up.
  */
 export function coarsen(h: CompareHeat, least = 400, rowsAt = 24): CompareHeat {
-  const columns = h.columns ?? [];
+  const columns = h.columns;
   const requests = columns.reduce((n, c) => n + c.requests, 0);
   const sides = (['a', 'b'] as const).map((side) => columns.filter((c) => c.side === side));
   const longest = Math.max(...sides.map((s) => s.length));
   // A dozen columns a side stay, so that one sees when.
   const k = Math.max(1, Math.min(Math.round((least * columns.length) / Math.max(1, requests)), Math.floor(longest / 12)));
   const each = (k * requests) / Math.max(1, columns.length);
-  const bounds = h.bounds ?? [];
+  const bounds = h.bounds;
   const m = each >= 4 * least ? 1 : Math.max(1, Math.round((bounds.length - 1) / rowsAt));
   if (k === 1 && m === 1) return h;
   const step = h.step * k;
@@ -80,7 +80,7 @@ export function coarsen(h: CompareHeat, least = 400, rowsAt = 24): CompareHeat {
     for (const [start, of] of groups) {
       const total = of.reduce((n, c) => n + c.requests, 0);
       const sums = new Map<number, number>();
-      for (const c of of) (c.rows ?? []).forEach((r, i) => sums.set(Math.floor(r / m), (sums.get(Math.floor(r / m)) ?? 0) + ((c.differences?.[i] ?? 0) * c.requests) / Math.max(1, total)));
+      for (const c of of) c.rows.forEach((r, i) => sums.set(Math.floor(r / m), (sums.get(Math.floor(r / m)) ?? 0) + ((c.differences[i] ?? 0) * c.requests) / Math.max(1, total)));
       const rows = [...sums.keys()].sort((x, y) => x - y);
       out.push({ side: of[0].side, start, requests: total, rows, differences: rows.map((r) => sums.get(r) ?? 0) });
     }
@@ -99,8 +99,8 @@ export function lay(h: CompareHeat | undefined, width: number, gap: number): Lai
   let low = Infinity;
   let high = 0;
   for (const c of columns) {
-    (c.rows ?? []).forEach((row, k) => {
-      const difference = c.differences?.[k];
+    c.rows.forEach((row, k) => {
+      const difference = c.differences[k];
       const [from, to] = [bounds[row], bounds[row + 1]];
       if (difference == null || from == null || to == null || !(to > 0)) return;
       const cell = { side: c.side, start: c.start, requests: c.requests, row, low: from > 0 ? from : to / 2, high: to, difference, t: 0 };

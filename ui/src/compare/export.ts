@@ -33,7 +33,7 @@ export function compareMarkdown(r: CompareResponse, unit: string, address: strin
     out.push(`- ${letter}${s.name === letter ? '' : ` ${markdownCell(s.name)}`}: ${slotName(s.start, s.end)}, ${count(s.requests)} requests, ${rate(s.rate)}, ${count(s.errors)} failed`);
   }
   out.push('', '| | A | B | like for like | interval | raw | verdict |', '|---|---:|---:|---|---|---|---|');
-  for (const m of r.measures ?? []) {
+  for (const m of r.measures) {
     const e = effectWords(m, judged(m));
     out.push(`| ${m.name} | ${figure(m, judged(m).a, unit)} | ${figure(m, judged(m).b, unit)} | ${m.like_for_like ? e.size : '–'} | ${e.interval} | ${effectWords(m, m.raw).size} | ${markdownCell([m.verdict, needs(m)].filter(Boolean).join('; '))} |`);
   }
@@ -43,13 +43,13 @@ export function compareMarkdown(r: CompareResponse, unit: string, address: strin
     out.push('', `| ${what} changed | p50 | p95 | p99 | requests |`, '|---|---|---|---|---:|');
     for (const x of changed) {
       const of = ['p50', 'p95', 'p99'].map((n) => {
-        const m = x.measures?.find((y) => y.name === n);
+        const m = x.measures.find((y) => y.name === n);
         return m ? [effectWords(m, m.raw).size, m.change ? `(${effectWords(m, m.raw).interval})` : ''].join(' ').trim() : '–';
       });
       out.push(`| ${markdownCell(x.operation ?? x.tenant ?? '')} | ${of.join(' | ')} | ${count(x.requests_a)} → ${count(x.requests_b)} |`);
     }
   }
-  if (r.warnings?.length) out.push('', ...r.warnings.map((w) => `- warning: ${w.text}`));
+  if (r.warnings.length) out.push('', ...r.warnings.map((w) => `- warning: ${w.text}`));
   out.push('', `Intervals of ${twoDigits(r.level * 100)} %; ${r.paired ? 'slots compared in pairs' : 'windows that differ in time'}, slots of ${r.slot} s; like for like covers ${percent(r.covered)}.`);
   return `${out.join('\n')}\n`;
 }
@@ -61,7 +61,7 @@ export function compareCsv(r: CompareResponse): string {
     const f = judged(m);
     out.push([csvCell(of), m.name, m.scale, f.a, f.b, f.effect, f.low, f.high, f.p, m.verdict, m.change ?? '', m.raw.effect, m.raw.low, m.raw.high, m.raw.verdict].map((x) => x ?? '').join(','));
   };
-  for (const m of r.measures ?? []) line(r.of, m);
-  for (const x of [...(r.operations ?? []), ...(r.tenants ?? [])]) for (const m of x.measures ?? []) line(x.operation ?? x.tenant ?? '', m);
+  for (const m of r.measures) line(r.of, m);
+  for (const x of [...r.operations, ...r.tenants]) for (const m of x.measures) line(x.operation ?? x.tenant ?? '', m);
   return `${out.join('\n')}\n`;
 }

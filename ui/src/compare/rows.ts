@@ -4,7 +4,7 @@
 import { needs } from '../shared/verdict/words';
 import type { CompareRow } from '../shared/api/schema';
 
-const tooLittle = (r: CompareRow) => (r.measures ?? []).every((m) => m.verdict === 'too little data');
+const tooLittle = (r: CompareRow) => r.measures.every((m) => m.verdict === 'too little data');
 
 /** Rows by what is known of them: those that changed, those without evidence of it, and those with too little data. */
 export const sortRows = (rows: CompareRow[]): { changed: CompareRow[]; rest: CompareRow[]; little: CompareRow[] } => ({
@@ -20,7 +20,7 @@ export function noneChanged(rest: number, little: CompareRow[], what: 'operation
     const none = `None of ${rest === 1 ? 'one' : rest} changed beyond chance, adjusted for how many were looked at.`;
     return little.length ? `${none} Of ${little.length} more there is too little data to tell.` : none;
   }
-  const whys = [...new Set(little.flatMap((r) => r.measures ?? []).map(needs).filter(Boolean))];
+  const whys = [...new Set(little.flatMap((r) => r.measures).map(needs).filter(Boolean))];
   const why = whys.length === 1 ? `: ${whys[0]}` : whys.length ? `, for instance ${whys[0]}` : '';
   return `Too little data to tell of ${little.length === 1 ? `the one ${what}` : `any of ${little.length} ${what}s`} whether it changed${why}.`;
 }

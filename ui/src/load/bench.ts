@@ -74,7 +74,7 @@ const rates = (from: Num, to: Num) => (from == null ? 'closed loop' : from === t
 export function phases(b: BenchResult): Sheet {
   return {
     title: 'Phases', head: ['phase', 'from', 'for', 'asked', 'answered', 'errors', 'p50', 'p99', 'max', 'p99 from sent'],
-    rows: (b.phases ?? []).map((p) => [
+    rows: b.phases.map((p) => [
       cell(p.name), cell(`+${value(p.start)}`, p.start), cell(value((p.end ?? 0) - (p.start ?? 0))), cell(rates(p.from, p.to), p.to), cell(perSecond(share(p.answered, (p.end ?? 0) - (p.start ?? 0))), p.answered),
       cell(errorRatio(share(p.errors, p.due)), p.errors, { bad: p.errors > 0 }), ...['0.5', '0.99'].map((k) => cell(value(quantile(p.latency, k)), quantile(p.latency, k))), cell(value(p.latency.max), p.latency.max),
       cell(value(quantile(p.uncorrected, '0.99')), quantile(p.uncorrected, '0.99')),
@@ -91,7 +91,7 @@ export function thresholdValue(text: string, v: Num): string {
 export function thresholds(b: BenchResult): Sheet {
   return {
     title: 'Thresholds', head: ['', ' condition', 'seen', ' '],
-    rows: (b.thresholds ?? []).map((t) => [cell(t.met ? '✓ met' : '✕ missed', Number(t.met), { bad: !t.met, good: t.met }), cell(t.text + (t.query && !t.text.includes(t.query) ? ` of ${t.query}` : '')), cell(thresholdValue(t.text, t.value), t.value), cell(t.aborted ? 'it ended the run' : '')]),
+    rows: b.thresholds.map((t) => [cell(t.met ? '✓ met' : '✕ missed', Number(t.met), { bad: !t.met, good: t.met }), cell(t.text + (t.query && !t.text.includes(t.query) ? ` of ${t.query}` : '')), cell(thresholdValue(t.text, t.value), t.value), cell(t.aborted ? 'it ended the run' : '')]),
   };
 }
 
@@ -158,7 +158,7 @@ export const isLine = (text: string) => text.length < 200 && !text.includes('\n'
 export function environment(e: Environment | undefined): Sheet {
   const rows: [string, string][] = !e ? [] : [
     ['machine', [e.host, e.cpu, e.cores ? `${e.cores} cores` : '', e.memory ? value(e.memory, 'bytes') : ''].filter(Boolean).join(', ')],
-    ['system', [e.os, e.kernel].filter(Boolean).join(', ')], ['tailscope', [e.version, e.go].filter(Boolean).join(', ')], ['git commit', e.commit], ...Object.entries(e.versions ?? {}), ...Object.entries(e.configuration ?? {}).filter(([, v]) => isLine(v)),
+    ['system', [e.os, e.kernel].filter(Boolean).join(', ')], ['tailscope', [e.version, e.go].filter(Boolean).join(', ')], ['git commit', e.commit], ...Object.entries(e.versions), ...Object.entries(e.configuration).filter(([, v]) => isLine(v)),
   ];
   return { title: 'Environment', head: ['', ' '], rows: rows.filter(([, v]) => v).map(([k, v]) => [cell(k), cell(v)]) };
 }

@@ -10,7 +10,7 @@ import { lawSheet } from './scaling';
 import { spanName } from '../shared/text/time';
 import type { Num } from '../shared/api/types';
 
-export const stepsOf = (c: Capacity): CapacityStep[] => c.steps ?? [];
+export const stepsOf = (c: Capacity): CapacityStep[] => c.steps;
 
 /** A load in its unit: 812/s, 2.5 copies, 4 servers. */
 export function loadText(unit: string, x: Num | undefined): string {
@@ -70,14 +70,14 @@ export const objectiveValue = (text: string, v: Num | undefined): string => (v =
 
 /** Conditions in the order in which they were given, each once. */
 export function conditions(c: Capacity): string[] {
-  return [...new Set(stepsOf(c).flatMap((s) => (s.objectives ?? []).map((o) => o.text)))];
+  return [...new Set(stepsOf(c).flatMap((s) => s.objectives.map((o) => o.text)))];
 }
 
-export const objectiveOf = (s: CapacityStep, text: string): CapacityObjective | undefined => (s.objectives ?? []).find((o) => o.text === text);
+export const objectiveOf = (s: CapacityStep, text: string): CapacityObjective | undefined => s.objectives.find((o) => o.text === text);
 
 /** The limit of the first condition on times, which every heatmap shows as a line. */
 export function timeLimit(c: Capacity): { text: string; limit: number } | undefined {
-  for (const s of stepsOf(c)) for (const o of s.objectives ?? []) if (!isShare(o.text) && o.limit != null && o.limit > 0) return { text: o.text, limit: o.limit };
+  for (const s of stepsOf(c)) for (const o of s.objectives) if (!isShare(o.text) && o.limit != null && o.limit > 0) return { text: o.text, limit: o.limit };
   return undefined;
 }
 
@@ -89,12 +89,12 @@ export interface StepHeat {
 }
 
 export function stepHeat(c: Capacity, height: number): StepHeat | undefined {
-  const bounds = Float64Array.from(c.bounds ?? [], (b, i) => b ?? (i ? Infinity : 0));
+  const bounds = Float64Array.from(c.bounds, (b, i) => b ?? (i ? Infinity : 0));
   const rows = bounds.length - 1;
   if (rows < 1) return undefined;
   const rowCount = new Float64Array(rows);
   let count = 0;
-  for (const s of stepsOf(c)) for (const slot of s.slots ?? []) slot.counts?.forEach((n, i) => {
+  for (const s of stepsOf(c)) for (const slot of s.slots) slot.counts.forEach((n, i) => {
     if (i < rows) rowCount[i] += n;
     count += n;
   });
@@ -110,13 +110,13 @@ export function stepHeat(c: Capacity, height: number): StepHeat | undefined {
 /** Requests of a slot in each cell; what lies below or beyond the axis is in its first and last cell. */
 export function slotCells(h: StepHeat, slot: CapacitySlot): Float64Array {
   const out = new Float64Array(h.cells.count);
-  slot.counts?.forEach((n, i) => {
+  slot.counts.forEach((n, i) => {
     if (n && i < h.heat.rows) out[Math.min(h.cells.count - 1, Math.max(0, h.cells.ofRow[i]))] += n;
   });
   return out;
 }
 
-export const slotCount = (slot: CapacitySlot): number => (slot.counts ?? []).reduce((a, b) => a + b, 0);
+export const slotCount = (slot: CapacitySlot): number => slot.counts.reduce((a, b) => a + b, 0);
 
 // Student's t at 97.5 %, by degrees of freedom from 1; close to it beyond (Hill 1970).
 const students = [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
@@ -128,7 +128,7 @@ export const student = (df: number): number => students[df - 1] ?? 1.96 + 2.37 /
  * Simulation Modeling and Analysis, section 9.5); undefined of fewer than five.
  */
 export function rateInterval(s: CapacityStep): { low: number; high: number } | undefined {
-  const slots = (s.slots ?? []).filter((x) => (x.width ?? 0) > 0);
+  const slots = s.slots.filter((x) => (x.width ?? 0) > 0);
   const each = Math.ceil(slots.length / 10);
   const rates: number[] = [];
   for (let i = 0; i + each <= slots.length; i += each) {

@@ -8,7 +8,7 @@ import { perSecond } from './bench';
 import { cell, type Sheet } from './sheets';
 import type { Num } from '../shared/api/types';
 
-export const settingsOf = (t: Experiment): ExperimentSetting[] => t.settings ?? [];
+export const settingsOf = (t: Experiment): ExperimentSetting[] => t.settings;
 export const controlOf = (t: Experiment): ExperimentSetting | undefined => settingsOf(t).find((s) => s.control) ?? settingsOf(t)[0];
 
 /** A figure of a measure, in its unit. */
@@ -35,27 +35,27 @@ export interface DrawnRow extends MirrorRow {
 /** Rows as those of a session, by the measure chosen or by what says most; without it they are left out. What is not against the control says so. */
 export function drawnRows(rows: ExperimentRow[], measure: string, control?: string): DrawnRow[] {
   return rows.flatMap((r) => {
-    const lead = r.measures?.find((m) => m.name === (measure || r.lead)) ?? (measure ? undefined : r.measures?.[0]);
+    const lead = r.measures.find((m) => m.name === (measure || r.lead)) ?? (measure ? undefined : r.measures[0]);
     if (!lead && measure) return [];
-    return [{ name: rowName(r), sub: r.setting + (control && r.against !== control ? ` against ${r.against}` : ''), requests: r.requests, verdict: measure && lead ? lead.verdict : r.verdict, lead: lead?.name ?? '', measures: (r.measures ?? []).map(asMeasure), of: r }];
+    return [{ name: rowName(r), sub: r.setting + (control && r.against !== control ? ` against ${r.against}` : ''), requests: r.requests, verdict: measure && lead ? lead.verdict : r.verdict, lead: lead?.name ?? '', measures: r.measures.map(asMeasure), of: r }];
   });
 }
 
 /** The row of a setting against the control with everything together. */
-export const wholeRow = (t: Experiment, setting: string): ExperimentRow | undefined => t.rows?.find((r) => r.setting === setting && r.against === controlOf(t)?.name && !r.query && !r.tenant && !r.effect);
+export const wholeRow = (t: Experiment, setting: string): ExperimentRow | undefined => t.rows.find((r) => r.setting === setting && r.against === controlOf(t)?.name && !r.query && !r.tenant && !r.effect);
 
 /** Variables that settings have, and whether they differ: the changed ones first. */
 export function variables(t: Experiment): { name: string; differs: boolean }[] {
-  const names = [...new Set(settingsOf(t).flatMap((s) => Object.keys(s.values ?? {})))];
-  const all = names.map((name) => ({ name, differs: new Set(settingsOf(t).map((s) => s.values?.[name])).size > 1 }));
+  const names = [...new Set(settingsOf(t).flatMap((s) => Object.keys(s.values)))];
+  const all = names.map((name) => ({ name, differs: new Set(settingsOf(t).map((s) => s.values[name])).size > 1 }));
   return [...all.filter((v) => v.differs), ...all.filter((v) => !v.differs)];
 }
 
 /** Queries that rounds or curves know, everything together first. */
 export function experimentQueries(t: Experiment): string[] {
   const names = new Set<string>();
-  for (const r of t.rounds ?? []) for (const q of Object.keys(r.figures ?? {})) names.add(q);
-  for (const c of t.curves ?? []) names.add(c.query);
+  for (const r of t.rounds) for (const q of Object.keys(r.figures)) names.add(q);
+  for (const c of t.curves) names.add(c.query);
   return [...names].sort((a, b) => Number(a !== '') - Number(b !== '') || a.localeCompare(b, 'en', { numeric: true }));
 }
 
@@ -64,8 +64,8 @@ const usual = ['p50', 'p75', 'p90', 'p95', 'p99', 'p999', 'mean', 'errors', 'rat
 /** Measures that rounds have of a query, the usual ones first. */
 export function experimentMeasures(t: Experiment, query: string): string[] {
   const names = new Set<string>();
-  for (const r of t.rounds ?? []) for (const m of Object.keys(r.figures?.[query] ?? {})) names.add(m);
-  for (const c of t.curves ?? []) if (c.query === query) names.add(c.measure);
+  for (const r of t.rounds) for (const m of Object.keys(r.figures[query] ?? {})) names.add(m);
+  for (const c of t.curves) if (c.query === query) names.add(c.measure);
   const rank = (m: string) => (usual.indexOf(m) + usual.length + 1) % (usual.length + 1);
   return [...names].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
 }
@@ -88,10 +88,10 @@ export const median = (vs: number[]): Num => {
 
 /** What is drawn of one measure of one query: a column for each setting, in order of the variable where it is a number. */
 export function columnsOf(t: Experiment, query: string, measure: string): { columns: Column[]; curve: ExperimentCurve | undefined } {
-  const curve = t.curves?.find((c) => c.query === query && c.measure === measure);
+  const curve = t.curves.find((c) => c.query === query && c.measure === measure);
   const columns = settingsOf(t).map((setting) => {
-    const dots = (t.rounds ?? []).filter((r) => r.setting === setting.name).flatMap((run) => {
-      const v = run.figures?.[query]?.[measure];
+    const dots = t.rounds.filter((r) => r.setting === setting.name).flatMap((run) => {
+      const v = run.figures[query]?.[measure];
       return v == null ? [] : [{ run, v }];
     });
     const p = curve?.points?.find((x) => x.setting === setting.name);
@@ -128,14 +128,14 @@ export function stoppingText(t: Experiment): string {
 }
 
 /** Best settings in words: workers=4; or 2 to 8, which cannot be told apart. */
-export const bestText = (c: ExperimentCurve) => ((c.candidates?.length ?? 0) > 1 ? `${c.best}, not told from ${c.candidates!.filter((s) => s !== c.best).join(', ')}` : c.best);
+export const bestText = (c: ExperimentCurve) => (c.candidates.length > 1 ? `${c.best}, not told from ${c.candidates!.filter((s) => s !== c.best).join(', ')}` : c.best);
 
 export function curvesSheet(t: Experiment): Sheet {
   return {
     title: 'Best settings', head: ['query', ' measure', ' best', ' cannot be told from it', 'best in'],
-    rows: (t.curves ?? []).map((c) => {
-      const p = c.points?.find((x) => x.setting === c.best);
-      return [cell(c.query || 'all together'), cell(experimentMeasureName(c.measure)), cell(`${c.best}${p?.value != null ? `: ${experimentFigure(c.measure, p.value)}` : ''}`, undefined, { title: c.sentence }), cell((c.candidates ?? []).filter((s) => s !== c.best).join(', ') || 'nothing: it is the best alone'), cell(p?.best_in != null ? `${Math.round(p.best_in * 100)} % of rounds` : missing, p?.best_in)];
+    rows: t.curves.map((c) => {
+      const p = c.points.find((x) => x.setting === c.best);
+      return [cell(c.query || 'all together'), cell(experimentMeasureName(c.measure)), cell(`${c.best}${p?.value != null ? `: ${experimentFigure(c.measure, p.value)}` : ''}`, undefined, { title: c.sentence }), cell(c.candidates.filter((s) => s !== c.best).join(', ') || 'nothing: it is the best alone'), cell(p?.best_in != null ? `${Math.round(p.best_in * 100)} % of rounds` : missing, p?.best_in)];
     }),
   };
 }
@@ -143,8 +143,8 @@ export function curvesSheet(t: Experiment): Sheet {
 export function roundsSheet(t: Experiment, measure: string): Sheet {
   return {
     title: 'Rounds', head: ['round', 'turn', ' setting', 'took', experimentMeasureName(measure), 'errors', 'rate', ' warm-up', ' counts'],
-    rows: (t.rounds ?? []).map((r) => {
-      const f = r.figures?.[''] ?? {};
+    rows: t.rounds.map((r) => {
+      const f = r.figures[''] ?? {};
       const took = r.end != null && r.start != null ? r.end - r.start : null;
       return [cell(r.round, r.round), cell(r.order, r.order), cell(r.setting), cell(value(took), took), ...[measure, 'errors', 'rate'].map((m) => cell(experimentFigure(m, f[m]), f[m] ?? null)), cell(r.warm_up ? `${value(r.warm_up.seconds)}, ${r.warm_up.steady ? 'steady' : 'not steady'}` : '', undefined, { title: r.warm_up?.why }), cell(r.valid ? 'yes' : `no: ${r.why ?? 'invalid'}`, undefined, { bad: !r.valid })];
     }),
@@ -154,7 +154,7 @@ export function roundsSheet(t: Experiment, measure: string): Sheet {
 export function rowsSheet(t: Experiment): Sheet {
   return {
     title: 'Against the control', head: ['query', ' setting', ' against', ' measure', 'control', 'variant', 'effect', 'low', 'high', 'adjusted p', ' verdict', 'rounds'],
-    rows: (t.rows ?? []).flatMap((r) => (r.measures ?? []).map((m) => [cell(rowName(r)), cell(r.setting), cell(r.against), cell(m.name), cell(experimentFigure(m.name, m.control)), cell(experimentFigure(m.name, m.variant)), ...[m.effect, m.low, m.high, m.adjusted_p].map((v) => cell(v == null ? '' : String(Number(v.toPrecision(6))), v)), cell(m.verdict), cell(r.rounds, r.rounds)])),
+    rows: t.rows.flatMap((r) => r.measures.map((m) => [cell(rowName(r)), cell(r.setting), cell(r.against), cell(m.name), cell(experimentFigure(m.name, m.control)), cell(experimentFigure(m.name, m.variant)), ...[m.effect, m.low, m.high, m.adjusted_p].map((v) => cell(v == null ? '' : String(Number(v.toPrecision(6))), v)), cell(m.verdict), cell(r.rounds, r.rounds)])),
   };
 }
 
@@ -164,6 +164,6 @@ export function alarms(t: Experiment, state: string): string[] {
   return [
     t.restore_error ? `The control was not restored: ${t.restore_error}. What was tried may still be set: apply the control by hand.` : over && !t.restored ? 'Whether the control was restored is not known: its program ended before it said so. Look at the target; the next start of this experiment restores it first.' : '',
     t.failed ? `It ended before its time: ${t.failed}.` : '',
-    t.gate && !t.gate.passed ? `The gate is shut: worse than ${t.gate.baseline} by more than ${Number(((t.gate.allowed ?? 0) * 100).toPrecision(3))} %. ${(t.gate.why ?? []).join('; ')}` : '',
+    t.gate && !t.gate.passed ? `The gate is shut: worse than ${t.gate.baseline} by more than ${Number(((t.gate.allowed ?? 0) * 100).toPrecision(3))} %. ${t.gate.why.join('; ')}` : '',
   ].filter(Boolean);
 }

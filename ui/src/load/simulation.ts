@@ -9,15 +9,15 @@ import type { Simulation, SimulationLayout } from '../shared/api/schema';
 import type { Num } from '../shared/api/types';
 import { logTicks, type Axis } from '../shared/chart/axes';
 
-export const layoutsOf = (s: Simulation): SimulationLayout[] => s.layouts ?? [];
+export const layoutsOf = (s: Simulation): SimulationLayout[] => s.layouts;
 
 /** Quantiles that any layout has, in order. */
 export function quantilesOf(s: Simulation): string[] {
-  const all = new Set(layoutsOf(s).flatMap((l) => Object.keys(l.quantiles ?? {})));
+  const all = new Set(layoutsOf(s).flatMap((l) => Object.keys(l.quantiles)));
   return [...all].sort((a, b) => Number(a) - Number(b));
 }
 
-export const at = (l: SimulationLayout, q: string): Num => l.quantiles?.[q]?.value ?? null;
+export const at = (l: SimulationLayout, q: string): Num => l.quantiles[q]?.value ?? null;
 
 export interface CurvePoint {
   layout: SimulationLayout;
@@ -42,8 +42,8 @@ export function curves(s: Simulation, quantiles: string[]): Curve[] {
   return curveNames(s).flatMap((name) => quantiles.map((q) => ({
     name, q,
     points: layoutsOf(s).filter((l) => l.x != null && l.curve === name).sort((a, b) => a.x! - b.x!).map((layout) => {
-      const v = layout.quantiles?.[q];
-      return { layout, x: layout.x!, value: v?.value ?? null, low: v?.low ?? null, high: v?.high ?? null, noQueue: layout.no_queue?.[q] ?? null };
+      const v = layout.quantiles[q];
+      return { layout, x: layout.x!, value: v?.value ?? null, low: v?.low ?? null, high: v?.high ?? null, noQueue: layout.no_queue[q] ?? null };
     }),
   })));
 }
@@ -93,7 +93,7 @@ export function layoutsSheet(s: Simulation): Sheet {
   const time = (of: (l: SimulationLayout) => Num) => (l: SimulationLayout) => cell(value(of(l)), of(l));
   const share = (of: (l: SimulationLayout) => Num, most = 2) => (l: SimulationLayout) => cell(percent(of(l)), of(l), { bad: (of(l) ?? 0) > most });
   const q = (k: string): Column => [quantileName(k), (l) => {
-    const v = l.quantiles?.[k];
+    const v = l.quantiles[k];
     return cell(value(v?.value), v?.value ?? null, { title: v?.low == null || v.high == null ? '' : `${value(v.low)} to ${value(v.high)}` });
   }];
   const columns: Column[] = [
@@ -127,9 +127,9 @@ export function layoutsSheet(s: Simulation): Sheet {
 export function leavesSheet(s: Simulation): Sheet {
   return {
     title: 'Leaves, as they were measured', head: ['class', 'of queries', 'observations', 'moments', 'at shards', 'p50', 'p95', 'p99', 'p99.9', 'together', ' from'],
-    rows: (s.leaves ?? []).map((l) => [
+    rows: s.leaves.map((l) => [
       cell(l.class || 'all'), cell(percent(l.weight), l.weight), cell(l.observations ? shortCount(l.observations) : 'given', l.observations), cell(count(l.slots), l.slots), cell(digits(l.shards), l.shards),
-      ...['0.5', '0.95', '0.99', '0.999'].map((k) => cell(value(l.latency?.quantiles?.[k]), l.latency?.quantiles?.[k] ?? null)), cell(l.together == null ? missing : l.together.toFixed(2), l.together), cell(l.source),
+      ...['0.5', '0.95', '0.99', '0.999'].map((k) => cell(value(l.latency?.quantiles[k]), l.latency?.quantiles[k] ?? null)), cell(l.together == null ? missing : l.together.toFixed(2), l.together), cell(l.source),
     ]),
     note: 'Moments are slots with a distribution of their own: a slow minute is slow for all leaves. Together is how alike leaves of one query are beyond that.',
   };

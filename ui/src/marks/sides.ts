@@ -120,7 +120,7 @@ export interface PartRow {
 export function partsOf(a: BreakdownResponse | undefined, b: BreakdownResponse | undefined): PartRow[] {
   const per = (d: BreakdownResponse | undefined, c: string): Num => {
     if (!d?.total) return null;
-    return (d.components?.find((x) => x.component === c)?.seconds ?? 0) / d.total;
+    return (d.components.find((x) => x.component === c)?.seconds ?? 0) / d.total;
   };
   const names = [...new Set([...(a?.components ?? []), ...(b?.components ?? [])].map((c) => c.component))];
   return names.map((component) => ({ component, before: per(a, component), after: per(b, component) })).filter((r) => r.before || r.after);

@@ -76,7 +76,7 @@ export function countsOf(m: MirrorState): Record<string, number> {
   };
   put('skipped', m.skipped);
   put('failed', m.failed);
-  for (const s of m.shadows ?? []) if (s.account) for (const row of ledger([s.account])) if (row.kind !== 'now') out[`${s.name}/${row.key}`] = row.of(s.account);
+  for (const s of m.shadows) if (s.account) for (const row of ledger([s.account])) if (row.kind !== 'now') out[`${s.name}/${row.key}`] = row.of(s.account);
   return out;
 }
 

@@ -19,7 +19,7 @@ export const matters = (r: MirrorDifference) => r.real || r.noise == null;
 export function exampleKeys(list: MirrorExample[]): string[] {
   const seen = new Map<string, number>();
   return list.map((x) => {
-    const key = `${x.id} ${x.shadow} ${(x.places ?? []).map((p) => p.place).join()}`;
+    const key = `${x.id} ${x.shadow} ${x.places.map((p) => p.place).join()}`;
     const n = seen.get(key) ?? 0;
     seen.set(key, n + 1);
     return n ? `${key} ${n}` : key;

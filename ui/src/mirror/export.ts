@@ -20,9 +20,9 @@ export function accountCsv(e: Session): string {
   if (!m) return `${out[0]}\n`;
   const line = (of: string, what: string, n: number) => out.push(`${csvCell(of)},${csvCell(what)},${n}`);
   line('clients', 'requests', m.requests);
-  for (const [c, n] of Object.entries(m.skipped ?? {})) line('clients', `skipped ${c}`, n);
+  for (const [c, n] of Object.entries(m.skipped)) line('clients', `skipped ${c}`, n);
   line('clients', 'chosen', chosen(m));
-  for (const [c, n] of Object.entries(m.failed ?? {})) line('primary', `failed ${c}`, n);
-  for (const s of m.shadows ?? []) if (s.account) for (const r of ledger([s.account])) line(s.name, r.key, r.of(s.account));
+  for (const [c, n] of Object.entries(m.failed)) line('primary', `failed ${c}`, n);
+  for (const s of m.shadows) if (s.account) for (const r of ledger([s.account])) line(s.name, r.key, r.of(s.account));
   return `${out.join('\n')}\n`;
 }

@@ -86,7 +86,7 @@ export class Distribution {
       else if (o === 'apdex') continue;
       else if (o === 'yesterday' || o === 'week' || o === 'like') {
         const e = this.earlier[o].data;
-        const values = h && e ? onSteps(e.groups?.[0]?.quantiles?.['0.95'], e, { start: h.start, step: h.step, n: h.columns }) : [];
+        const values = h && e ? onSteps(e.groups[0]?.quantiles['0.95'], e, { start: h.start, step: h.step, n: h.columns }) : [];
         if (values.length) out.push({ name: `p95 ${dayName(o, e)}`, kind: 'offset', dash: dayDashes[o].join(' '), values });
       } else out.push({ name: o, kind: 'quantile', dash: dashes[o], values: this.aligned(this.group?.quantiles?.[`0.${o.slice(1).replace(/0$/, '')}`]) });
     }
@@ -191,7 +191,7 @@ export class Distribution {
   private aligned(values: Num[] | null | undefined): Num[] {
     const [h, t] = [this.h, this.timeline.data];
     if (!h || !t || !values) return [];
-    const times = t.times ?? [];
+    const times = t.times;
     if (t.step === h.step && times[0] === h.start) return values;
     const out: Num[] = new Array(h.columns).fill(null);
     times.forEach((time, i) => {

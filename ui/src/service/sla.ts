@@ -114,7 +114,7 @@ export function difference(d: Num | undefined): string {
   return `${d > 0 ? '+' : '−'}${Math.abs(d).toFixed(Math.abs(d) < 0.005 ? 3 : 2)}`;
 }
 
-const p95 = (r: SLAPeriod) => r.quantiles?.['0.95'];
+const p95 = (r: SLAPeriod) => r.quantiles['0.95'];
 
 /** The account's sign: throughput, Apdex and response time turned bad together. */
 export function saturatedWords(r: SLAPeriod, period: Period): string {
@@ -126,7 +126,7 @@ export function saturatedWords(r: SLAPeriod, period: Period): string {
 
 /** The report in one sentence. */
 export function verdict(d: SLAResponse): string {
-  const rows = (d.rows ?? []).filter((r) => r.requests > 0);
+  const rows = d.rows.filter((r) => r.requests > 0);
   if (!rows.length) return 'Nothing was measured in these periods.';
   if (d.objective == null || d.under == null) return `No objective is set. Apdex over all was ${d.all.apdex?.toFixed(2) ?? 'not known'}.`;
   const judged = rows.filter((r) => r.met === 'yes' || r.met === 'no' || r.met === 'unknown');
@@ -144,9 +144,9 @@ const columns = [
 
 /** One line per period. Times are RFC 3339 in UTC, the period's name is of the report's zone. */
 export function slaCsv(d: SLAResponse): string {
-  const lines = (d.rows ?? []).map((r) => [
-    r.name, utc(r.start), utc(r.end), r.partial, r.requests, r.rate, r.apdex, r.apdex_low, r.apdex_high, r.satisfied, r.tolerating, r.frustrated, r.mean, r.quantiles?.['0.5'], p95(r),
-    r.quantiles?.['0.99'], r.errors, r.error_ratio, r.worst?.name, r.good, r.good_low, r.good_high, r.met, r.trend.saturated,
+  const lines = d.rows.map((r) => [
+    r.name, utc(r.start), utc(r.end), r.partial, r.requests, r.rate, r.apdex, r.apdex_low, r.apdex_high, r.satisfied, r.tolerating, r.frustrated, r.mean, r.quantiles['0.5'], p95(r),
+    r.quantiles['0.99'], r.errors, r.error_ratio, r.worst?.name, r.good, r.good_low, r.good_high, r.met, r.trend.saturated,
   ].map(csvCell).join(','));
   return `${[columns.join(','), ...lines].join('\n')}\n`;
 }

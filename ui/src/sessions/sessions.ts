@@ -31,9 +31,9 @@ export function longText(e: Pick<Session, 'start' | 'end' | 'updated' | 'state'>
 
 /** What a list says of one beneath its name: candidates, the variable and its settings, how it was loaded, the objective, the curves. */
 export function aboutText(e: Session): string {
-  if (e.experiment) return [e.experiment.variable, (e.experiment.settings ?? []).slice(0, 6).map((s) => s.name.replace(`${e.experiment!.variable}=`, '')).join(', ')].filter(Boolean).join(': ');
+  if (e.experiment) return [e.experiment.variable, e.experiment.settings.slice(0, 6).map((s) => s.name.replace(`${e.experiment!.variable}=`, '')).join(', ')].filter(Boolean).join(': ');
   if (e.capacity) return [e.capacity.objective, e.capacity.target].filter(Boolean).join(', ');
-  if (e.simulation) return [e.simulation.service, [...new Set((e.simulation.layouts ?? []).map((l) => l.curve || (e.simulation!.variable ? '' : l.name)))].filter(Boolean).slice(0, 6).join(', '), e.simulation.variable && `by ${e.simulation.variable}`].filter(Boolean).join(', ');
+  if (e.simulation) return [e.simulation.service, [...new Set(e.simulation.layouts.map((l) => l.curve || (e.simulation!.variable ? '' : l.name)))].filter(Boolean).slice(0, 6).join(', '), e.simulation.variable && `by ${e.simulation.variable}`].filter(Boolean).join(', ');
   if (e.bench) return [e.bench.variant, e.bench.plan.arrivals === 'closed' ? 'closed loop' : '', e.bench.target].filter(Boolean).join(', ');
   return candidatesOf(e.mirror).map((c) => c.name).join(', ');
 }
@@ -45,7 +45,7 @@ const briefLayouts = 32;
 export function sizeOf(e: Session): { n: Num; what: string } {
   if (e.experiment) return { n: e.experiment.stopping.done, what: 'rounds' };
   if (e.capacity) return { n: e.capacity.answer?.value ?? null, what: e.capacity.unit };
-  if (e.simulation) return { n: e.simulation.layouts?.length ?? null, what: (e.simulation.layouts?.length ?? 0) < briefLayouts ? 'layouts' : 'layouts or more' };
+  if (e.simulation) return { n: e.simulation.layouts.length ?? null, what: e.simulation.layouts.length < briefLayouts ? 'layouts' : 'layouts or more' };
   if (e.bench) return { n: e.bench.account.sent, what: 'requests' };
   return { n: e.mirror?.requests ?? null, what: e.mirror?.mode === 'tcp' ? 'connections' : 'requests' };
 }

@@ -10,8 +10,8 @@ const lines = (rows: (Num | string | undefined)[][]) => rows.map((r) => r.map(cs
 /** One line per step and component. */
 export function breakdownCsv(b: BreakdownResponse): string {
   const out: (Num | string | undefined)[][] = [['start', 'end', 'component', 'requests', 'exclusive_seconds', 'critical_seconds']];
-  (b.times ?? []).forEach((t, i) => {
-    for (const c of b.components ?? []) out.push([utc(t), utc(t + b.step), c.component, b.requests?.[i], c.self?.[i], c.critical?.[i]]);
+  b.times.forEach((t, i) => {
+    for (const c of b.components) out.push([utc(t), utc(t + b.step), c.component, b.requests[i], c.self[i], c.critical?.[i]]);
   });
   return lines(out);
 }
@@ -30,9 +30,9 @@ export function partsCsv(b: BreakdownResponse): string {
 
 /** One line per operation of the page. */
 export function operationsCsv(o: OperationsResponse): string {
-  const quantiles = Object.keys(o.operations?.[0]?.quantiles ?? {});
+  const quantiles = Object.keys(o.operations[0]?.quantiles ?? {});
   return lines([
     ['service', 'operation', 'component', 'kind', 'verb', 'calls', 'calls_per_second', 'errors', 'seconds', 'share', 'mean', ...quantiles.map((q) => `q${q}`)],
-    ...(o.operations ?? []).map((r) => [r.service, r.operation, r.component, r.kind, r.verb, r.calls, r.rate, r.errors, r.seconds, r.share, r.mean, ...quantiles.map((q) => r.quantiles?.[q])]),
+    ...o.operations.map((r) => [r.service, r.operation, r.component, r.kind, r.verb, r.calls, r.rate, r.errors, r.seconds, r.share, r.mean, ...quantiles.map((q) => r.quantiles[q])]),
   ]);
 }

@@ -17,16 +17,16 @@ export function verbLayers(h: OperationsResponse, byCalls: boolean, until = Infi
   return ['find', 'save', 'other'].flatMap((name) => {
     const x = h.verbs?.find((y) => y.verb === name);
     if (!x?.calls) return [];
-    return [{ key: name, name, values: (h.times ?? []).map((t, i): Num => (t + h.step > until ? null : (over(x, byCalls)?.[i] ?? 0) / per(h, byCalls))) }];
+    return [{ key: name, name, values: h.times.map((t, i): Num => (t + h.step > until ? null : (over(x, byCalls)?.[i] ?? 0) / per(h, byCalls))) }];
   });
 }
 
 /** The heaviest operations, or those of the keys given, and all others together. */
 export function heaviest(h: OperationsResponse, byCalls: boolean, most: number, until = Infinity, keys?: string[]): Layer[] {
-  const rows = (h.operations ?? []).map((o) => ({ key: callKey(o), name: o.operation || '(none)', seconds: o.seconds, over: over(o, byCalls) }));
+  const rows = h.operations.map((o) => ({ key: callKey(o), name: o.operation || '(none)', seconds: o.seconds, over: over(o, byCalls) }));
   if (!rows.length) return [];
-  const times = h.times ?? [];
-  const whole = sumOver((h.verbs?.length ? h.verbs : (h.operations ?? [])).map((x) => over(x, byCalls)), times.length);
+  const times = h.times;
+  const whole = sumOver((h.verbs?.length ? h.verbs : h.operations).map((x) => over(x, byCalls)), times.length);
   const shown = keys ? rows.filter((r) => keys.includes(r.key)) : rows;
   const p = per(h, byCalls);
   return topLayers(shown, whole, times, p, keys ? shown.length : most, until - h.step + p);

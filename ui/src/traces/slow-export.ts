@@ -28,7 +28,7 @@ export function tracesCsv(rows: TraceRow[]): string {
   const out = ['trace_id,span_id,start,duration_seconds,service,operation,tenant,result,kept_as'];
   for (const r of rows) {
     out.push(
-      [r.trace_id, r.span_id, new Date(r.start * 1000).toISOString(), String(r.duration), r.service, r.operation, r.tenant ?? '', r.failed ? 'error' : 'ok', (r.why ?? []).join(' ')].map(csvCell).join(','),
+      [r.trace_id, r.span_id, new Date(r.start * 1000).toISOString(), String(r.duration), r.service, r.operation, r.tenant ?? '', r.failed ? 'error' : 'ok', r.why.join(' ')].map(csvCell).join(','),
     );
   }
   return `${out.join('\n')}\n`;

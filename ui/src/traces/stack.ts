@@ -82,11 +82,11 @@ export type Kind = 'self' | 'critical';
  * a later step would read as a dip per second.
  */
 export function componentLayers(b: BreakdownResponse, unit: Unit, kind: Kind, until = Infinity): Layer[] {
-  const times = b.times ?? [];
-  const raw = [...(b.components ?? [])]
+  const times = b.times;
+  const raw = [...b.components]
     .sort((x, y) => byComponent(x.component, y.component))
     .map((c) => ({ key: c.component, values: (kind === 'critical' ? c.critical : c.self) ?? c.self ?? [] }));
-  return layersOf(raw, times, b.step, b.requests ?? [], unit, until).map((l) => ({ ...l, name: componentName(l.key), before: l.key === 'queue' }));
+  return layersOf(raw, times, b.step, b.requests, unit, until).map((l) => ({ ...l, name: componentName(l.key), before: l.key === 'queue' }));
 }
 
 /**
@@ -94,19 +94,19 @@ export function componentLayers(b: BreakdownResponse, unit: Unit, kind: Kind, un
  * and what is left of the components. Exclusive time only.
  */
 export function partLayers(b: BreakdownResponse, unit: Unit, most: number, until = Infinity): (Layer & { component: string; seconds: Num })[] {
-  const times = b.times ?? [];
+  const times = b.times;
   const top = (b.parts ?? [])
     .filter((p) => p.self?.length)
     .slice(0, most)
     .sort((x, y) => byComponent(x.component, y.component) || (y.seconds ?? 0) - (x.seconds ?? 0));
   const raw = top.map((p) => ({ key: p.component === 'queue' ? 'queue' : `${p.service} ${p.component} ${p.operation}`, values: p.self ?? [] }));
-  const inside = (b.components ?? []).filter((c) => c.component !== 'queue');
+  const inside = b.components.filter((c) => c.component !== 'queue');
   const rest = times.map((_, i) => {
-    const whole = inside.reduce((s, c) => s + (c.self?.[i] ?? 0), 0);
+    const whole = inside.reduce((s, c) => s + (c.self[i] ?? 0), 0);
     const shown = raw.reduce((s, l) => s + (l.key === 'queue' ? 0 : (l.values[i] ?? 0)), 0);
     return whole - shown > 1e-6 * whole ? whole - shown : 0;
   });
-  const layers = layersOf([...raw, { key: '', values: rest }], times, b.step, b.requests ?? [], unit, until);
+  const layers = layersOf([...raw, { key: '', values: rest }], times, b.step, b.requests, unit, until);
   const out = layers.map((l, i) => ({
     ...l,
     name: top[i] ? top[i].operation || componentName(top[i].component) : 'others',

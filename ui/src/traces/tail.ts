@@ -46,7 +46,7 @@ const of = (p: PartIn, kind: Kind): number => (kind === 'critical' ? p.critical 
 /** The two bars, on one scale: span is the seconds from the longer queue to the longer end. */
 export function bars(band: Band, kind: Kind): { band: Bar; typical: Bar; before: number; span: number } {
   const bar = (which: 'band' | 'typical'): Bar => {
-    const all = [...(band.components ?? [])].sort((a, b) => byComponent(a.component, b.component));
+    const all = [...band.components].sort((a, b) => byComponent(a.component, b.component));
     const segments = all
       .filter((c) => c.component !== 'queue')
       .map((c) => ({ component: c.component, name: componentName(c.component), seconds: of(c[which], kind) }))
@@ -137,7 +137,7 @@ export interface Instance {
 
 /** Which instance a fan-out waits for. */
 export function instances(f: FanOut): Instance[] {
-  const list = f.instances ?? [];
+  const list = f.instances;
   const allCalls = list.reduce((s, i) => s + i.calls, 0);
   const allLast = list.reduce((s, i) => s + i.last, 0);
   return list.map((i) => {

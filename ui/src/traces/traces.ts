@@ -139,7 +139,7 @@ export function pathStretches(path: number[] | undefined | null): [number, numbe
 export function extent(t: TraceResponse): { from: number; to: number } {
   let from = 0;
   let to = Math.max(t.duration, 0);
-  for (const s of t.spans ?? []) {
+  for (const s of t.spans) {
     from = Math.min(from, s.start - (s.queue ?? 0));
     to = Math.max(to, s.start + s.duration);
   }
@@ -189,5 +189,5 @@ export function whyWords(why: string[] | null | undefined): string {
 
 /** How long the request itself took: what its spans' own times sum to. What goes on after it is not part of it. */
 export function requestSeconds(t: TraceResponse): number {
-  return t.spans?.find((s) => s.parent < 0)?.duration ?? t.duration;
+  return t.spans.find((s) => s.parent < 0)?.duration ?? t.duration;
 }

@@ -36,11 +36,11 @@ export interface Heat {
 
 /** Reads the answer once; columns outside its range are left out. */
 export function fromResponse(r: HeatmapResponse): Heat {
-  const bounds = Float64Array.from(r.bounds ?? [], (b, i) => b ?? (i ? Infinity : -Infinity));
+  const bounds = Float64Array.from(r.bounds, (b, i) => b ?? (i ? Infinity : -Infinity));
   const rows = Math.max(0, bounds.length - 1);
   const columns = r.step > 0 ? Math.max(0, Math.round((r.end - r.start) / r.step)) : 0;
   let size = 0;
-  for (const c of r.columns ?? []) size += c.rows?.length ?? 0;
+  for (const c of r.columns) size += c.rows.length;
   const h: Heat = {
     start: r.start,
     end: r.end,
@@ -61,12 +61,12 @@ export function fromResponse(r: HeatmapResponse): Heat {
   };
   let at = 0;
   let next = 0;
-  for (const c of r.columns ?? []) {
+  for (const c of r.columns) {
     const i = Math.round((c.start - r.start) / r.step);
     if (i < next || i >= columns) continue;
     while (next <= i) h.first[next++] = at;
-    const cr = c.rows ?? [];
-    const cn = c.counts ?? [];
+    const cr = c.rows;
+    const cn = c.counts;
     for (let k = 0; k < cr.length; k++) {
       h.row[at] = cr[k];
       h.n[at++] = cn[k];

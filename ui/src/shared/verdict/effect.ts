@@ -115,7 +115,7 @@ export function differenceAxis(m: MirrorMeasure): Scale {
   return { span, ticks: [0], at: (d) => Math.min(1, Math.max(0, 0.5 + d / (2 * span))) };
 }
 
-export const leadOf = (r: MirrorRow): MirrorMeasure | undefined => r.measures?.find((m) => m.name === r.lead) ?? r.measures?.[0] ?? undefined;
+export const leadOf = (r: MirrorRow): MirrorMeasure | undefined => r.measures.find((m) => m.name === r.lead) ?? r.measures[0] ?? undefined;
 
 export const rowSorts = ['surest', 'name', 'requests', 'effect'] as const;
 export type RowSort = (typeof rowSorts)[number];
@@ -143,13 +143,13 @@ export function sortedRows(rows: MirrorRow[] | null | undefined, sort: string): 
 /** One line per candidate, scope and measure. */
 export function verdictCsv(r: MirrorVerdictResponse): string {
   const out = ['candidate,against,scope,of,requests,measure,reference,candidate_value,effect,low,high,floor,floor_low,floor_high,noise,p,adjusted_p,verdict'];
-  for (const c of r.candidates ?? []) {
+  for (const c of r.candidates) {
     const lines = (scope: string, of: string, requests: number, ms: MirrorMeasure[] | null) => {
       for (const m of ms ?? []) out.push([csvCell(c.candidate), csvCell(c.against), scope, csvCell(of), requests, m.name, m.reference, m.candidate, m.effect, m.low, m.high, m.floor, m.floor_low, m.floor_high, m.noise, m.p, m.adjusted_p, m.verdict].map((x) => x ?? '').join());
     };
     lines('all', '', c.requests, c.measures);
-    for (const o of c.operations ?? []) lines('operation', o.name, o.requests, o.measures);
-    for (const t of c.tenants ?? []) lines('tenant', t.name, t.requests, t.measures);
+    for (const o of c.operations) lines('operation', o.name, o.requests, o.measures);
+    for (const t of c.tenants) lines('tenant', t.name, t.requests, t.measures);
   }
   return `${out.join('\n')}\n`;
 }
@@ -157,7 +157,7 @@ export function verdictCsv(r: MirrorVerdictResponse): string {
 /** A short report in Markdown. */
 export function verdictMarkdown(r: MirrorVerdictResponse, name: string, address: string): string {
   const out = [`## ${name}`, '', `${slotName(r.start, r.end)}. [Open it](${address})`];
-  for (const c of r.candidates ?? []) {
+  for (const c of r.candidates) {
     out.push('', `### ${markdownCell(c.candidate)}: ${c.verdict}`, '', c.headline, '');
     if (c.caveat) out.push(`> ${c.caveat}`, '');
     out.push(`| ${count(c.requests)} requests | ${markdownCell(c.against)} | ${markdownCell(c.candidate)} | effect | interval | noise floor | verdict |`, '|---|---:|---:|---|---|---|---|');
