@@ -51,7 +51,7 @@ it('names receivers that do not work, and what was lost', () => {
   expect(troubles([r, { ...r, state: 'delivering', spooled: 2 }], 100)).toEqual([]);
   expect(troubles([{ ...r, state: 'waiting', error: 'connection refused', next: 131, spooled: 3 }], 100)).toEqual(['mail (email, mail:587) does not work: connection refused; 3 wait on disk; tried again in 31 s.']);
   expect(troubles([{ ...r, dropped: { age: 2, full: 0 } }], 100)).toEqual(['mail (email, mail:587) 2 dropped (too old).']);
-  expect(troubles(null, 0)).toEqual([]);
+  expect(troubles(undefined, 0)).toEqual([]);
 });
 
 describe('over time', () => {

@@ -88,7 +88,7 @@ export function notes(c: Pick<Check, 'state' | 'level' | 'soft' | 'flapping' | '
 }
 
 /** Receivers that do not work, or lost something, each in one sentence. */
-export function troubles(receivers: CheckReceiver[] | null | undefined, now: number): string[] {
+export function troubles(receivers: CheckReceiver[] | undefined, now: number): string[] {
   const out: string[] = [];
   for (const r of receivers ?? []) {
     const dropped = Object.entries(r.dropped).filter(([, n]) => n > 0);
@@ -108,10 +108,10 @@ export function troubles(receivers: CheckReceiver[] | null | undefined, now: num
 const dropWords: Record<string, string> = { full: 'the spool was full', age: 'too old', refused: 'refused for good' };
 
 /** What held at a moment; undefined if nothing is known of it. */
-export const stateAt = (of: CheckState[] | null | undefined, t: number): CheckState | undefined => (of ?? []).find((s) => (s.start ?? 0) <= t && t < (s.end ?? Infinity));
+export const stateAt = (of: CheckState[] | undefined, t: number): CheckState | undefined => (of ?? []).find((s) => (s.start ?? 0) <= t && t < (s.end ?? Infinity));
 
 /** Points on the steps of a range, one each, so that a cursor finds them by arithmetic; undefined where there is none. */
-export function onSteps(points: CheckPoint[] | null | undefined, start: number, end: number, step: number): { times: number[]; at: (CheckPoint | undefined)[] } {
+export function onSteps(points: CheckPoint[] | undefined, start: number, end: number, step: number): { times: number[]; at: (CheckPoint | undefined)[] } {
   const first = Math.floor(start / step) * step;
   const n = Math.max(1, Math.min(20_000, Math.ceil((end - first) / step)));
   const at = new Array<CheckPoint | undefined>(n).fill(undefined);
@@ -248,7 +248,7 @@ export const foundText = (i: { found: boolean; after: Num }): string => (!i.foun
 export const ofKind = (all: Incident[] | null | undefined, kind: string): Incident[] => (all ?? []).filter((i) => i.kind === kind);
 
 /** Marked incidents that concern a check: of it, of its service, or of all. */
-export const concerning = (all: Incident[] | null | undefined, c: Pick<Check, 'id' | 'name' | 'labels'>): Incident[] =>
+export const concerning = (all: Incident[] | undefined, c: Pick<Check, 'id' | 'name' | 'labels'>): Incident[] =>
   ofKind(all, 'marked').filter((i) => (i.check ? i.check === c.id || i.check === c.name : !i.service || !c.labels.service || i.service === c.labels.service));
 
 /** The command that shows the same, with the server if it is not the usual one. */
@@ -264,7 +264,7 @@ export const labelsOf = (c: Pick<Check, 'name' | 'labels'>): Record<string, stri
   ({ check: [c.name], ...Object.fromEntries(Object.entries(c.labels).filter(([k]) => k !== 'check').map(([k, v]) => [k, [v]])) });
 
 /** Values and bands over time, a line each. */
-export function checkCsv(points: CheckPoint[] | null | undefined): string {
+export function checkCsv(points: CheckPoint[] | undefined): string {
   const cell = (v: Num) => (v == null ? '' : String(v));
   const rows = (points ?? []).map((p) => [new Date((p.time ?? 0) * 1000).toISOString(), p.value, p.min, p.max, p.bands.threshold, p.bands.low_critical, p.bands.low_warning, p.bands.high_warning, p.bands.high_critical].map((v) => (typeof v === 'string' ? v : cell(v))).join(','));
   return `time,value,min,max,threshold,low_critical,low_warning,high_warning,high_critical\n${rows.map((r) => `${r}\n`).join('')}`;

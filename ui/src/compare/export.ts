@@ -1,6 +1,6 @@
 // A comparison for a terminal, a report and a spreadsheet.
 
-import type { CompareResponse } from '../shared/api/schema';
+import type { CompareMeasure, CompareResponse } from '../shared/api/schema';
 import { effectWords, figure, judged, needs, twoDigits } from '../shared/verdict/words';
 import { count, percent, rate } from '../shared/text/format';
 import { shellQuote } from '../shared/page/match';
@@ -57,7 +57,7 @@ export function compareMarkdown(r: CompareResponse, unit: string, address: strin
 /** One line per measure: seconds, bytes or shares; effects as ratios or differences. Rows of the lists follow. */
 export function compareCsv(r: CompareResponse): string {
   const out = ['of,measure,scale,a,b,effect,low,high,p,verdict,change,raw_effect,raw_low,raw_high,raw_verdict'];
-  const line = (of: string, m: NonNullable<CompareResponse['measures']>[number]) => {
+  const line = (of: string, m: CompareMeasure) => {
     const f = judged(m);
     out.push([csvCell(of), m.name, m.scale, f.a, f.b, f.effect, f.low, f.high, f.p, m.verdict, m.change ?? '', m.raw.effect, m.raw.low, m.raw.high, m.raw.verdict].map((x) => x ?? '').join(','));
   };

@@ -33,7 +33,7 @@ test('both clocks stand beside each other', () => {
 });
 
 test('readings lie on the slots of the time line, faults among the bars', () => {
-  const slots = [0, 1, 2].map((time) => ({ time, width: 1 }) as BenchResult['timeline'] extends (infer T)[] | null ? T : never);
+  const slots = [0, 1, 2].map((time) => ({ time, width: 1 }) as BenchResult['timeline'] extends (infer T)[] ? T : never);
   expect(bench.onSlots(slots, [0.1, 0.6, 2, 9], [1, 3, null, 5])).toEqual([2, null, null]);
   const rows = bench.eventRows(run().events);
   expect(rows.find((r) => r.name === 'faults')!.of).toEqual([{ start: 1_700_000_030, end: 1_700_000_031, said: 'pause solr: SIGSTOP for 1 s', missed: true }]);

@@ -55,10 +55,10 @@ export function curveOf(l: BenchLatency, u: BenchLatency): CompareCurve | undefi
 
 const causes = (c: Counts | undefined) => Object.entries(c ?? {}).filter(([, n]) => n).sort((a, b) => b[1] - a[1]);
 
-function nameRows(list: BenchQuery[] | null, what: string): Sheet {
+function nameRows(list: BenchQuery[], what: string): Sheet {
   return {
     title: what === 'query' ? 'Queries' : 'Tenants', head: [what, 'answered', 'errors', 'p50', 'p95', 'p99', 'max', 'p99 from sent', 'bytes'],
-    rows: (list ?? []).map((q) => [
+    rows: list.map((q) => [
       cell(q.name), cell(count(q.answered), q.answered), cell(errorRatio(share(q.errors, q.sent)), share(q.errors, q.sent), { bad: q.errors > 0, title: causes({ ...q.statuses, ...q.checks }).map(([k, n]) => `${k}: ${count(n)}`).join(', ') }),
       ...['0.5', '0.95', '0.99'].map((k) => cell(value(quantile(q.latency, k)), quantile(q.latency, k))), cell(value(q.latency.max), q.latency.max),
       cell(value(quantile(q.uncorrected, '0.99')), quantile(q.uncorrected, '0.99')), cell(value(q.bytes, 'bytes'), q.bytes),
@@ -140,10 +140,10 @@ export function generator(b: BenchResult): Sheet {
   };
 }
 
-export function loads(list: BenchLoad[] | null): Sheet {
+export function loads(list: BenchLoad[]): Sheet {
   return {
     title: 'Data loaded before', head: ['', 'documents', 'took', 'rate', 'bytes', 'batches', 'failed', 'batch p50', 'batch p99'],
-    rows: (list ?? []).map((l) => [
+    rows: list.map((l) => [
       cell(l.name), cell(count(l.documents), l.documents), cell(value(l.seconds), l.seconds), cell(perSecond(l.rate), l.rate), cell(value(l.bytes, 'bytes'), l.bytes), cell(count(l.batches), l.batches), cell(count(l.errors), l.errors, { bad: l.errors > 0 }),
       ...['0.5', '0.99'].map((k) => cell(value(quantile(l.latency, k)), quantile(l.latency, k))),
     ]),
@@ -164,10 +164,10 @@ export function environment(e: Environment | undefined): Sheet {
 }
 
 /** A reading on the slots of the time line: the mean of what lies in each. */
-export function onSlots(slots: BenchSlot[], times: Num[] | null, values: Num[] | null): Num[] {
+export function onSlots(slots: BenchSlot[], times: Num[], values: Num[]): Num[] {
   return slots.map((s) => {
     const from = s.time ?? 0;
-    const own = (times ?? []).flatMap((t, i) => (t != null && t >= from && t < from + (s.width ?? 1) && values?.[i] != null ? [values[i] as number] : []));
+    const own = times.flatMap((t, i) => (t != null && t >= from && t < from + (s.width ?? 1) && values[i] != null ? [values[i] as number] : []));
     return own.length ? own.reduce((a, b) => a + b, 0) / own.length : null;
   });
 }
@@ -175,9 +175,9 @@ export function onSlots(slots: BenchSlot[], times: Num[] | null, values: Num[] |
 const kinds: Record<string, string> = { phase: 'phases', fault: 'faults', warm_up: 'warm-up', load: 'loading', server: 'servers', command: 'commands', abort: 'aborted' };
 
 /** What happened, by kind, as bars under the time line; phases come first, then faults. */
-export function eventRows(events: BenchEvent[] | null): { name: string; of: { start: Num; end: Num; said: string; missed?: boolean }[] }[] {
+export function eventRows(events: BenchEvent[]): { name: string; of: { start: Num; end: Num; said: string; missed?: boolean }[] }[] {
   return Object.entries(kinds).map(([kind, name]) => ({
-    name, of: (events ?? []).filter((e) => e.kind === kind).map((e) => ({ start: e.time, end: e.end ?? e.time, said: [e.name, e.text].filter(Boolean).join(': '), missed: e.failed || kind === 'fault' || kind === 'abort' })),
+    name, of: events.filter((e) => e.kind === kind).map((e) => ({ start: e.time, end: e.end ?? e.time, said: [e.name, e.text].filter(Boolean).join(': '), missed: e.failed || kind === 'fault' || kind === 'abort' })),
   }));
 }
 

@@ -71,7 +71,7 @@ export interface Curve {
 }
 
 /** Shares per bucket, divided by the bucket's width on a log axis, so that buckets of unlike width compare. */
-export function curveOf(buckets: Bucket[] | null | undefined, count: number): Curve {
+export function curveOf(buckets: Bucket[] | undefined, count: number): Curve {
   const steps = [];
   for (const b of buckets ?? []) {
     if (b.low == null || b.high == null || !(b.low > 0) || !(b.high > b.low) || !b.count || !count) continue;
@@ -127,7 +127,7 @@ export function partsOf(a: BreakdownResponse | undefined, b: BreakdownResponse |
 }
 
 /** How many seconds of a window lie after the first request in it: data that begin within it make a window shorter. */
-export function coveredOf(w: Range, t: { times: number[] | null; groups: { count: number[] | null }[] | null } | undefined): number {
+export function coveredOf(w: Range, t: { times: number[]; groups: { count: number[] }[] } | undefined): number {
   const counts = t?.groups?.[0]?.count ?? [];
   const first = counts.findIndex((n) => n > 0);
   const from = first > 0 ? (t?.times?.[first] ?? w.start) : w.start;

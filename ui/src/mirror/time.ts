@@ -28,6 +28,6 @@ export const errorsOf = (t: TimelineResponse | undefined, variant: string): Num[
   return ratesOf(t, variant).map((all, i) => (all ? (bad[i] ?? 0) / all : null));
 };
 
-function fit(values: Num[] | null | undefined, t: TimelineResponse | undefined): Num[] {
+function fit(values: Num[] | undefined, t: TimelineResponse | undefined): Num[] {
   return (t?.times ?? []).map((_, i) => values?.[i] ?? null);
 }

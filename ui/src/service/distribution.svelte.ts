@@ -188,7 +188,7 @@ export class Distribution {
   }
 
   /** Values of the timeline on the columns of the picture. */
-  private aligned(values: Num[] | null | undefined): Num[] {
+  private aligned(values: Num[] | undefined): Num[] {
     const [h, t] = [this.h, this.timeline.data];
     if (!h || !t || !values) return [];
     const times = t.times;

@@ -9,7 +9,7 @@ test('bands are named with their bounds', () => {
   expect(bandTitle(2, ends)).toBe('patience, 1 s to 5 s');
   expect(bandTitle(4, ends)).toBe('lost, beyond 10 s');
   expect(bandsText([0.9, 0, 0.1, 0, 0], ends)).toBe('90.0 % instant, up to 100 ms; 10.0 % patience, 1 s to 5 s');
-  expect(bandsText(null, ends)).toBe('no requests');
+  expect(bandsText(undefined, ends)).toBe('no requests');
 });
 
 test('a share of slow requests has its interval where there is one', () => {

@@ -19,7 +19,7 @@ export function bandTitle(i: number, ends: Num[]): string {
 }
 
 /** All bands that hold something, in words. */
-export function bandsText(shares: Num[] | null | undefined, ends: Num[]): string {
+export function bandsText(shares: Num[] | undefined, ends: Num[]): string {
   const parts = (shares ?? []).map((s, i) => ({ s, i })).filter((p) => (p.s ?? 0) > 0);
   return parts.length ? parts.map((p) => `${percent(p.s)} ${bandTitle(p.i, ends)}`).join('; ') : 'no requests';
 }

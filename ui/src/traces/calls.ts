@@ -8,7 +8,7 @@ import type { Num } from '../shared/api/types';
 /** Tells operations of one service apart. */
 export const callKey = (o: Pick<Operation, 'component' | 'operation'>) => `${o.component} ${o.operation}`;
 
-const over = (x: { seconds_over: Num[] | null; rate_over: Num[] | null }, byCalls: boolean) => (byCalls ? x.rate_over : x.seconds_over);
+const over = (x: { seconds_over: Num[]; rate_over: Num[] }, byCalls: boolean) => (byCalls ? x.rate_over : x.seconds_over);
 // Rates are per second already; seconds are summed over a step.
 const per = (h: OperationsResponse, byCalls: boolean) => (byCalls ? 1 : h.step);
 

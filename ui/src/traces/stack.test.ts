@@ -90,7 +90,7 @@ describe('topLayers', () => {
 });
 
 it('sums over series, a gap only where all have one', () => {
-  expect(sumOver([[1, null, null], [2, 3, null], null], 3)).toEqual([3, 3, null]);
+  expect(sumOver([[1, null, null], [2, 3, null], undefined], 3)).toEqual([3, 3, null]);
 });
 
 describe('shades', () => {
@@ -129,6 +129,6 @@ describe('the line of an earlier day', () => {
   });
   it('is none where nothing was measured', () => {
     expect(lineOf('', [], from, [{ key: 'app', name: 'app', values: [null, null, null] }], { start: 0, step: 60, n: 3 })).toBeUndefined();
-    expect(lineOf('', [], { start: 0, step: 60, times: null }, [], { start: 0, step: 60, n: 3 })).toBeUndefined();
+    expect(lineOf('', [], { start: 0, step: 60, times: [] }, [], { start: 0, step: 60, n: 3 })).toBeUndefined();
   });
 });

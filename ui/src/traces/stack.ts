@@ -61,8 +61,8 @@ export function closed(values: Num[]): Num[] {
 }
 
 /** The line of a stack that was measured on steps of its own; undefined if it has no value. */
-export function lineOf(name: string, dash: number[], from: { start: number; step: number; times: number[] | null }, layers: Layer[], to: { start: number; step: number; n: number }, shared = false): Line | undefined {
-  const times = from.times ?? [];
+export function lineOf(name: string, dash: number[], from: { start: number; step: number; times: number[] }, layers: Layer[], to: { start: number; step: number; n: number }, shared = false): Line | undefined {
+  const times = from.times;
   const put = (values: Num[]) => onSteps(values, from, to);
   const { total, far } = stack(times, from.step, layers);
   const values = put(total);
@@ -133,13 +133,13 @@ function layersOf(raw: { key: string; values: Num[] }[], times: number[], step: 
 }
 
 /** The heaviest of many and what is left of the whole, per second, heaviest lowest. */
-export function topLayers(rows: { key: string; name: string; seconds: Num; over: Num[] | null }[], whole: Num[] | null, times: number[], step: number, most: number, until = Infinity): Layer[] {
+export function topLayers(rows: { key: string; name: string; seconds: Num; over: Num[] }[], whole: Num[] | null, times: number[], step: number, most: number, until = Infinity): Layer[] {
   const per = (v: Num | undefined, t: number): Num => (t + step > until ? null : (v ?? 0) / step);
   const top = [...rows].sort((a, b) => (b.seconds ?? 0) - (a.seconds ?? 0)).slice(0, most);
-  const layers: Layer[] = top.map((r) => ({ key: r.key, name: r.name, values: times.map((t, i) => per(r.over?.[i], t)) }));
+  const layers: Layer[] = top.map((r) => ({ key: r.key, name: r.name, values: times.map((t, i) => per(r.over[i], t)) }));
   if (whole) {
     const rest = times.map((t, i) => {
-      const left = (whole[i] ?? 0) - top.reduce((s, r) => s + (r.over?.[i] ?? 0), 0);
+      const left = (whole[i] ?? 0) - top.reduce((s, r) => s + (r.over[i] ?? 0), 0);
       // What rounding leaves of nothing is nothing.
       return per(left > 1e-9 * (whole[i] ?? 0) ? left : 0, t);
     });
@@ -149,7 +149,7 @@ export function topLayers(rows: { key: string; name: string; seconds: Num; over:
 }
 
 /** Per-step sums of several series; null where none has a value. */
-export function sumOver(series: (Num[] | null | undefined)[], n: number): Num[] {
+export function sumOver(series: (Num[] | undefined)[], n: number): Num[] {
   return Array.from({ length: n }, (_, i) => {
     let sum: Num = null;
     for (const s of series) if (s?.[i] != null) sum = (sum ?? 0) + (s[i] as number);

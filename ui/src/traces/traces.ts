@@ -183,7 +183,7 @@ export function traceLink(template: string | undefined, id: string): string | un
 
 const reasons: Record<string, string> = { slow: 'slowest', failed: 'failed', exemplar: 'exemplar' };
 
-export function whyWords(why: string[] | null | undefined): string {
+export function whyWords(why: string[] | undefined): string {
   return (why ?? []).map((w) => reasons[w] ?? w).join(', ');
 }
 

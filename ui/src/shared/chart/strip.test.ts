@@ -8,7 +8,7 @@ describe('over time', () => {
     expect(strip(states, 20, 100, 80).map((s) => [s.start, s.end, s.state])).toEqual([[20, 50, 'OK'], [50, 80, 'CRITICAL']]);
     expect(strip(states, 60, 100).map((s) => [s.start, s.end])).toEqual([[60, 100]]);
     expect(strip([...states].reverse(), 20, 100, 80).map((s) => s.start)).toEqual([20, 50]); // incidents come the newest first
-    expect(strip(null, 0, 1)).toEqual([]);
+    expect(strip(undefined, 0, 1)).toEqual([]);
   });
   it('draws one state a pixel, the worst', () => {
     const at = (start: number, end: number, state: CheckState['state']) => ({ start, end, state, soft: false });

@@ -6,7 +6,7 @@ import type { Check, CheckState } from '../api/schema';
 export const states: Check['state'][] = ['CRITICAL', 'UNKNOWN', 'WARNING', 'OK', 'PENDING'];
 
 /** States within a range, in order; what lasts ends at the range's end, or now if that is earlier. */
-export function strip(of: CheckState[] | null | undefined, start: number, end: number, now = end): Held[] {
+export function strip(of: CheckState[] | undefined, start: number, end: number, now = end): Held[] {
   return (of ?? []).flatMap((s) => {
     const a = Math.max(start, s.start ?? start);
     const b = Math.min(end, s.end ?? Math.min(end, now));

@@ -33,7 +33,7 @@ export const readTimeline = (s: Select, o: { width: number; q?: string; by?: str
  * Values of steps from `start` on, laid on other steps: a longer step gives its
  * value to all it covers, of shorter ones the mean of those that are known.
  */
-export function onSteps(values: Num[] | null | undefined, from: { start: number; step: number }, to: { start: number; step: number; n: number }): Num[] {
+export function onSteps(values: Num[] | undefined, from: { start: number; step: number }, to: { start: number; step: number; n: number }): Num[] {
   if (!values?.length) return [];
   if (from.step === to.step && from.start === to.start) return values.length > to.n ? values.slice(0, to.n) : values;
   const out: Num[] = new Array(to.n).fill(null);

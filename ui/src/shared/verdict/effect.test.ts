@@ -54,7 +54,7 @@ test('figures and effects in words', () => {
 
 test('the per-request ratio leads, errors end', () => {
   expect(ratiosFirst([measure({ name: 'p50' }), measure({ name: 'errors' }), measure(), measure({ name: 'bytes' })]).map((m) => m.name)).toEqual(['ratio', 'p50', 'bytes', 'errors']);
-  expect(ratiosFirst(null)).toEqual([]);
+  expect(ratiosFirst(undefined)).toEqual([]);
 });
 
 test('rows are sorted as asked, the surest first otherwise', () => {

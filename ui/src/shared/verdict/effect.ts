@@ -19,7 +19,7 @@ export const measureName = (m: string) => measureNames[m] ?? plainName(m);
 export const isDifference = (name: string) => name === 'errors';
 
 /** Those of the chart: the per-request ratio first, then in the server's order. */
-export const ratiosFirst = (ms: MirrorMeasure[] | null | undefined): MirrorMeasure[] => {
+export const ratiosFirst = (ms: MirrorMeasure[] | undefined): MirrorMeasure[] => {
   const all = ms ?? [];
   return [...all.filter((m) => m.name === 'ratio'), ...all.filter((m) => m.name !== 'ratio' && !isDifference(m.name)), ...all.filter((m) => isDifference(m.name))];
 };
@@ -127,7 +127,7 @@ export function rowSort(s: string): { by: RowSort; turned: boolean } {
 }
 
 /** Rows in order; the surest first is the server's own. Of effects the largest change first, whichever way. */
-export function sortedRows(rows: MirrorRow[] | null | undefined, sort: string): MirrorRow[] {
+export function sortedRows(rows: MirrorRow[] | undefined, sort: string): MirrorRow[] {
   const { by, turned } = rowSort(sort);
   const out = [...(rows ?? [])];
   const size = (r: MirrorRow) => {
@@ -144,8 +144,8 @@ export function sortedRows(rows: MirrorRow[] | null | undefined, sort: string): 
 export function verdictCsv(r: MirrorVerdictResponse): string {
   const out = ['candidate,against,scope,of,requests,measure,reference,candidate_value,effect,low,high,floor,floor_low,floor_high,noise,p,adjusted_p,verdict'];
   for (const c of r.candidates) {
-    const lines = (scope: string, of: string, requests: number, ms: MirrorMeasure[] | null) => {
-      for (const m of ms ?? []) out.push([csvCell(c.candidate), csvCell(c.against), scope, csvCell(of), requests, m.name, m.reference, m.candidate, m.effect, m.low, m.high, m.floor, m.floor_low, m.floor_high, m.noise, m.p, m.adjusted_p, m.verdict].map((x) => x ?? '').join());
+    const lines = (scope: string, of: string, requests: number, ms: MirrorMeasure[]) => {
+      for (const m of ms) out.push([csvCell(c.candidate), csvCell(c.against), scope, csvCell(of), requests, m.name, m.reference, m.candidate, m.effect, m.low, m.high, m.floor, m.floor_low, m.floor_high, m.noise, m.p, m.adjusted_p, m.verdict].map((x) => x ?? '').join());
     };
     lines('all', '', c.requests, c.measures);
     for (const o of c.operations) lines('operation', o.name, o.requests, o.measures);
