@@ -182,5 +182,5 @@ func (q *checkQuestion) runOnce(ctx context.Context, files []string, name string
 func readsHistory(c *spec.Check) bool {
 	t := c.Threshold
 	looks := func(p *expr.Program) bool { return p != nil && len(p.Selectors()) > 0 }
-	return looks(c.Value.Expr) || c.Value.Query != nil || c.Value.PromQL != "" || t != nil && looks(t.Expr)
+	return looks(c.Value.Expr) || c.Value.Query != nil || c.Value.PromQL != "" || t != nil && looks(t.Of.Expr)
 }

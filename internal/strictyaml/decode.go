@@ -304,7 +304,7 @@ func (d *Decoder) text(what string, l Leaf, n *Node, v reflect.Value) {
 	}
 	at := n.At
 	if m.Offset > 0 {
-		at = n.Within(m.Offset)
+		at = n.Within(m.Offset - 1)
 	}
 	d.Problems.Add(at, m.Hint, "%s: %s", what, m.Message)
 }

@@ -80,10 +80,12 @@ func Undescribed(root reflect.Type, leaves Leaves) []string {
 	seen := map[reflect.Type]bool{}
 	var walk func(t reflect.Type, is, written string)
 	walk = func(t reflect.Type, is, written string) {
-		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
-			t = t.Elem()
+		l := leafOf(t, is, leaves)
+		if k := t.Kind(); l == nil && (k == reflect.Pointer || k == reflect.Slice || k == reflect.Map) {
+			walk(t.Elem(), is, written)
+			return
 		}
-		if l := leafOf(t, is, leaves); l != nil {
+		if l != nil {
 			if written != "" && l.ReadText(written) != nil {
 				wrong = append(wrong, "the default "+written+" is not "+is)
 			}

@@ -82,7 +82,7 @@ func IsName(s string) bool { return name.MatchString(s) }
 // Mistake is what is wrong with a text.
 type Mistake struct {
 	Message, Hint string
-	Offset        int // of the byte it is about
+	Offset        int // of the byte it is about, from 1; 0: the whole text
 }
 
 func (m *Mistake) Error() string {

@@ -86,7 +86,7 @@ func orNull(of M) M { return M{"anyOf": []any{of, M{"type": "null"}}} }
 
 // structure puts a struct's schema into $defs and refers to it.
 func (s *Schemas) structure(t reflect.Type, partial bool) M {
-	name := strings.ToLower(strings.TrimPrefix(t.Name(), "raw"))
+	name := strings.ToLower(t.Name())
 	if _, ok := s.defs[name]; !ok {
 		s.defs[name] = nil // names itself below, should it ever
 		s.defs[name] = s.object(t, partial || s.Partial != nil && s.Partial(t))

@@ -72,7 +72,7 @@ func (e *Engine) updateState(o *outcome) {
 	}
 	quiet := e.quiet(in, o.at)
 	in.masked = strings.HasPrefix(quiet, dependsOn)
-	e.said = m.Run(in.d.rules, o.level, o.at, quiet, in.newID, e.said[:0])
+	e.said = m.Run(in.d.c.Rules, o.level, o.at, quiet, in.newID, e.said[:0])
 	in.last = in.result(o, quiet)
 	e.recordTransition(in, e.said)
 	if !ran || m.Hard != was || m.Flapping != wasFlapping {

@@ -19,6 +19,7 @@ import (
 	"tailscope/internal/guard/check/state"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
+	"tailscope/internal/strictyaml"
 )
 
 const (
@@ -81,7 +82,6 @@ type course struct {
 	d       *definition
 	c       *spec.Check
 	id      string
-	rules   state.Rules
 	machine state.Machine
 	events  []state.Event
 	lesson  *lesson // nil unless its profile learns
@@ -98,7 +98,8 @@ type course struct {
 func (e *Engine) plan(r api.CheckBacktest) (*play, error) {
 	now := e.o.Now()
 	p := &play{e: e, end: now}
-	c := &spec.Check{Name: "backtest", States: spec.States{Bad: 3, OfBad: 3, Good: 1, OfGood: 1, FlapHigh: 0.5, FlapLow: 0.25}}
+	c := &spec.Check{Name: "backtest"}
+	strictyaml.Fill(&c.Rules, nil)
 	d := &definition{store: true, byKey: map[string]*instance{}}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -138,12 +139,11 @@ func (e *Engine) plan(r api.CheckBacktest) (*play, error) {
 		}
 		changed = true
 	}
-	rules := rulesOf(c.States)
 	if r.States != nil {
-		if rules.Bad, rules.OfBad, err = ofAsked("states.bad", r.States.Bad, rules.Bad, rules.OfBad); err != nil {
+		if err := runsAsked("states.bad", r.States.Bad, &c.Soft); err != nil {
 			return nil, err
 		}
-		if rules.Good, rules.OfGood, err = ofAsked("states.good", r.States.Good, rules.Good, rules.OfGood); err != nil {
+		if err := runsAsked("states.good", r.States.Good, &c.Recover); err != nil {
 			return nil, err
 		}
 		changed = true
@@ -189,11 +189,11 @@ func (e *Engine) plan(r api.CheckBacktest) (*play, error) {
 		id = before.id
 	}
 	p.d, p.in = d, &instance{d: d, c: c, condition: &condition{id: id, labels: p.own}}
-	p.tested = &course{d: d, c: c, id: id, rules: rules}
+	p.tested = &course{d: d, c: c, id: id}
 	if before != nil && changed && r.Value == "" {
 		asItIs := *before.d
 		asItIs.profile = before.profile
-		p.before = &course{d: &asItIs, c: before.c, id: id, rules: before.d.rules}
+		p.before = &course{d: &asItIs, c: before.c, id: id}
 	}
 	service := ""
 	if before != nil {
@@ -215,25 +215,15 @@ func (e *Engine) plan(r api.CheckBacktest) (*play, error) {
 
 func given(f api.Float) bool { return f != 0 && !math.IsNaN(float64(f)) }
 
-func rulesOf(s spec.States) state.Rules {
-	return state.Rules{Bad: s.Bad, OfBad: s.OfBad, Good: s.Good, OfGood: s.OfGood, FlapHigh: s.FlapHigh, FlapLow: s.FlapLow, Remind: s.Remind}
-}
-
-// ofAsked reads "3 of 5", or "3" for 3 of 3.
-func ofAsked(field, text string, n, of int) (int, int, error) {
+// runsAsked reads "3 of 5", or "3" for 3 of 3, into runs. An empty text changes nothing.
+func runsAsked(field, text string, runs *state.Runs) error {
 	if text == "" {
-		return n, of, nil
+		return nil
 	}
-	a, b, two := strings.Cut(text, " of ")
-	n, err := strconv.Atoi(strings.TrimSpace(a))
-	of = n
-	if two && err == nil {
-		of, err = strconv.Atoi(strings.TrimSpace(b))
+	if err := runs.ReadText(text); err != nil || runs.Of > state.MostRuns {
+		return query.Invalid(field, "%q is not so many of so many runs; write 3 of 5, of at most %d", text, state.MostRuns)
 	}
-	if err != nil || n < 1 || of < n || of > state.MostRuns {
-		return 0, 0, query.Invalid(field, "%q is not so many of so many runs; write 3 of 5, of at most %d", text, state.MostRuns)
-	}
-	return n, of, nil
+	return nil
 }
 
 // thresholdAsked reads a threshold as the API has it. What it leaves out is that
@@ -256,7 +246,7 @@ func (e *Engine) thresholdAsked(t api.CheckThreshold, own *spec.Threshold, d *de
 	}
 	of := strings.TrimSpace(t.Of)
 	if v, err := strconv.ParseFloat(of, 64); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
-		out.Number = &v
+		out.Of.Number = &v
 	} else if name, ok := strings.CutPrefix(of, "profile "); ok {
 		name = strings.TrimSpace(name)
 		p := e.profiles[name]
@@ -266,14 +256,14 @@ func (e *Engine) thresholdAsked(t api.CheckThreshold, own *spec.Threshold, d *de
 		if p, err := p.Of(each); err != nil {
 			return nil, query.Invalid("threshold.of", "profile %s: %v", name, err)
 		} else {
-			d.profile, out.Profile = p, name
+			d.profile, out.Of.Profile = p, name
 		}
 	} else {
 		program, err := parseAsked("threshold.of", of)
 		if err != nil {
 			return nil, err
 		}
-		out.Expr = program
+		out.Of.Expr = program
 	}
 	var err error
 	if out.Warning, err = distanceAsked("threshold.warning", t.Warning); err != nil {
@@ -293,15 +283,11 @@ func distanceAsked(field, text string) (*spec.Distance, error) {
 	if text == "" {
 		return nil, nil
 	}
-	digits, share := strings.CutSuffix(text, "%")
-	v, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
-	if err != nil || !(v >= 0) || math.IsInf(v, 0) {
+	d := new(spec.Distance)
+	if d.ReadText(text) != nil {
 		return nil, query.Invalid(field, "%q is not a distance; write 10%% of the threshold, or an amount such as 5", text)
 	}
-	if share {
-		return &spec.Distance{Share: v / 100}, nil
-	}
-	return &spec.Distance{Absolute: v}, nil
+	return d, nil
 }
 
 // play runs over all values, a day's at a time.
@@ -432,7 +418,7 @@ func (c *course) run(ctx context.Context, e *Engine, at time.Time, r event.Readi
 	}
 	level := levelOf(c.c, &r, &bands, err)
 	was, ran := c.machine.Hard, c.machine.Ran
-	c.events = c.machine.Run(c.rules, level, at, "", func(t time.Time) string { return strconv.FormatInt(t.Unix(), 36) }, c.events[:0])
+	c.events = c.machine.Run(c.c.Rules, level, at, "", func(t time.Time) string { return strconv.FormatInt(t.Unix(), 36) }, c.events[:0])
 	if ran && c.lastBad {
 		c.bad += at.Sub(c.last)
 	}

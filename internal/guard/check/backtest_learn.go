@@ -49,12 +49,12 @@ func (p *play) see(at time.Time, v float64) {
 func (p *play) lessons(ctx context.Context) error {
 	var over time.Duration // of the check's own values
 	for _, c := range []*course{p.tested, p.before} {
-		if c == nil || c.c.Threshold == nil || c.c.Threshold.Profile == "" || c.d.profile == nil || c.d.profile.Learn() == nil {
+		if c == nil || c.c.Threshold == nil || c.c.Threshold.Of.Profile == "" || c.d.profile == nil || c.d.profile.Learn() == nil {
 			continue
 		}
 		l := &lesson{p: c.d.profile, rule: profile.Defaults(*c.d.profile.Learn())}
 		var err error
-		if l.refresh, err = schedule.Parse(l.rule.Refresh, lessonKey(l.p, c.id)); err != nil {
+		if l.refresh, err = schedule.Parse(l.rule.Refresh.Schedule(), lessonKey(l.p, c.id)); err != nil {
 			return err
 		}
 		if l.rule.Selector == "" {

@@ -206,7 +206,7 @@ func (s *slotted) of(at time.Time, late int64) (mean float64, ok bool) {
 func (p *play) slid(ctx context.Context, from, to time.Time) (valuesAt, bool, error) {
 	v := p.in.c.Value.Query
 	q, quantile := percentile(v.Measure)
-	if !quantile && v.Measure != "mean" && v.Measure != "rate" && v.Measure != "errors" || !query.IsSpanFamily(family(v.Family)) {
+	if !quantile && v.Measure != "mean" && v.Measure != "rate" && v.Measure != "errors" || !query.IsSpanFamily(family(v.Series.Family)) {
 		return nil, false, nil
 	}
 	over := v.Over
@@ -219,7 +219,7 @@ func (p *play) slid(ctx context.Context, from, to time.Time) (valuesAt, bool, er
 	}
 	r := query.TimelineRequest{
 		// A run at t reads what is whole at t: up to two slots before.
-		Selection: query.Selection{Family: family(v.Family), Matchers: v.Matchers, Start: lastWhole(from).Add(-p.every), End: lastWhole(to).Add(p.every)},
+		Selection: query.Selection{Family: family(v.Series.Family), Matchers: v.Series.Matchers, Start: lastWhole(from).Add(-p.every), End: lastWhole(to).Add(p.every)},
 		Grid:      query.Grid{Step: step}, Slide: over,
 	}
 	if quantile {

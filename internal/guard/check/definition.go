@@ -25,7 +25,6 @@ import (
 type definition struct {
 	c        *spec.Check
 	schedule schedule.Schedule
-	rules    state.Rules
 	past     history.ForOptions
 	view     expr.History     // of all instances: resolves selectors once
 	profile  *profile.Profile // as the file has it; instances have their own
@@ -168,11 +167,10 @@ func (e *Engine) define(c *spec.Check, profiles map[string]*profile.Profile) (*d
 	if d.schedule, err = schedule.Parse(c.Schedule, c.Name); err != nil {
 		return nil, fmt.Errorf("check %s: %w", c.Name, err)
 	}
-	d.rules = rulesOf(c.States)
 	zone, holiday := time.UTC, func(time.Time) bool { return false }
-	if t := c.Threshold; t != nil && t.Profile != "" {
-		if d.profile = profiles[t.Profile]; d.profile == nil {
-			return nil, fmt.Errorf("check %s: there is no profile %q", c.Name, t.Profile)
+	if t := c.Threshold; t != nil && t.Of.Profile != "" {
+		if d.profile = profiles[t.Of.Profile]; d.profile == nil {
+			return nil, fmt.Errorf("check %s: there is no profile %q", c.Name, t.Of.Profile)
 		}
 		if cal := d.profile.Calendar(); cal != nil {
 			zone, holiday = cal.Zone(), cal.Holiday
@@ -199,25 +197,25 @@ func groupedQuery(c *spec.Check) *spec.Query {
 		return nil
 	}
 	q := *c.Value.Query
-	q.Matchers = nil
-	for _, m := range c.Value.Query.Matchers {
+	q.Series.Matchers = nil
+	for _, m := range c.Value.Query.Series.Matchers {
 		switch {
 		case !strings.Contains(m.Value, "$"):
-			q.Matchers = append(q.Matchers, m)
+			q.Series.Matchers = append(q.Series.Matchers, m)
 		case m.Type == labels.MatchEqual && m.Value == "$"+m.Name && slices.Contains(c.Each.By, m.Name):
 		case m.Type == labels.MatchRegexp || m.Type == labels.MatchNotRegexp:
 			if mentions(m.Value, c.Each.By) {
 				return nil
 			}
-			q.Matchers = append(q.Matchers, m)
+			q.Series.Matchers = append(q.Series.Matchers, m)
 		default:
 			return nil
 		}
 	}
-	if family(q.Family) == family(c.Each.Family) {
-		for _, m := range c.Each.Matchers {
-			if !slices.ContainsFunc(q.Matchers, func(o *labels.Matcher) bool { return o.String() == m.String() }) {
-				q.Matchers = append(q.Matchers, m)
+	if family(q.Series.Family) == family(c.Each.Series.Family) {
+		for _, m := range c.Each.Series.Matchers {
+			if !slices.ContainsFunc(q.Series.Matchers, func(o *labels.Matcher) bool { return o.String() == m.String() }) {
+				q.Series.Matchers = append(q.Series.Matchers, m)
 			}
 		}
 	}

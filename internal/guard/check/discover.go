@@ -131,17 +131,17 @@ type seenSeries struct {
 func (e *Engine) seriesOf(ctx context.Context, d *definition, start, end time.Time) ([]seenSeries, error) {
 	each := d.c.Each
 	names := slices.Clone(d.by)
-	for _, m := range each.Matchers {
+	for _, m := range each.Series.Matchers {
 		names = append(names, m.Name)
 	}
-	view, ok := query.ViewOf(family(each.Family), names...)
+	view, ok := query.ViewOf(family(each.Series.Family), names...)
 	if !ok {
 		return nil, query.Invalid("each", "tenant and instance are not kept together; name one of the two")
 	}
 	from, to := query.Base(start, end)
 	step := max(10, (to-from)/60*10)
 	res, err := e.o.Store.Query(ctx, store.Query{
-		Family: family(each.Family), View: view, Matchers: each.Matchers, Start: from, End: to, By: d.by, Measure: store.Moments, Step: step,
+		Family: family(each.Series.Family), View: view, Matchers: each.Series.Matchers, Start: from, End: to, By: d.by, Measure: store.Moments, Step: step,
 	})
 	if err != nil {
 		return nil, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"time"
 
 	"tailscope/api"
@@ -152,8 +151,8 @@ func nullsNamed(name string, def expr.Nulls) (expr.Nulls, error) {
 	if name == "" {
 		return def, nil
 	}
-	if i := slices.Index([]string{"strict", "skip", "zero"}, name); i >= 0 {
-		return expr.Nulls(i), nil
+	if def.ReadText(name) != nil {
+		return 0, query.Invalid("null", "null %q is not known; write strict, skip or zero", name)
 	}
-	return 0, query.Invalid("null", "null %q is not known; write strict, skip or zero", name)
+	return def, nil
 }

@@ -2,7 +2,6 @@ package check
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 	"tailscope/internal/guard/check/expr"
 	"tailscope/internal/guard/check/profile"
 	"tailscope/internal/guard/check/spec"
+	"tailscope/internal/guard/check/state"
 	"tailscope/internal/query"
 	"tailscope/internal/store"
 )
@@ -51,7 +51,7 @@ func (e *Engine) Get(ctx context.Context, r GetRequest) (*api.CheckResponse, err
 	c := in.c
 	out := &api.CheckResponse{
 		Range: api.Range{Start: start, End: end}, Check: *e.apiCheck(in, now), Definition: in.d.c.YAML(), Step: float64(step),
-		Null: nullName(c.Null), Threshold: apiThreshold(c.Threshold), Rules: apiRules(c.States),
+		Null: c.Null.String(), Threshold: apiThreshold(c.Threshold), Rules: apiRules(c.Rules),
 		States:    in.states(time.Unix(start, 0), time.Unix(end, 0)),
 		Incidents: e.overlapping(IncidentsRequest{Check: in.id, Kind: "check", Start: time.Unix(start, 0), End: time.Unix(end, 0), Limit: 200}),
 	}
@@ -87,8 +87,8 @@ func (e *Engine) Get(ctx context.Context, r GetRequest) (*api.CheckResponse, err
 func thresholdPrograms(in *instance, at time.Time) (out []*expr.Program) {
 	switch t := in.c.Threshold; {
 	case t == nil:
-	case t.Expr != nil:
-		return []*expr.Program{t.Expr}
+	case t.Of.Expr != nil:
+		return []*expr.Program{t.Of.Expr}
 	case in.profile != nil:
 		b := in.profile.At(at)
 		for _, q := range []profile.Quantity{b.From, b.To} {
@@ -245,20 +245,18 @@ func apiSteps(steps []expr.Step) []api.CheckStep {
 	return out
 }
 
-func nullName(n expr.Nulls) string { return [...]string{"strict", "skip", "zero"}[min(n, expr.Zero)] }
-
 func apiThreshold(t *spec.Threshold) *api.CheckThreshold {
 	if t == nil {
 		return nil
 	}
 	out := &api.CheckThreshold{Must: t.Must, Warning: distanceText(t.Warning), Critical: distanceText(t.Critical)}
 	switch {
-	case t.Number != nil:
-		out.Of = strconv.FormatFloat(*t.Number, 'g', -1, 64)
-	case t.Expr != nil:
-		out.Of = t.Expr.String()
+	case t.Of.Number != nil:
+		out.Of = strconv.FormatFloat(*t.Of.Number, 'g', -1, 64)
+	case t.Of.Expr != nil:
+		out.Of = t.Of.Expr.String()
 	default:
-		out.Of = "profile " + t.Profile
+		out.Of = "profile " + t.Of.Profile
 	}
 	return out
 }
@@ -273,6 +271,6 @@ func distanceText(d *spec.Distance) string {
 	return strconv.FormatFloat(d.Absolute, 'g', -1, 64)
 }
 
-func apiRules(s spec.States) api.CheckStates {
-	return api.CheckStates{Bad: fmt.Sprintf("%d of %d", max(1, s.Bad), max(1, s.OfBad)), Good: fmt.Sprintf("%d of %d", max(1, s.Good), max(1, s.OfGood))}
+func apiRules(r state.Rules) api.CheckStates {
+	return api.CheckStates{Bad: r.Soft.String(), Good: r.Recover.String()}
 }

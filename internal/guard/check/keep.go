@@ -79,8 +79,8 @@ func (e *Engine) untilLook(failing bool) time.Duration {
 		if a := c.machine.Ack; a != nil && !a.Until.IsZero() {
 			wait = min(wait, a.Until.Sub(now))
 		}
-		if i := c.machine.Incident; i != nil && c.in != nil && c.in.d.rules.Remind > 0 && c.machine.Quiet == "" {
-			wait = min(wait, i.NotifiedAt.Add(c.in.d.rules.Remind).Sub(now))
+		if i := c.machine.Incident; i != nil && c.in != nil && c.in.d.c.Remind > 0 && c.machine.Quiet == "" {
+			wait = min(wait, i.NotifiedAt.Add(c.in.d.c.Remind).Sub(now))
 		}
 	}
 	return max(0, wait)
@@ -208,7 +208,7 @@ func (e *Engine) tick() {
 			quiet = e.quiet(in, now)
 		}
 		was := c.machine.Ack
-		e.said = c.machine.Tick(in.d.rules, now, quiet, e.said[:0])
+		e.said = c.machine.Tick(in.d.c.Rules, now, quiet, e.said[:0])
 		e.recordTransition(in, e.said)
 		if len(e.said) > 0 || was != c.machine.Ack {
 			e.touch(c)

@@ -186,7 +186,7 @@ func (e *Engine) learnOne(ctx context.Context, p *profile.Profile, c *condition,
 		return nil
 	}
 	if kept != nil {
-		s, err := schedule.Parse(rule.Refresh, key)
+		s, err := schedule.Parse(rule.Refresh.Schedule(), key)
 		if err != nil {
 			return err
 		}

@@ -51,7 +51,7 @@ func (e *Engine) find(id string) (*instance, error) {
 	}
 	if d := e.byName[id]; d != nil {
 		if len(d.instances) == 0 {
-			return nil, &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("%s is applied to each series of %s, and none had data lately", id, family(d.c.Each.Family))}
+			return nil, &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("%s is applied to each series of %s, and none had data lately", id, family(d.c.Each.Series.Family))}
 		}
 		return nil, &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("%s is applied to each of %d series; name one, such as %s", id, len(d.instances), d.instances[0].id)}
 	}

@@ -73,7 +73,7 @@ func (a *asker) ask(ctx context.Context, q *spec.Query, by []string, end time.Ti
 		over = 5 * time.Minute
 	}
 	over = (over + 9*time.Second) / (10 * time.Second) * (10 * time.Second)
-	family := q.Family
+	family := q.Series.Family
 	if family == "" {
 		family = series.SpanDuration
 	}
@@ -97,14 +97,14 @@ func (a *asker) ask(ctx context.Context, q *spec.Query, by []string, end time.Ti
 		group = slices.Compact(group)
 	}
 	names := slices.Clone(group)
-	for _, m := range q.Matchers {
+	for _, m := range q.Series.Matchers {
 		names = append(names, m.Name)
 	}
 	view, ok := query.ViewOf(family, names...)
 	if !ok {
 		return nil, errors.New("tenant and instance are not kept together; name one of the two")
 	}
-	sq := store.Query{Family: family, View: view, Matchers: q.Matchers, Start: start.Unix(), End: end.Unix(), By: group, Schema: hist.MaxSchema}
+	sq := store.Query{Family: family, View: view, Matchers: q.Series.Matchers, Start: start.Unix(), End: end.Unix(), By: group, Schema: hist.MaxSchema}
 	if m == "rate" || m == "count" || m == "mean" || m == "min" || m == "max" || m == "sum" || m == "errors" {
 		sq.Measure = store.Moments
 	}
@@ -184,7 +184,7 @@ func add(into **hist.Histogram, h *hist.Histogram) error {
 // increases asks for counters, whose increase lies between samples.
 func (a *asker) increases(ctx context.Context, q *spec.Query, family string, by []string, start, end time.Time) (map[string]*tally, error) {
 	s, err := query.Slots(ctx, a.store, query.SlotsRequest{
-		Selection: query.Selection{Family: family, Matchers: q.Matchers, Start: start, End: end}, Step: int64(series.Base), By: by,
+		Selection: query.Selection{Family: family, Matchers: q.Series.Matchers, Start: start, End: end}, Step: int64(series.Base), By: by,
 	})
 	if err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func (a *asker) increases(ctx context.Context, q *spec.Query, family string, by 
 		from := start.Unix() / step * step
 		to := max(from+step, end.Unix()/step*step)
 		if s, err = query.Slots(ctx, a.store, query.SlotsRequest{
-			Selection: query.Selection{Family: family, Matchers: q.Matchers, Start: time.Unix(from, 0), End: time.Unix(to, 0)}, Step: step, By: by,
+			Selection: query.Selection{Family: family, Matchers: q.Series.Matchers, Start: time.Unix(from, 0), End: time.Unix(to, 0)}, Step: step, By: by,
 		}); err != nil {
 			return nil, err
 		}
@@ -336,7 +336,7 @@ func joinValues(l labels.Labels, by []string) string {
 // cohort measures the tenants of a cohort, who are found anew each time.
 func (a *asker) cohort(ctx context.Context, q *spec.Query, family string, by []string, start, end time.Time) (map[string]event.Reading, error) {
 	r := query.DistributionRequest{
-		Selection: query.Selection{Family: family, Matchers: q.Matchers, Start: start, End: end},
+		Selection: query.Selection{Family: family, Matchers: q.Series.Matchers, Start: start, End: end},
 		By:        append(slices.Clone(by), series.LabelCohort),
 	}
 	if q.Measure == "errors" || q.Measure == "apdex" {
@@ -352,7 +352,7 @@ func (a *asker) cohort(ctx context.Context, q *spec.Query, family string, by []s
 	}
 	if q.Measure == "apdex" && target <= 0 {
 		target = query.DefaultApdexT
-		for _, m := range q.Matchers {
+		for _, m := range q.Series.Matchers {
 			if m.Name == series.LabelService && m.Type == labels.MatchEqual {
 				target = a.target(ctx, m.Value)
 			}

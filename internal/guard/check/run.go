@@ -88,7 +88,7 @@ func (e *Engine) measure(ctx context.Context, d *definition, instances []*instan
 // alone is the question of an Each for this instance only.
 func (in *instance) alone() *spec.Query {
 	q := *in.d.grouped
-	q.Matchers = append(slices.Clip(q.Matchers), exactly(labels.FromMap(in.each))...)
+	q.Series.Matchers = append(slices.Clip(q.Series.Matchers), exactly(labels.FromMap(in.each))...)
 	return &q
 }
 
@@ -182,15 +182,15 @@ func (e *Engine) bands(ctx context.Context, d *definition, p *profile.Profile, c
 	switch {
 	case t == nil:
 		return noBands(""), nil
-	case t.Number != nil:
-		return profile.Bands(t.Must, *t.Number, nan, nan, t.Warning, t.Critical), nil
+	case t.Of.Number != nil:
+		return profile.Bands(t.Must, *t.Of.Number, nan, nan, t.Warning, t.Critical), nil
 	}
 	o := expr.EvalOptions{Nulls: c.Null}
 	if !r.Null {
 		o.Vars = map[string]float64{"value": r.Value}
 	}
-	if t.Expr != nil {
-		v, null, err := evaluate(ctx, d.view, t.Expr, at, o)
+	if t.Of.Expr != nil {
+		v, null, err := evaluate(ctx, d.view, t.Of.Expr, at, o)
 		if err != nil || null {
 			return noBands("no threshold: the expression is null"), err
 		}

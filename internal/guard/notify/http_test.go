@@ -44,8 +44,8 @@ func TestWebhook(t *testing.T) {
 	t.Setenv("HOOK_SECRET", "k3y")
 	t.Setenv("HOOK_TOKEN", "Bearer t0ken")
 	w := mustWebhook(t, spec.Webhook{
-		URL: server.URL + "/path?x=1", Headers: map[string]string{"X-Team": "blue"},
-		SecretHeaders: map[string]spec.Secret{"Authorization": {Env: "HOOK_TOKEN"}}, Secret: &spec.Secret{Env: "HOOK_SECRET"},
+		URL:     spec.Text{Plain: server.URL + "/path?x=1"},
+		Headers: map[string]spec.Text{"X-Team": {Plain: "blue"}, "Authorization": {Secret: &spec.Secret{Env: "HOOK_TOKEN"}}}, Secret: &spec.Secret{Env: "HOOK_SECRET"},
 	})
 	w.now = func() time.Time { return time.Unix(1700000000, 0) }
 	outcome, err := deliver(t, w, eventMessage(someEvent("i-1", 1, event.Opened, event.OK, event.Critical, t0)), eventMessage(someEvent("i-1", 2, event.Resolved, event.Critical, event.OK, t0)))
@@ -90,7 +90,7 @@ func TestWebhookTemplate(t *testing.T) {
 	h := &hooks{}
 	server := httptest.NewServer(h)
 	defer server.Close()
-	w := mustWebhook(t, spec.Webhook{URL: server.URL, Template: `{"text": {{json .Text}}, "colour": "{{if eq .To "CRITICAL"}}red{{end}}", "team": {{json .Labels.team}}, "t": "{{.Threshold}} {{.Warning}} {{.Critical}}"}`})
+	w := mustWebhook(t, spec.Webhook{URL: spec.Text{Plain: server.URL}, Template: `{"text": {{json .Text}}, "colour": "{{if eq .To "CRITICAL"}}red{{end}}", "team": {{json .Labels.team}}, "t": "{{.Threshold}} {{.Warning}} {{.Critical}}"}`})
 	e := someEvent("i", 1, event.Opened, event.OK, event.Critical, t0)
 	e.Text = `say "hi"`
 	if _, err := deliver(t, w, eventMessage(e)); err != nil {
@@ -101,7 +101,7 @@ func TestWebhookTemplate(t *testing.T) {
 		t.Errorf("got %s, want %s", bodies[0], want)
 	}
 	for _, bad := range []string{"{{.Nope}}", "{{", "{{nope .Text}}"} {
-		if _, err := newWebhook(spec.Webhook{URL: server.URL, Template: bad}, time.Now); err == nil {
+		if _, err := newWebhook(spec.Webhook{URL: spec.Text{Plain: server.URL}, Template: bad}, time.Now); err == nil {
 			t.Errorf("%s is taken", bad)
 		}
 	}
@@ -126,7 +126,7 @@ func TestAnswers(t *testing.T) {
 			w.WriteHeader(c.status)
 			fmt.Fprintf(w, "I know %s\n", r.Header.Get("Authorization"))
 		}))
-		w := mustWebhook(t, spec.Webhook{URL: server.URL + "/s3cretpath?token=hidden", SecretHeaders: map[string]spec.Secret{"Authorization": {Env: "HOOK_TOKEN"}}})
+		w := mustWebhook(t, spec.Webhook{URL: spec.Text{Plain: server.URL + "/s3cretpath?token=hidden"}, Headers: map[string]spec.Text{"Authorization": {Secret: &spec.Secret{Env: "HOOK_TOKEN"}}}})
 		outcome, err := deliver(t, w, eventMessage(someEvent("i", 1, event.Opened, event.OK, event.Critical, t0)))
 		server.Close()
 		if c.refused != refused(outcome[0]) || c.refused && err != nil {

@@ -40,6 +40,16 @@ func readSecret(what string, s *spec.Secret) (string, error) {
 	return string(b), nil
 }
 
+// readText returns t, or the secret that stands for it, which it adds to secrets.
+func readText(what string, t spec.Text, secrets *[]string) (string, error) {
+	if t.Secret == nil {
+		return t.Plain, nil
+	}
+	v, err := readSecret(what, t.Secret)
+	*secrets = append(*secrets, v)
+	return v, err
+}
+
 // redact removes secrets from err's text. Refusals and answers keep their types.
 func redact(err error, secrets []string) error {
 	text := err.Error()

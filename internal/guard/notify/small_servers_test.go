@@ -33,7 +33,7 @@ func TestWebhookProcess(t *testing.T) {
 	got, address := filepath.Join(dir, "got"), freePort(t)
 	hook := small(t, dir, "webhook", address, got)
 	spool := t.TempDir()
-	r := spec.Receiver{Webhook: &spec.Webhook{URL: "http://" + address + "/hook", Template: `{{.Kind}} number {{.Seq}}`}}
+	r := spec.Receiver{Webhook: &spec.Webhook{URL: spec.Text{Plain: "http://" + address + "/hook"}, Template: `{{.Kind}} number {{.Seq}}`}}
 	n := open(t, spool, r)
 	seq := 0
 	sendResults := func(count int) {
@@ -106,10 +106,10 @@ func TestHangingProcess(t *testing.T) {
 	got, well, address, other := filepath.Join(dir, "got"), filepath.Join(dir, "well"), freePort(t), freePort(t)
 	hook := small(t, dir, "webhook", address, got)
 	small(t, dir, "webhook", other, well)
-	n := open(t, t.TempDir(), spec.Receiver{Webhook: &spec.Webhook{URL: "http://" + address}, Timeout: 500 * time.Millisecond})
+	n := open(t, t.TempDir(), spec.Receiver{Webhook: &spec.Webhook{URL: spec.Text{Plain: "http://" + address}}, Timeout: 500 * time.Millisecond})
 	if err := n.Replace(map[string]spec.Receiver{
-		"r":    {Webhook: &spec.Webhook{URL: "http://" + address}, Timeout: 500 * time.Millisecond},
-		"well": {Webhook: &spec.Webhook{URL: "http://" + other}},
+		"r":    {Webhook: &spec.Webhook{URL: spec.Text{Plain: "http://" + address}}, Timeout: 500 * time.Millisecond},
+		"well": {Webhook: &spec.Webhook{URL: spec.Text{Plain: "http://" + other}}},
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -259,7 +259,7 @@ func TestDefinitions(t *testing.T) {
 		{Icinga: &spec.Icinga{URL: "icinga"}},
 		{Icinga: &spec.Icinga{URL: "https://icinga", CA: "/nonexistent"}},
 		{Alertmanager: &spec.Alertmanager{URL: "am"}},
-		{Webhook: &spec.Webhook{URL: "hook"}},
+		{Webhook: &spec.Webhook{URL: spec.Text{Plain: "hook"}}},
 		{FileOut: &spec.FileOut{}},
 		{FileOut: &spec.FileOut{Path: "x", Format: "xml"}},
 		{FileOut: &spec.FileOut{Path: "x", What: "all"}},

@@ -35,7 +35,7 @@ type webhook struct {
 }
 
 func newWebhook(s spec.Webhook, now func() time.Time) (*webhook, error) {
-	if s.SecretURL == nil && !strings.HasPrefix(s.URL, "https://") && !strings.HasPrefix(s.URL, "http://") {
+	if s.URL.Secret == nil && !strings.HasPrefix(s.URL.Plain, "https://") && !strings.HasPrefix(s.URL.Plain, "http://") {
 		return nil, fmt.Errorf("webhook: url: write an address that begins with https://")
 	}
 	client, err := newClient(1, "", false)
@@ -52,9 +52,9 @@ func newWebhook(s spec.Webhook, now func() time.Time) (*webhook, error) {
 }
 
 func (w *webhook) capabilities() capabilities {
-	to := origin(w.spec.URL)
-	if w.spec.SecretURL != nil {
-		to = "an address " + w.spec.SecretURL.String()
+	to := origin(w.spec.URL.Plain)
+	if s := w.spec.URL.Secret; s != nil {
+		to = "an address " + s.String()
 	}
 	return capabilities{kind: "webhook", to: to, events: true, batch: 16}
 }
@@ -63,30 +63,22 @@ func (w *webhook) close() { w.client.CloseIdleConnections() }
 
 func (w *webhook) send(ctx context.Context, messages []message, report func(int, error)) error {
 	header := http.Header{"Content-Type": {"application/json"}}
-	for name, v := range w.spec.Headers {
-		header.Set(name, v)
-	}
 	var secrets []string
-	for _, name := range slices.Sorted(maps.Keys(w.spec.SecretHeaders)) {
-		from := w.spec.SecretHeaders[name]
-		v, err := readSecret("header "+name, &from)
+	for _, name := range slices.Sorted(maps.Keys(w.spec.Headers)) {
+		v, err := readText("header "+name, w.spec.Headers[name], &secrets)
 		if err != nil {
 			return err
 		}
 		header.Set(name, v)
-		secrets = append(secrets, v)
 	}
 	key, err := readSecret("secret", w.spec.Secret)
 	if err != nil {
 		return err
 	}
 	secrets = append(secrets, key)
-	to := w.spec.URL
-	if w.spec.SecretURL != nil {
-		if to, err = readSecret("url", w.spec.SecretURL); err != nil {
-			return err
-		}
-		secrets = append(secrets, to)
+	to, err := readText("url", w.spec.URL, &secrets)
+	if err != nil {
+		return err
 	}
 	for i, m := range messages {
 		body, err := w.body(m.event)

@@ -14,7 +14,7 @@ func TestWebhookSecretAddress(t *testing.T) {
 	h := &hooks{}
 	server := httptest.NewServer(h)
 	t.Setenv("HOOK_URL", server.URL+"/services/hunter2")
-	w := mustWebhook(t, spec.Webhook{SecretURL: &spec.Secret{Env: "HOOK_URL"}})
+	w := mustWebhook(t, spec.Webhook{URL: spec.Text{Secret: &spec.Secret{Env: "HOOK_URL"}}})
 	e := eventMessage(someEvent("i", 1, event.Opened, event.OK, event.Critical, t0))
 	if outcome, err := deliver(t, w, e); err != nil || len(outcome) != 1 {
 		t.Fatal(outcome, err)

@@ -131,7 +131,7 @@ func openWorker(n *Notifier, r spec.Receiver, s sender) (*worker, error) {
 
 // bounds returns the receiver's bounds, or their defaults.
 func bounds(r spec.Receiver) (bytes int64, timeout time.Duration) {
-	bytes, timeout = r.SpoolBytes, r.Timeout
+	bytes, timeout = r.Spool.Bytes, r.Timeout
 	if bytes <= 0 {
 		bytes = spoolBytes
 	}
@@ -143,8 +143,8 @@ func bounds(r spec.Receiver) (bytes int64, timeout time.Duration) {
 
 func age(r spec.Receiver, events bool) time.Duration {
 	switch {
-	case r.SpoolAge > 0:
-		return r.SpoolAge
+	case r.Spool.Age > 0:
+		return r.Spool.Age
 	case events:
 		return spoolAgeEvents
 	}

@@ -572,7 +572,7 @@ func TestOtherKind(t *testing.T) {
 		after(time.Second)
 		fresh := &fake{about_: takesResults}
 		b.fakes["r"] = fresh
-		if err := b.n.Replace(map[string]spec.Receiver{"r": {SpoolAge: time.Hour}}); err != nil {
+		if err := b.n.Replace(map[string]spec.Receiver{"r": {Spool: spec.Spool{Age: time.Hour}}}); err != nil {
 			t.Fatal(err)
 		}
 		b.results(2, "r")

@@ -24,7 +24,7 @@ func BenchmarkProbe(b *testing.B) {
 		{"tcp", spec.Source{TCP: &spec.TCP{Address: plain.Listener.Addr().String()}}},
 		{"tls", spec.Source{TLS: &spec.TLS{Address: secure.Listener.Addr().String()}}},
 		{"command", spec.Source{Command: &spec.Command{Args: []string{"/bin/echo", "OK | a=1"}}}},
-		{"sqlite", spec.Source{SQL: &spec.SQL{Driver: "sqlite", DSN: database(b), Query: "SELECT sum(n) FROM orders"}}},
+		{"sqlite", spec.Source{SQL: &spec.SQL{Driver: "sqlite", DSN: spec.Text{Plain: database(b)}, Query: "SELECT sum(n) FROM orders"}}},
 	} {
 		b.Run("source="+c.name, func(b *testing.B) {
 			p := New(Options{})

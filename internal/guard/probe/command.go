@@ -34,11 +34,8 @@ const (
 // whole when the program has ended or the deadline has come.
 func (p *Prober) command(ctx context.Context, s *spec.Command, hide *secrets) event.Reading {
 	env := map[string]string{"PATH": defaultPath, "LC_ALL": "C.UTF-8"}
-	for name, value := range s.Env {
-		env[name] = value
-	}
-	for name, secret := range s.SecretEnv {
-		value, err := hide.read("env "+name, secret)
+	for name, text := range s.Env {
+		value, err := hide.text("env "+name, text)
 		if err != nil {
 			return failed(err)
 		}

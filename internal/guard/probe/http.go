@@ -84,11 +84,8 @@ func (p *Prober) http(ctx context.Context, s *spec.HTTP, hide *secrets) event.Re
 		hide.hide(password)
 	}
 	req.Header.Set("User-Agent", "tailscope-check")
-	for name, value := range s.Headers {
-		req.Header.Set(name, value)
-	}
-	for name, secret := range s.SecretHeaders {
-		value, err := hide.read("header "+name, secret)
+	for name, text := range s.Headers {
+		value, err := hide.text("header "+name, text)
 		if err != nil {
 			return failed(err)
 		}
@@ -178,8 +175,10 @@ func redirects(s *spec.HTTP, first *http.Request) func(*http.Request, []*http.Re
 			return fmt.Errorf("more than %d redirects", maxRedirects)
 		}
 		if req.URL.Scheme != origin.Scheme || req.URL.Host != origin.Host {
-			for name := range s.SecretHeaders {
-				req.Header.Del(name)
+			for name, text := range s.Headers {
+				if text.Secret != nil {
+					req.Header.Del(name)
+				}
 			}
 			req.Header.Del("Authorization") // of the address's own user
 		}

@@ -78,7 +78,7 @@ func TestHTTP(t *testing.T) {
 		want(t, c.name, measure(t, p, spec.Source{HTTP: &c.s}), c.value, c.level, c.text, c.err)
 	}
 	r := measure(t, p, spec.Source{HTTP: &spec.HTTP{URL: srv.URL + "/echo", Method: "POST", Body: "17", Measure: "regexp", Regexp: `POST x\.example  p ([0-9]+)$`,
-		Headers: map[string]string{"Host": "x.example", "X-Plain": "p"}}})
+		Headers: map[string]spec.Text{"Host": {Plain: "x.example"}, "X-Plain": {Plain: "p"}}}})
 	want(t, "post", r, is(17), "", "", "")
 	r = measure(t, p, spec.Source{HTTP: &spec.HTTP{URL: srv.URL + "/ok"}})
 	if r.Null || r.Value <= 0 || r.Value != r.Took.Seconds() {
@@ -145,7 +145,7 @@ func TestHTTPSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask := func(url, pattern string, key spec.Secret) string {
-		r := measure(t, p, spec.Source{HTTP: &spec.HTTP{URL: url, Measure: "regexp", Regexp: pattern, SecretHeaders: map[string]spec.Secret{"X-Key": key}}})
+		r := measure(t, p, spec.Source{HTTP: &spec.HTTP{URL: url, Measure: "regexp", Regexp: pattern, Headers: map[string]spec.Text{"X-Key": {Secret: &key}}}})
 		return fmt.Sprint(r.Value, " ", r.Text, errorText(r))
 	}
 	if got := ask(srv.URL+"/echo", `GET \S+ ([0-9]+) `, spec.Secret{File: file}); !strings.HasPrefix(got, "4711") {

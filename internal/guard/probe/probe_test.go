@@ -83,7 +83,7 @@ func TestAfterClose(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r := p.Probe(t.Context(), &spec.Source{SQL: &spec.SQL{Driver: "sqlite", DSN: "x", Query: "SELECT 1"}})
+	r := p.Probe(t.Context(), &spec.Source{SQL: &spec.SQL{Driver: "sqlite", DSN: spec.Text{Plain: "x"}, Query: "SELECT 1"}})
 	want(t, "closed", r, nil, "", "", "the server stops")
 }
 

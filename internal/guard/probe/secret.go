@@ -42,6 +42,14 @@ func readSmall(path string) ([]byte, time.Time, error) {
 // says.
 type secrets []string
 
+// text returns a text, or the secret that stands for it.
+func (h *secrets) text(what string, t spec.Text) (string, error) {
+	if t.Secret == nil {
+		return t.Plain, nil
+	}
+	return h.read(what, *t.Secret)
+}
+
 // read fetches a secret and remembers to hide it. What names it in the error is
 // the caller's word, such as header X-Key.
 func (h *secrets) read(what string, s spec.Secret) (string, error) {
@@ -92,7 +100,8 @@ func (h *secrets) hide(v string) {
 
 const hidden = "[secret]"
 
-func (h secrets) text(s string) string {
+// redact replaces the secrets in s.
+func (h secrets) redact(s string) string {
 	if len(h) == 0 || s == "" {
 		return s
 	}
@@ -108,12 +117,12 @@ func (h secrets) text(s string) string {
 func (h secrets) reading(r *event.Reading) {
 	if len(h) > 0 {
 		for i := range r.Perf {
-			r.Perf[i].Label = h.text(r.Perf[i].Label)
+			r.Perf[i].Label = h.redact(r.Perf[i].Label)
 		}
 	}
-	r.Text = line(h.text(r.Text))
+	r.Text = line(h.redact(r.Text))
 	if r.Err != nil {
-		if clean := line(h.text(r.Err.Error())); clean != r.Err.Error() {
+		if clean := line(h.redact(r.Err.Error())); clean != r.Err.Error() {
 			r.Err = errors.New(clean)
 		}
 	}

@@ -52,7 +52,7 @@ func askAll(t *testing.T, p *Prober, driver, dsn string, questions []asked) {
 	t.Setenv("PROBE_DSN", dsn)
 	for _, c := range questions {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		r := p.Probe(ctx, &spec.Source{SQL: &spec.SQL{Driver: driver, SecretDSN: &spec.Secret{Env: "PROBE_DSN"}, Query: c.query}})
+		r := p.Probe(ctx, &spec.Source{SQL: &spec.SQL{Driver: driver, DSN: spec.Text{Secret: &spec.Secret{Env: "PROBE_DSN"}}, Query: c.query}})
 		cancel()
 		want(t, driver+": "+c.query, r, c.value, "", c.text, c.err)
 		if said := r.Text + errorText(r); strings.Contains(said, password) {

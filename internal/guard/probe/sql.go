@@ -19,12 +19,9 @@ import (
 // database itself ends at the deadline: closing the connection does not stop a
 // query that runs.
 func (p *Prober) sql(ctx context.Context, s *spec.SQL, hide *secrets) event.Reading {
-	dsn := s.DSN
-	if s.SecretDSN != nil {
-		var err error
-		if dsn, err = hide.read("dsn", *s.SecretDSN); err != nil {
-			return failed(err)
-		}
+	dsn, err := hide.text("dsn", s.DSN)
+	if err != nil {
+		return failed(err)
 	}
 	pool, err := p.pool(source{s.Driver, dsn}, hide)
 	if err != nil {

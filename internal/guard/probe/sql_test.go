@@ -62,12 +62,12 @@ func TestSQLite(t *testing.T) {
 		if strings.HasPrefix(c.query, "WITH RECURSIVE") { // which does not end
 			ctx, cancel = context.WithTimeout(ctx, time.Second)
 		}
-		r := p.Probe(ctx, &spec.Source{SQL: &spec.SQL{Driver: "sqlite", DSN: path, Query: c.query}})
+		r := p.Probe(ctx, &spec.Source{SQL: &spec.SQL{Driver: "sqlite", DSN: spec.Text{Plain: path}, Query: c.query}})
 		cancel()
 		want(t, c.query, r, c.value, "", c.text, c.err)
 	}
 	missing := filepath.Join(t.TempDir(), "none.db")
-	r := measure(t, p, spec.Source{SQL: &spec.SQL{Driver: "sqlite", DSN: missing, Query: "SELECT 1"}})
+	r := measure(t, p, spec.Source{SQL: &spec.SQL{Driver: "sqlite", DSN: spec.Text{Plain: missing}, Query: "SELECT 1"}})
 	want(t, "no file", r, nil, "", "", "unable to open database file")
 	if _, err := os.Stat(missing); !os.IsNotExist(err) {
 		t.Error("a database was made by asking it")
@@ -82,14 +82,14 @@ func TestSQLDSN(t *testing.T) {
 		s    spec.SQL
 		want string
 	}{
-		{spec.SQL{Driver: "postgres", SecretDSN: secret}, "the dsn cannot be read; write postgres://"},
-		{spec.SQL{Driver: "mysql", SecretDSN: secret}, "the dsn cannot be read; write mysql://"},
-		{spec.SQL{Driver: "sqlite", SecretDSN: secret}, ""},
-		{spec.SQL{Driver: "oracle", DSN: "x"}, `no driver "oracle"; write postgres, mysql or sqlite`},
-		{spec.SQL{Driver: "postgres", DSN: "postgres://ann:hunter2@127.0.0.1:1/shop"}, "no connection to the database"},
-		{spec.SQL{Driver: "mysql", DSN: "ann:hunter2@tcp(127.0.0.1:1)/shop"}, "no connection to the database"},
-		{spec.SQL{Driver: "mysql", DSN: "mysql://ann:hunter2@127.0.0.1:1/shop"}, "no connection to the database"},
-		{spec.SQL{Driver: "sqlite", DSN: ""}, "write the path"},
+		{spec.SQL{Driver: "postgres", DSN: spec.Text{Secret: secret}}, "the dsn cannot be read; write postgres://"},
+		{spec.SQL{Driver: "mysql", DSN: spec.Text{Secret: secret}}, "the dsn cannot be read; write mysql://"},
+		{spec.SQL{Driver: "sqlite", DSN: spec.Text{Secret: secret}}, ""},
+		{spec.SQL{Driver: "oracle", DSN: spec.Text{Plain: "x"}}, `no driver "oracle"; write postgres, mysql or sqlite`},
+		{spec.SQL{Driver: "postgres", DSN: spec.Text{Plain: "postgres://ann:hunter2@127.0.0.1:1/shop"}}, "no connection to the database"},
+		{spec.SQL{Driver: "mysql", DSN: spec.Text{Plain: "ann:hunter2@tcp(127.0.0.1:1)/shop"}}, "no connection to the database"},
+		{spec.SQL{Driver: "mysql", DSN: spec.Text{Plain: "mysql://ann:hunter2@127.0.0.1:1/shop"}}, "no connection to the database"},
+		{spec.SQL{Driver: "sqlite", DSN: spec.Text{Plain: ""}}, "write the path"},
 	} {
 		c.s.Query = "SELECT 1"
 		r := measure(t, p, spec.Source{SQL: &c.s})
@@ -113,7 +113,7 @@ func TestPoolsAreClosed(t *testing.T) {
 	p := prober(t, Options{Now: func() time.Time { return now }, Idle: time.Minute})
 	ask := func() {
 		t.Helper()
-		r := measure(t, p, spec.Source{SQL: &spec.SQL{Driver: "sqlite", DSN: "file:" + strings.ReplaceAll(database(t), "%", "%25") + "?cache=private", Query: "SELECT count(*) FROM orders"}})
+		r := measure(t, p, spec.Source{SQL: &spec.SQL{Driver: "sqlite", DSN: spec.Text{Plain: "file:" + strings.ReplaceAll(database(t), "%", "%25") + "?cache=private"}, Query: "SELECT count(*) FROM orders"}})
 		want(t, "count", r, is(2), "", "", "")
 	}
 	ask()

@@ -138,5 +138,3 @@ type Step struct {
 	Value  string  // 12.3, null, 10 values 3.1 … 4.0, distribution of 1,234
 	Number float64 // NaN unless a number
 }
-
-func (n Nulls) String() string { return [...]string{"strict", "skip", "zero"}[n] }

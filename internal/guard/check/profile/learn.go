@@ -93,8 +93,8 @@ func Defaults(l spec.Learn) spec.Learn {
 	if l.Low == 0 && l.Middle == 0 && l.High == 0 {
 		l.Low, l.Middle, l.High = 0.05, 0.5, 0.95
 	}
-	if l.Refresh == (spec.Schedule{}) {
-		l.Refresh.Interval = 24 * time.Hour
+	if l.Refresh == (spec.Refresh{}) {
+		l.Refresh.Every = 24 * time.Hour
 	}
 	if l.Least == 0 {
 		l.Least = 20

@@ -337,7 +337,7 @@ func TestFrozen(t *testing.T) {
 func TestFits(t *testing.T) {
 	cal := calendar(t, stockholm)
 	l := learn(t, spec.Learn{}, cal, march, func(func(time.Time, float64) bool) {})
-	if !l.Fits(spec.Learn{By: "weekday", Refresh: spec.Schedule{Interval: time.Hour}}) || l.Fits(spec.Learn{By: "hour"}) || l.Fits(spec.Learn{Least: 5}) {
+	if !l.Fits(spec.Learn{By: "weekday", Refresh: spec.Refresh{Every: time.Hour}}) || l.Fits(spec.Learn{By: "hour"}) || l.Fits(spec.Learn{Least: 5}) {
 		t.Error("what was learned fits what it is not, or not what it is")
 	}
 	p, err := l.Compile("office", cal) // of nothing

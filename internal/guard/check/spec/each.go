@@ -25,13 +25,13 @@ func (c *Check) Instance(series map[string]string) (*Check, error) {
 	for _, name := range c.Each.By {
 		values[name] = series[name]
 	}
-	r := &reader{out: &File{}}
-	out, _ := r.check(c.plan, values)
+	r := newReader(Options{})
+	out := r.check(c.plan, values)
 	if r.problems.Len() > 0 {
 		return nil, fmt.Errorf("check %s for %v: %w", c.Name, values, r.problems.Sorted()[0])
 	}
 	out.Receivers, out.DependsOn, out.Tolerance, out.Schedule = c.Receivers, c.DependsOn, c.Tolerance, c.Schedule
-	return &out, nil
+	return out, nil
 }
 
 // Labels are the $labels that an expression mentions.

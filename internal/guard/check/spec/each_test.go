@@ -28,7 +28,7 @@ func TestInstanceQuotes(t *testing.T) {
 		t.Fatal(told(problems))
 	}
 	c := &f.Checks[0]
-	if got := c.Value.Query.Matchers[0].Value; got != "$operation" {
+	if got := c.Value.Query.Series.Matchers[0].Value; got != "$operation" {
 		t.Errorf("the definition asks for %q", got)
 	}
 	if c.Host != "$service" {
@@ -48,16 +48,16 @@ func TestInstanceQuotes(t *testing.T) {
 			rt.Fatalf("%q, %q: %v", op, service, err)
 		}
 		ms := map[string]*labels.Matcher{}
-		for _, m := range got.Value.Query.Matchers {
+		for _, m := range got.Value.Query.Series.Matchers {
 			ms[m.Name] = m
 		}
 		if len(ms) != 4 || ms["a"].Value != op || ms["b"].Value != op || ms["d"].Value != service {
-			rt.Fatalf("operation %q: %v", op, got.Value.Query.Matchers)
+			rt.Fatalf("operation %q: %v", op, got.Value.Query.Series.Matchers)
 		}
 		if !ms["c"].Matches(op+"/x") || ms["c"].Matches("other"+op+"/x") {
 			rt.Fatalf("operation %q: the pattern became %s", op, ms["c"])
 		}
-		for _, s := range got.Threshold.Expr.Selectors() {
+		for _, s := range got.Threshold.Of.Expr.Selectors() {
 			for _, m := range s.Matchers {
 				if m.Name == "operation" && m.Value != op || m.Name == "service" && !m.Matches(service) {
 					rt.Fatalf("threshold: %q became %s", op, m)
@@ -141,7 +141,7 @@ func TestMacros(t *testing.T) {
 	if got := strings.Join(c.Value.Command.Args, " "); got != "check_tcp -H erp.example orders" {
 		t.Error(got)
 	}
-	if got, want := c.Threshold.Expr.String(), `avg(erp\-server-orders-ediOrders[-10M]) + {host="erp-server"}[0]`; got != want {
+	if got, want := c.Threshold.Of.Expr.String(), `avg(erp\-server-orders-ediOrders[-10M]) + {host="erp-server"}[0]`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if c.Labels["host"] != "erp-server" || c.Labels["service"] != "orders" || c.Labels["item"] != "ediOrders" {

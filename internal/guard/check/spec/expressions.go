@@ -11,103 +11,109 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// expression parses one, and says where in the file its mistake is.
-func (r *reader) expression(c *Check, n *node, variables ...string) *expr.Program {
-	p, err := expr.Parse(n.Text, expr.Options{Variables: variables})
-	if err != nil {
-		var e *expr.Error
-		if errors.As(err, &e) {
-			r.problem(n.Within(e.Offset), e.Hint, "%s", e.Message)
-		} else {
-			r.problem(n.At, "", "%v", err)
-		}
-		return nil
-	}
-	if r.checks == nil {
-		return p
-	}
-	for _, s := range p.Selectors() {
-		for _, m := range s.Matchers {
-			if m.Name != "check" || m.Type != labels.MatchEqual || m.Value == example {
-				continue
-			}
-			if _, ok := r.checks[m.Value]; !ok {
-				r.problem(n.Within(s.Offset), strictyaml.Suggest(m.Value, names(r.checks)), "unknown check %s", m.Value)
-			}
-		}
-	}
-	return p
+// Series are those of a family that match.
+type Series struct {
+	Family   string
+	Matchers []*labels.Matcher
 }
 
-var promParser = parser.NewParser(parser.Options{})
-
-// series reads a family with matchers.
-func (r *reader) series(t *string) (string, []*labels.Matcher) {
-	if !r.d.Given(t) {
-		return "", nil
+// ReadText reads a selector that names one family.
+func (v *Series) ReadText(s string) error {
+	all, err := parseSelector(s)
+	if err != nil {
+		return err
 	}
-	all, ok := r.selector(t)
-	if !ok {
-		return "", nil
-	}
-	family := ""
-	var rest []*labels.Matcher
+	*v = Series{}
 	for _, m := range all {
 		if m.Name != labels.MetricName {
-			rest = append(rest, m)
+			v.Matchers = append(v.Matchers, m)
 			continue
 		}
 		if m.Type != labels.MatchEqual {
-			r.d.Wrong(t, "write one name", "several families at once are not measured")
+			return strictyaml.Wrong("write one name", "several families at once are not measured")
 		}
-		family = m.Value
+		v.Family = m.Value
 	}
-	if family == "" {
-		r.d.Wrong(t, `write one such as span_duration_seconds{service="shop"}`, "%s names no family", *t)
+	if v.Family == "" {
+		return strictyaml.Wrong(`write one such as span_duration_seconds{service="shop"}`, "%s names no family", s)
 	}
-	return family, rest
+	return nil
 }
 
-// matchers reads {label="value"}.
-func (r *reader) matchers(t *string) []*labels.Matcher {
-	if !r.d.Given(t) {
-		return nil
-	}
-	all, ok := r.selector(t)
-	if !ok {
-		return nil
+// Schema is that of any text.
+func (*Series) Schema() m { return m{"type": "string"} }
+
+// Matchers are those of labels, without a name.
+type Matchers []*labels.Matcher
+
+// ReadText reads {label="value"}.
+func (v *Matchers) ReadText(s string) error {
+	all, err := parseSelector(s)
+	if err != nil {
+		return err
 	}
 	for _, m := range all {
 		if m.Name == labels.MetricName {
-			r.d.Wrong(t, `write matchers alone, such as {team="shop"}`, "a name does not belong here")
+			return strictyaml.Wrong(`write matchers alone, such as {team="shop"}`, "a name does not belong here")
 		}
 	}
-	return all
+	*v = all
+	return nil
 }
 
-func (r *reader) selector(t *string) ([]*labels.Matcher, bool) {
-	if err := query.CheckText("match", *t); err != nil {
-		r.d.Wrong(t, "", "%v", err)
-		return nil, false
+// Schema is a pattern of braces.
+func (*Matchers) Schema() m { return strictyaml.Pattern(`^\s*\{.*\}\s*$`) }
+
+var promParser = parser.NewParser(parser.Options{})
+
+func parseSelector(s string) ([]*labels.Matcher, error) {
+	if err := query.CheckText("match", s); err != nil {
+		return nil, err
 	}
-	all, err := promParser.ParseMetricSelector(*t)
+	all, err := promParser.ParseMetricSelector(s)
+	return all, promMistake(err)
+}
+
+func checkPromQL(s string) error {
+	if err := query.CheckText("query", s); err != nil {
+		return err
+	}
+	e, err := promParser.ParseExpr(s)
 	if err != nil {
-		r.promProblem(t, err)
-		return nil, false
+		return promMistake(err)
 	}
-	return all, true
+	if k := e.Type(); k != parser.ValueTypeScalar && k != parser.ValueTypeVector {
+		return strictyaml.Wrong("put a function such as rate or avg_over_time around it", "this comes to a %s, not to a number", k)
+	}
+	return nil
 }
 
-// promProblem says what PromQL's parser does not like.
-func (r *reader) promProblem(t *string, err error) {
-	at, message := r.d.Node(t).At, err.Error()
+// promMistake says where PromQL's parser found its first error.
+func promMistake(err error) error {
 	var several parser.ParseErrors
 	var one *parser.ParseErr
 	if errors.As(err, &several) && len(several) > 0 {
 		one = &several[0]
 	}
 	if one != nil || errors.As(err, &one) {
-		at, message = r.d.Node(t).Within(int(one.PositionRange.Start)), one.Err.Error()
+		return &strictyaml.Mistake{Message: one.Err.Error(), Offset: int(one.PositionRange.Start) + 1}
 	}
-	r.problem(at, "", "%s", message)
+	return err
+}
+
+// checkNames notes checks that an expression names and no file defines.
+func (r *reader) checkNames(n *node, p *expr.Program) {
+	if r.all.Checks.of == nil || p == nil {
+		return
+	}
+	for _, s := range p.Selectors() {
+		for _, m := range s.Matchers {
+			if m.Name != "check" || m.Type != labels.MatchEqual || m.Value == example {
+				continue
+			}
+			if _, ok := r.all.Checks.of[m.Value]; !ok {
+				r.problem(n.Within(s.Offset), strictyaml.Suggest(m.Value, names(r.all.Checks.of)), "unknown check %s", m.Value)
+			}
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"text/template"
 	"time"
 
+	"tailscope/internal/guard/check/expr"
 	"tailscope/internal/strictyaml"
 )
 
@@ -109,15 +110,14 @@ var leaves = strictyaml.WithLeaves(strictyaml.Leaves{
 		return nil
 	}, m{"type": "string"}),
 	"moment": strictyaml.Checked(nil, strictyaml.Pattern(`^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d)?.*)?$`)),
-	// What expressions are is found out when a check is put together, where the
-	// labels that are substituted in them are known.
-	"expression": strictyaml.Checked(nil, m{"type": []string{"string", "number"}}),
-	"quantity":   strictyaml.Checked(nil, m{"type": []string{"string", "number"}}),
-	"hour":       new(hour),
-	"selector":   strictyaml.Checked(nil, m{"type": "string"}),
-	"series":     strictyaml.Checked(nil, m{"type": "string"}),
-	"matchers":   strictyaml.Checked(nil, strictyaml.Pattern(`^\s*\{.*\}\s*$`)),
-	"promql":     strictyaml.Checked(nil, m{"type": "string"}),
+	// Which labels an hour's expression may have is known where a check names the profile.
+	"hour":     new(hour),
+	"inverted": new(inverted),
+	"selector": strictyaml.Checked(func(s string) error {
+		_, err := parseSelector(s)
+		return err
+	}, m{"type": "string"}),
+	"promql": strictyaml.Checked(checkPromQL, m{"type": "string"}),
 })
 
 // hour is a number, an expression or none, which nothing at all is too.
@@ -131,6 +131,38 @@ func (h *hour) ReadText(s string) error {
 func (hour) ReadsNull() {}
 
 func (hour) Schema() m { return m{"type": []string{"string", "number", "null"}} }
+
+// inverted is false where a file says true.
+type inverted bool
+
+func (v *inverted) ReadText(s string) error {
+	err := (*strictyaml.Bool)(v).ReadText(s)
+	*v = !*v
+	return err
+}
+
+func (inverted) Schema() m { return strictyaml.Bool(false).Schema() }
+
+var ofProfile = regexp.MustCompile(`^profile +([^\s].*)$`)
+
+// ReadText reads a number, profile NAME or an expression, in which value is known.
+func (o *Of) ReadText(s string) error {
+	*o = Of{}
+	if f, err := strconv.ParseFloat(s, 64); err == nil {
+		o.Number = &f
+		return nil
+	}
+	if name := ofProfile.FindStringSubmatch(s); name != nil {
+		o.Profile = name[1]
+		return nil
+	}
+	var err error
+	o.Expr, err = expr.Read(s, "value")
+	return err
+}
+
+// Schema is that of texts and numbers.
+func (*Of) Schema() m { return m{"type": []string{"string", "number"}} }
 
 // ReadText reads a share of the threshold such as 10%, or an amount.
 func (d *Distance) ReadText(s string) error {
@@ -146,25 +178,6 @@ func (d *Distance) ReadText(s string) error {
 
 // Schema is a pattern of numbers with % or without.
 func (*Distance) Schema() m { return strictyaml.Either(`^[0-9.eE+-]+%?$`) }
-
-// nOfM is 3 of 5; 3 alone is 3 of 3.
-type nOfM [2]int
-
-func (v *nOfM) ReadText(s string) error {
-	a, b, ok := strings.Cut(s, " of ")
-	if !ok {
-		b = a
-	}
-	n, err := strconv.Atoi(strings.TrimSpace(a))
-	k, err2 := strconv.Atoi(strings.TrimSpace(b))
-	if err != nil || err2 != nil || n < 1 || n > k || k > 1000 {
-		return strictyaml.Wrong("write one such as 3 of 5", "%q is not an n of m", s)
-	}
-	*v = nOfM{n, k}
-	return nil
-}
-
-func (nOfM) Schema() m { return strictyaml.Either(`^ *[0-9]+( of [0-9]+)? *$`) }
 
 func isDate(s string) bool {
 	if !aDate.MatchString(s) {

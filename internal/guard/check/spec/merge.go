@@ -20,14 +20,14 @@ type plan struct {
 }
 
 // plan merges the templates of a check, nil if one is unknown.
-func (r *reader) plan(name string, def defined[rawCheck]) *plan {
+func (r *reader) plan(name string, def defined[Check]) *plan {
 	merged := &node{Kind: strictyaml.Mapping, At: def.at}
 	var templates []string
-	if !r.lineage(&templates, fields(def.raw.Template), nil) {
+	if !r.lineage(&templates, fields(def.it.Templates), nil) {
 		return nil
 	}
 	for _, t := range templates {
-		if tn := r.templates[t].node; tn.Kind == strictyaml.Mapping {
+		if tn := r.all.Templates.of[t].node; tn.Kind == strictyaml.Mapping {
 			merge(merged, tn)
 		}
 	}
@@ -35,9 +35,7 @@ func (r *reader) plan(name string, def defined[rawCheck]) *plan {
 		merge(merged, def.node)
 	}
 	merged.Without("template")
-	p := &plan{name: name, at: def.at, zone: def.zone}
-	p.node = r.macros(merged)
-	return p
+	return &plan{name: name, at: def.at, zone: r.zone(def.at), node: r.macros(merged)}
 }
 
 // lineage lists templates in the order of merging, each after those that it
@@ -47,18 +45,18 @@ func (r *reader) lineage(out *[]string, templates []*string, path []string) bool
 	ok := true
 	for _, t := range templates {
 		name := *t
-		def, known := r.templates[name]
+		def, known := r.all.Templates.of[name]
 		at := slices.Index(path, name)
 		switch {
 		case !known:
-			named(r, "template", []*string{t}, r.templates) // says so
+			named(r, "template", []*string{t}, r.all.Templates.of) // says so
 			ok = false
 		case at >= 0:
 			r.d.Wrong(t, "leave one of them out", "template goes in a circle: %s", join(append(slices.Clone(path[at:]), name)))
 			return false
 		case slices.Contains(*out, name):
 		default:
-			if !r.lineage(out, fields(def.raw.Template), append(path[:len(path):len(path)], name)) {
+			if !r.lineage(out, fields(def.it.Templates), append(path[:len(path):len(path)], name)) {
 				ok = false
 			}
 			*out = append(*out, name)

@@ -26,7 +26,7 @@ func (c *Check) YAML() string {
 	return b.String()
 }
 
-// printMapping writes the keys of a check in the order in which words.go has them.
+// printMapping writes the keys of a check in the order of its fields.
 func printMapping(b *strings.Builder, n *node, indent string, path []string) {
 	for _, f := range ordered(n, path) {
 		at := append(path[:len(path):len(path)], f.Key)
@@ -53,7 +53,7 @@ func printMapping(b *strings.Builder, n *node, indent string, path []string) {
 	}
 }
 
-var checkWords = strictyaml.Names(strictyaml.KeysOf(reflect.TypeFor[rawCheck]()))
+var checkWords = strictyaml.Names(strictyaml.KeysOf(reflect.TypeFor[Check]()))
 
 func ordered(n *node, path []string) []field {
 	if len(path) != 1 {

@@ -57,21 +57,21 @@ func flat(c Check) string {
 	s := fmt.Sprint(e)
 	if c.Threshold != nil {
 		t := *c.Threshold
-		s += fmt.Sprint(t.Expr)
-		t.Expr = nil
+		s += fmt.Sprint(t.Of.Expr)
+		t.Of.Expr = nil
 		b, _ := json.Marshal(t)
 		s += string(b)
 		c.Threshold = nil
 	}
 	if c.Each != nil {
-		s += fmt.Sprint(c.Each.Matchers)
+		s += fmt.Sprint(c.Each.Series.Matchers)
 		each := *c.Each
-		each.Matchers = nil
+		each.Series.Matchers = nil
 		s += fmt.Sprintf("%+v", each)
 		c.Each = nil
 	}
 	if q := c.Value.Query; q != nil {
-		s += fmt.Sprint(q.Matchers, q.Family, q.Measure, q.T, q.Over)
+		s += fmt.Sprint(q.Series.Matchers, q.Series.Family, q.Measure, q.T, q.Over)
 		c.Value.Query = nil
 	}
 	b, err := json.Marshal(c)
@@ -153,15 +153,15 @@ checks:
 		t.Fatal(told(problems))
 	}
 	w := f.Receivers["chat"].Webhook
-	if w.URL != "" || *w.SecretURL != (Secret{Env: "CHAT_URL"}) || *w.Secret != (Secret{Env: "SIGN"}) ||
-		w.SecretHeaders["Authorization"] != (Secret{File: "/run/token"}) || w.Headers["X-Team"] != "shop" || len(w.Headers) != 1 {
+	if w.URL.Plain != "" || *w.URL.Secret != (Secret{Env: "CHAT_URL"}) || *w.Secret != (Secret{Env: "SIGN"}) ||
+		*w.Headers["Authorization"].Secret != (Secret{File: "/run/token"}) || w.Headers["X-Team"] != (Text{Plain: "shop"}) || len(w.Headers) != 2 {
 		t.Errorf("got %+v", w)
 	}
 	for _, c := range f.Checks {
-		if s := c.Value.SQL; s != nil && (s.DSN != "" || *s.SecretDSN != (Secret{Env: "DSN"})) {
+		if s := c.Value.SQL; s != nil && (s.DSN.Plain != "" || *s.DSN.Secret != (Secret{Env: "DSN"})) {
 			t.Errorf("got %+v", s)
 		}
-		if k := c.Value.Command; k != nil && (k.Env["LANG"] != "C" || len(k.Env) != 1 || k.SecretEnv["TOKEN"] != (Secret{Env: "TOKEN"})) {
+		if k := c.Value.Command; k != nil && (k.Env["LANG"] != (Text{Plain: "C"}) || len(k.Env) != 2 || *k.Env["TOKEN"].Secret != (Secret{Env: "TOKEN"})) {
 			t.Errorf("got %+v", k)
 		}
 	}

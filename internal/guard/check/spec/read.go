@@ -2,7 +2,6 @@ package spec
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -11,6 +10,9 @@ import (
 
 	"tailscope/internal/strictyaml"
 )
+
+// Problem is one mistake in a file.
+type Problem = strictyaml.Problem
 
 // Options of Read. The zero value works; what is not given is not looked at.
 type Options struct {
@@ -30,9 +32,9 @@ type Options struct {
 // Read reads files and patterns of files as one set of definitions. With any
 // problem the file is nil; problems are all there are, in the order of lines.
 func Read(paths []string, o Options) (*File, []Problem) {
-	r := &reader{o: o, out: &File{
-		Calendars: map[string]Calendar{}, Profiles: map[string]Profile{}, Receivers: map[string]Receiver{},
-	}}
+	r := newReader(o)
+	r.all.Checks.of, r.all.Templates.of = map[string]defined[Check]{}, map[string]defined[Check]{}
+	r.all.Calendars.of, r.all.Profiles.of, r.all.Receivers.of = map[string]defined[Calendar]{}, map[string]defined[Profile]{}, map[string]defined[Receiver]{}
 	if r.o.ReadFile == nil {
 		r.o.ReadFile = os.ReadFile
 	}
@@ -58,22 +60,24 @@ type reader struct {
 	out      *File
 	problems strictyaml.Problems
 
-	d         *strictyaml.Decoder
-	page      place
-	calendars map[string]defined[Calendar]
-	profiles  map[string]defined[rawProfile]
-	receivers map[string]defined[rawReceiver]
-	templates map[string]defined[rawCheck]
-	checks    map[string]defined[rawCheck]
-	windows   []defined[rawWindow]
+	d       *strictyaml.Decoder
+	page    place
+	zones   map[string]string // by name of the file
+	all     file              // its sections have what all files define; none if an Instance is read
+	windows []*window
 }
 
-// defined is a definition, where it is, and the zone of its file.
-type defined[T any] struct {
-	raw  *T
-	at   place
-	node *node
-	zone string
+func newReader(o Options) *reader {
+	r := &reader{o: o, zones: map[string]string{}, out: &File{
+		Calendars: map[string]Calendar{}, Profiles: map[string]Profile{}, Receivers: map[string]Receiver{},
+	}}
+	r.d = &strictyaml.Decoder{Problems: &r.problems, Leaves: leaves}
+	return r
+}
+
+// problem notes a mistake.
+func (r *reader) problem(at place, hint, format string, args ...any) {
+	r.problems.Add(at, hint, format, args...)
 }
 
 func (r *reader) files(paths []string) []string {
@@ -96,88 +100,59 @@ func (r *reader) files(paths []string) []string {
 	return out
 }
 
-// one takes in a file.
+// one reads a file.
 func (r *reader) one(name string, content []byte) {
 	root := strictyaml.Parse(name, content, &r.problems, "what several checks share goes into a template")
 	if root == nil {
 		return
 	}
-	var raw rawFile
-	r.decode(true, "the file", root, &raw)
-	zone := raw.Zone
-	if !r.d.OK(&raw.Zone) {
-		zone = "UTC"
+	f := r.all
+	r.d.Decode("the file", root, &f)
+	if r.zones[name] = "UTC"; r.d.OK(&f.Zone) {
+		r.zones[name] = f.Zone
 	}
-	if r.d.Given(&raw.Page) {
-		if r.page.File != nil && r.out.Page != raw.Page {
-			r.d.Wrong(&raw.Page, "", "page is given in %s already", r.page.File.Name)
+	if r.d.Given(&f.Page) {
+		if r.page.File != nil && r.out.Page != f.Page {
+			r.d.Wrong(&f.Page, "", "page is given in %s already", r.page.File.Name)
 		}
-		r.page, r.out.Page = r.d.Node(&raw.Page).At, raw.Page
+		r.page, r.out.Page = r.d.Node(&f.Page).At, f.Page
 	}
-	// These have no templates, so that what they lack is known here.
-	take(r, "calendar", root.Get("calendars"), zone, &r.calendars, false)
-	take(r, "profile", root.Get("profiles"), zone, &r.profiles, false)
-	take(r, "receiver", root.Get("receivers"), zone, &r.receivers, false)
-	take(r, "template", root.Get("templates"), zone, &r.templates, true)
-	take(r, "check", root.Get("checks"), zone, &r.checks, true)
-	if n := root.Get("maintenance"); n != nil {
-		for i, item := range n.Items {
-			w := defined[rawWindow]{raw: new(rawWindow), at: item.At, node: item, zone: zone}
-			r.decode(false, fmt.Sprintf("maintenance[%d]", i), item, w.raw)
-			r.windows = append(r.windows, w)
-		}
-	}
-}
-
-// take keeps the definitions of one sort, whose names no other file may have.
-func take[T any](r *reader, what string, n *node, zone string, into *map[string]defined[T], partial bool) {
-	if n == nil || n.Kind != strictyaml.Mapping {
-		return
-	}
-	if *into == nil {
-		*into = map[string]defined[T]{}
-	}
-	for _, f := range n.Fields {
-		if first, ok := (*into)[f.Key]; ok {
-			r.problem(f.At, "give one of them another name", "%s %s is defined in %s:%d already", what, f.Key, first.at.File.Name, first.at.Line)
-			continue
-		}
-		if !strictyaml.IsName(f.Key) || len(f.Key) > 200 {
-			r.problem(f.At, "write a name without quotes, brackets, braces, commas and $", "%q is not a name of a %s", f.Key, what)
-		}
-		def := defined[T]{raw: new(T), at: f.At, node: f.Value, zone: zone}
-		r.decode(partial, what+" "+f.Key, f.Value, def.raw)
-		(*into)[f.Key] = def
+	for i := range f.Maintenance {
+		r.windows = append(r.windows, &f.Maintenance[i])
 	}
 }
 
 // resolve puts everything together.
 func (r *reader) resolve() {
-	for _, name := range names(r.calendars) {
-		r.calendar(name, r.calendars[name])
+	for _, name := range names(r.all.Calendars.of) {
+		r.calendar(name, r.all.Calendars.of[name])
 	}
-	for _, name := range names(r.profiles) {
-		r.profile(name, r.profiles[name])
+	for _, name := range names(r.all.Profiles.of) {
+		r.profile(name, r.all.Profiles.of[name])
 	}
-	for _, name := range names(r.receivers) {
-		r.receiver(name, r.receivers[name])
+	for _, name := range names(r.all.Receivers.of) {
+		r.receiver(name, r.all.Receivers.of[name])
 	}
-	for _, name := range names(r.templates) { // those that no check uses, too
-		r.lineage(new([]string), fields(r.templates[name].raw.Template), []string{name})
+	for _, name := range names(r.all.Templates.of) { // those that no check uses, too
+		r.lineage(new([]string), fields(r.all.Templates.of[name].it.Templates), []string{name})
 	}
-	raws := map[string]*rawCheck{}
-	for _, name := range names(r.checks) {
-		def := r.checks[name]
-		p := r.plan(name, def)
-		if p == nil {
-			continue
+	checks := map[string]*Check{}
+	for _, name := range names(r.all.Checks.of) {
+		if p := r.plan(name, r.all.Checks.of[name]); p != nil {
+			checks[name] = r.check(p, nil)
 		}
-		c, raw := r.check(p, nil)
-		raws[name] = raw
-		r.out.Checks = append(r.out.Checks, c)
 	}
-	r.references(raws)
-	r.gaps(raws)
+	r.cycles(checks, "after", func(c *Check) []*string {
+		if r.d.Given(&c.After) {
+			return []*string{&c.After}
+		}
+		return nil
+	})
+	r.cycles(checks, "depends_on", func(c *Check) []*string { return fields(c.DependsOn) })
+	r.gaps(checks)
+	for _, c := range checks {
+		r.out.Checks = append(r.out.Checks, *c)
+	}
 	slices.SortFunc(r.out.Checks, func(a, b Check) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), a.Line-b.Line, cmp.Compare(a.Name, b.Name))
 	})
@@ -197,9 +172,9 @@ func fields(list []string) []*string {
 	return out
 }
 
-// named checks that each of texts is the name of something.
-func named[T any](r *reader, what string, texts []*string, of map[string]T) []string {
-	var out []string
+// named checks that each of texts is the name of something, and none is named twice.
+func named[T any](r *reader, what string, texts []*string, of map[string]T) {
+	seen := map[string]bool{}
 	for _, t := range texts {
 		if _, ok := of[*t]; !ok {
 			hint := strictyaml.Suggest(*t, names(of))
@@ -207,30 +182,15 @@ func named[T any](r *reader, what string, texts []*string, of map[string]T) []st
 				hint = "none is defined"
 			}
 			r.d.Wrong(t, hint, "unknown %s %s", what, *t)
-			continue
-		}
-		if slices.Contains(out, *t) {
+		} else if seen[*t] {
 			r.d.Wrong(t, "", "%s is named twice", *t)
-			continue
 		}
-		out = append(out, *t)
+		seen[*t] = true
 	}
-	return out
-}
-
-// references finds checks that wait for each other.
-func (r *reader) references(raws map[string]*rawCheck) {
-	r.cycles(raws, "after", func(c *rawCheck) []*string {
-		if r.d.Given(&c.After) {
-			return []*string{&c.After}
-		}
-		return nil
-	})
-	r.cycles(raws, "depends_on", func(c *rawCheck) []*string { return fields(c.DependsOn) })
 }
 
 // cycles walks depth first; a check that is met while it is open closes a cycle.
-func (r *reader) cycles(raws map[string]*rawCheck, key string, next func(*rawCheck) []*string) {
+func (r *reader) cycles(checks map[string]*Check, key string, next func(*Check) []*string) {
 	const open, done = 1, 2
 	state := map[string]int{}
 	var path []string
@@ -238,13 +198,13 @@ func (r *reader) cycles(raws map[string]*rawCheck, key string, next func(*rawChe
 	walk = func(name string) {
 		state[name] = open
 		path = append(path, name)
-		for _, t := range next(raws[name]) {
+		for _, t := range next(checks[name]) {
 			switch state[*t] {
 			case open:
 				circle := append(slices.Clone(path[slices.Index(path, *t):]), *t)
 				r.d.Wrong(t, "leave one of them out", "%s goes in a circle: %s", key, join(circle))
 			case 0:
-				if _, ok := raws[*t]; ok {
+				if _, ok := checks[*t]; ok {
 					walk(*t)
 				}
 			}
@@ -252,7 +212,7 @@ func (r *reader) cycles(raws map[string]*rawCheck, key string, next func(*rawChe
 		path = path[:len(path)-1]
 		state[name] = done
 	}
-	for _, name := range names(raws) {
+	for _, name := range names(checks) {
 		if state[name] == 0 {
 			walk(name)
 		}
@@ -268,29 +228,24 @@ func join(circle []string) string {
 }
 
 // gaps fills in what goes by how often a check runs, its own way or after others.
-func (r *reader) gaps(raws map[string]*rawCheck) {
-	byName := map[string]*Check{}
-	for i := range r.out.Checks {
-		byName[r.out.Checks[i].Name] = &r.out.Checks[i]
-	}
+func (r *reader) gaps(checks map[string]*Check) {
 	var gap func(c *Check, depth int) time.Duration
 	gap = func(c *Check, depth int) time.Duration {
 		switch {
-		case c == nil || depth > len(byName):
+		case c == nil || depth > len(checks):
 			return 0
-		case c.Schedule.After != "":
-			return gap(byName[c.Schedule.After], depth+1)
-		case c.Schedule.Cron != "" && r.o.Schedule != nil:
+		case c.After != "":
+			return gap(checks[c.After], depth+1)
+		case c.Cron != "" && r.o.Schedule != nil:
 			g, err := r.o.Schedule(c.Schedule)
-			if t := &raws[c.Name].Cron; err != nil && r.d.Given(t) {
-				r.d.Wrong(t, "", "%v", err)
+			if err != nil && r.d.Given(&c.Cron) {
+				r.d.Wrong(&c.Cron, "", "%v", err)
 			}
 			return g
 		}
-		return c.Schedule.Interval
+		return c.Interval
 	}
-	for i := range r.out.Checks {
-		c := &r.out.Checks[i]
+	for _, c := range checks {
 		g := gap(c, 0)
 		if c.Tolerance == 0 {
 			c.Tolerance = max(time.Minute, 2*g)

@@ -57,7 +57,7 @@ func TestCheckKeysAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, reference, ok := strings.Cut(string(text), "## Reference")
-	for _, typ := range []reflect.Type{reflect.TypeFor[rawFile](), reflect.TypeFor[rawCheck](), reflect.TypeFor[rawEach](), reflect.TypeFor[rawThreshold](), reflect.TypeFor[rawWindow]()} {
+	for _, typ := range []reflect.Type{reflect.TypeFor[file](), reflect.TypeFor[Check](), reflect.TypeFor[Each](), reflect.TypeFor[Threshold](), reflect.TypeFor[window]()} {
 		for _, w := range strictyaml.KeysOf(typ) {
 			if !ok || !strings.Contains(reference, "`"+w.Key+"`") {
 				t.Errorf("%s of %s is not in the reference", w.Key, typ)
@@ -94,7 +94,9 @@ func TestSchemaRefuses(t *testing.T) {
 
 // Every key has a description, and a kind that is known.
 func TestWordsAreDescribed(t *testing.T) {
-	for _, wrong := range strictyaml.Undescribed(reflect.TypeFor[rawFile](), leaves) {
-		t.Error(wrong)
+	for _, of := range []reflect.Type{reflect.TypeFor[file](), reflect.TypeFor[Check](), reflect.TypeFor[Calendar](), reflect.TypeFor[Profile](), reflect.TypeFor[Receiver](), reflect.TypeFor[Secret]()} {
+		for _, wrong := range strictyaml.Undescribed(of, leaves) {
+			t.Error(wrong)
+		}
 	}
 }

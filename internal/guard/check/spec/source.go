@@ -7,135 +7,89 @@ import (
 	"strings"
 	"time"
 	"unicode"
-
-	"github.com/prometheus/prometheus/promql/parser"
-
-	"tailscope/internal/query"
 )
 
-// source reads where a value comes from.
-func (r *reader) source(c *Check, raw *rawSource) Source {
-	var s Source
-	given := r.d.Count(&raw.Expression, &raw.Query, &raw.PromQL, &raw.HTTP, &raw.TCP, &raw.TLS, &raw.Command, &raw.SQL)
-	if given != 1 && r.d.Given(raw) {
+// source checks where a value comes from.
+func (r *reader) source(s *Source) {
+	given := r.d.Count(&s.Expr, &s.Query, &s.PromQL, &s.HTTP, &s.TCP, &s.TLS, &s.Command, &s.SQL)
+	if given != 1 {
 		message := "the value says no source"
 		if given > 1 {
 			message = "the value says several sources"
 		}
-		r.d.Wrong(raw, "write an expression, or one of query, promql, http, tcp, tls, command and sql", "%s", message)
-		return s
+		r.d.Wrong(s, "write an expression, or one of query, promql, http, tcp, tls, command and sql", "%s", message)
+		return
 	}
 	switch {
-	case r.d.Given(&raw.Expression):
-		s.Expr = r.expression(c, r.d.Node(&raw.Expression))
-	case raw.Query != nil:
-		s.Query = r.query(raw.Query)
-	case r.d.Given(&raw.PromQL):
-		s.PromQL = r.promQL(&raw.PromQL)
-	case raw.HTTP != nil:
-		s.HTTP = r.http(raw.HTTP)
-	case raw.TCP != nil:
-		s.TCP = raw.TCP
-	case raw.TLS != nil:
-		s.TLS = raw.TLS
-	case raw.Command != nil:
-		s.Command = r.command(raw.Command)
-	case raw.SQL != nil:
-		s.SQL = r.sql(raw.SQL)
+	case s.Expr != nil:
+		r.checkNames(r.d.Node(&s.Expr), s.Expr)
+	case s.Query != nil:
+		r.query(s.Query)
+	case s.HTTP != nil:
+		r.http(s.HTTP)
+	case s.Command != nil:
+		r.command(s.Command)
+	case s.SQL != nil:
+		r.sql(s.SQL)
 	}
-	return s
 }
 
-func (r *reader) query(raw *rawQuery) *Query {
-	q := &Query{Measure: raw.Measure, T: raw.T, Cohort: raw.Cohort, Over: raw.Over}
-	q.Family, q.Matchers = r.series(&raw.Series)
-	if r.d.OK(&raw.Over) && q.Over < 10*time.Second {
-		r.d.Wrong(&raw.Over, "at least 10s, one slot", "over %s is too short", r.d.S(&raw.Over))
+func (r *reader) query(q *Query) {
+	if r.d.OK(&q.Over) && q.Over < 10*time.Second {
+		r.d.Wrong(&q.Over, "at least 10s, one slot", "over %s is too short", r.d.S(&q.Over))
 	}
 	needsT := q.Measure == "above" || q.Measure == "below"
-	if needsT && !r.d.Given(&raw.T) {
-		r.d.Wrong(raw, "write t: 500ms", "%s needs t", q.Measure)
+	if needsT && !r.d.Given(&q.T) {
+		r.d.Wrong(q, "write t: 500ms", "%s needs t", q.Measure)
 	}
-	if r.d.Given(&raw.T) && !needsT && q.Measure != "apdex" {
-		r.d.Wrong(&raw.T, "only apdex, above and below have one", "%s has no t", q.Measure)
+	if r.d.Given(&q.T) && !needsT && q.Measure != "apdex" {
+		r.d.Wrong(&q.T, "only apdex, above and below have one", "%s has no t", q.Measure)
 	}
-	return q
 }
 
-func (r *reader) promQL(t *string) string {
-	if err := query.CheckText("query", *t); err != nil {
-		r.d.Wrong(t, "", "%v", err)
-		return ""
-	}
-	e, err := promParser.ParseExpr(*t)
-	if err != nil {
-		r.promProblem(t, err)
-		return ""
-	}
-	if k := e.Type(); k != parser.ValueTypeScalar && k != parser.ValueTypeVector {
-		r.d.Wrong(t, "put a function such as rate or avg_over_time around it", "this comes to a %s, not to a number", k)
-	}
-	return *t
-}
-
-func (r *reader) http(raw *rawHTTP) *HTTP {
-	h := &HTTP{
-		URL: raw.URL, Method: raw.Method, Body: raw.Body, Measure: raw.Measure,
-		JSON: raw.JSON, Regexp: raw.Regexp, NoRedirects: !raw.Redirects,
-		MaxBytes: raw.MaxBytes, CA: raw.CA, Insecure: raw.Insecure,
-	}
+func (r *reader) http(h *HTTP) {
 	if h.Method == "" {
 		h.Method = "GET"
 		if h.Body != "" {
 			h.Method = "POST"
 		}
 	}
-	r.noPassword(r.d.Node(&raw.URL))
-	if r.d.Given(&raw.JSON) && r.d.Given(&raw.Regexp) {
-		r.d.Wrong(&raw.Regexp, "leave one of them out", "json and regexp are two values")
+	r.noPassword(&h.URL)
+	if r.d.Given(&h.JSON) && r.d.Given(&h.Regexp) {
+		r.d.Wrong(&h.Regexp, "leave one of them out", "json and regexp are two values")
 	}
 	switch {
-	case h.Measure == "" && r.d.Given(&raw.JSON):
+	case h.Measure == "" && r.d.Given(&h.JSON):
 		h.Measure = "json"
-	case h.Measure == "" && r.d.Given(&raw.Regexp):
+	case h.Measure == "" && r.d.Given(&h.Regexp):
 		h.Measure = "regexp"
 	case h.Measure == "":
 		h.Measure = "time"
-	case h.Measure == "json" && !r.d.Given(&raw.JSON):
-		r.d.Wrong(&raw.Measure, "write json: data.items.0.count", "json needs a path")
-	case h.Measure == "regexp" && !r.d.Given(&raw.Regexp):
-		r.d.Wrong(&raw.Measure, `write regexp: "active: (\\d+)"`, "regexp needs one")
+	case h.Measure == "json" && !r.d.Given(&h.JSON):
+		r.d.Wrong(&h.Measure, "write json: data.items.0.count", "json needs a path")
+	case h.Measure == "regexp" && !r.d.Given(&h.Regexp):
+		r.d.Wrong(&h.Measure, `write regexp: "active: (\\d+)"`, "regexp needs one")
 	}
-	h.Headers, h.SecretHeaders = r.plainAndSecret("header", raw.Headers)
-	h.Expect = raw.Expect
-	return h
+	r.texts("header", &h.Headers)
 }
 
-func (r *reader) command(raw *rawCommand) *Command {
-	c := &Command{Shell: raw.Shell, Dir: raw.Dir, Label: raw.Label, Output: raw.Output, MaxBytes: raw.MaxBytes}
-	c.Args = raw.Args
-	for _, a := range fields(raw.Args) {
+func (r *reader) command(c *Command) {
+	for _, a := range fields(c.Args) {
 		if plainArgument.MatchString(*a) {
 			r.d.Wrong(a, "everybody on the machine sees arguments: give it by env: {NAME: {env: NAME}}", "a secret is written in an argument")
 		}
 	}
 	if (len(c.Args) == 0) == (c.Shell == "") {
-		r.d.Wrong(raw, "write args: [/usr/lib/nagios/plugins/check_disk, -w, 10%], or shell: with a line for /bin/sh", "a command has either args or shell")
+		r.d.Wrong(c, "write args: [/usr/lib/nagios/plugins/check_disk, -w, 10%], or shell: with a line for /bin/sh", "a command has either args or shell")
 	}
-	c.Env, c.SecretEnv = r.plainAndSecret("env", raw.Env)
-	return c
+	r.texts("env", &c.Env)
 }
 
-func (r *reader) sql(raw *rawSQL) *SQL {
-	s := &SQL{Driver: raw.Driver, DSN: raw.DSN.text, Query: raw.Query}
-	if raw.DSN.secret != nil {
-		s.SecretDSN, s.DSN = r.secret(raw.DSN.secret), ""
-		return s
+func (r *reader) sql(s *SQL) {
+	r.secret(s.DSN.Secret)
+	if dsn := s.DSN.Plain; passwordInDSN.MatchString(dsn) || hasPassword(dsn) {
+		r.d.Wrong(&s.DSN, "write dsn: {env: NAME} or dsn: {file: PATH}", "the dsn holds a password, which is not written here")
 	}
-	if raw.DSN.given() && (passwordInDSN.MatchString(s.DSN) || hasPassword(s.DSN)) {
-		r.problem(raw.DSN.node.At, "write dsn: {env: NAME} or dsn: {file: PATH}", "the dsn holds a password, which is not written here")
-	}
-	return s
 }
 
 var (
@@ -156,56 +110,44 @@ func hasPassword(s string) bool {
 	return ok && p != ""
 }
 
-func (r *reader) noPassword(n *node) {
-	if n != nil && hasPassword(n.Text) {
-		r.problem(n.At, "give it where it can be read from the environment or a file, such as headers: {Authorization: {env: NAME}}", "the address holds a password, which is not written here")
+// noPassword refuses an address, at a pointer to its field, that holds a password.
+func (r *reader) noPassword(field any) {
+	if hasPassword(r.d.S(field)) {
+		r.d.Wrong(field, "give it where it can be read from the environment or a file, such as headers: {Authorization: {env: NAME}}", "the address holds a password, which is not written here")
 	}
 }
 
-// plainAndSecret parts values from secrets.
-func (r *reader) plainAndSecret(what string, raw map[string]plainSecret) (map[string]string, map[string]Secret) {
-	plain, secret := map[string]string{}, map[string]Secret{}
-	for _, name := range names(raw) {
-		v := raw[name]
+// texts checks headers, or an environment.
+func (r *reader) texts(what string, texts *map[string]Text) {
+	for _, name := range names(*texts) {
+		v, at := (*texts)[name], r.d.Node(texts).Get(name).At
 		if what == "header" && !headerName.MatchString(name) {
-			r.problem(v.node.At, "write one such as X-From", "%q is not a name of a header", name)
+			r.problem(at, "write one such as X-From", "%q is not a name of a header", name)
 		}
 		switch {
-		case what == "header" && v.given() && strings.ContainsFunc(v.text, unicode.IsControl):
-			r.problem(v.node.At, "write one line", "the header %s has line breaks or control characters", name)
-		case v.secret != nil:
-			if s := r.secret(v.secret); s != nil {
-				secret[name] = *s
-			}
-		case secretName.MatchString(name) && v.text != "":
-			r.problem(v.node.At, name+": {env: NAME} or "+name+": {file: PATH}", "the %s %s is a secret and not written here", what, name)
-		default:
-			plain[name] = v.text
+		case v.Secret != nil:
+			r.secret(v.Secret)
+		case what == "header" && strings.ContainsFunc(v.Plain, unicode.IsControl):
+			r.problem(at, "write one line", "the header %s has line breaks or control characters", name)
+		case secretName.MatchString(name) && v.Plain != "":
+			r.problem(at, name+": {env: NAME} or "+name+": {file: PATH}", "the %s %s is a secret and not written here", what, name)
 		}
 	}
-	return plain, secret
 }
 
-func (p *plainSecret) given() bool { return p.node != nil && p.secret == nil }
-
-// secret returns where one comes from, nil if nowhere or if the file says it wrong.
-func (r *reader) secret(raw *Secret) *Secret {
-	if raw == nil {
-		return nil
+// secret checks that one, if there is one, comes from one place.
+func (r *reader) secret(s *Secret) {
+	if s != nil && r.d.Given(&s.Env) == r.d.Given(&s.File) {
+		r.d.Wrong(s, "write {env: NAME} or {file: PATH}", "a secret is read from the environment or from a file")
 	}
-	if r.d.Given(&raw.Env) == r.d.Given(&raw.File) {
-		r.d.Wrong(raw, "write {env: NAME} or {file: PATH}", "a secret is read from the environment or from a file")
-		return nil
-	}
-	return raw
 }
 
-// strs are texts without the space around them, each once.
-func strs(texts []string) []string {
-	var out []string
-	for _, t := range texts {
-		if !slices.Contains(out, t) {
-			out = append(out, strings.TrimSpace(t))
+// unique returns items without those that came before.
+func unique[T comparable](items []T) []T {
+	var out []T
+	for _, v := range items {
+		if !slices.Contains(out, v) {
+			out = append(out, v)
 		}
 	}
 	return out

@@ -1,15 +1,15 @@
-// Package spec reads what an operator wants checked: files of YAML, strict, with
-// the line of every mistake. What it returns is whole and valid: templates are
-// merged in, expressions parsed, names resolved, defaults filled in. Only commands
-// and secrets are left for those who run them.
+// Package spec reads files of checks: YAML, strict, with the line of every mistake. The
+// keys are tags of the structs that the program works with, and the JSON Schema is made
+// of the same tags. What Read returns is whole and valid: templates are merged in,
+// expressions parsed, names resolved and defaults filled in. Commands and secrets are
+// left to those who run them.
 package spec
 
 import (
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
-
 	"tailscope/internal/guard/check/expr"
+	"tailscope/internal/guard/check/state"
 )
 
 // File is everything that was read, from one file or several.
@@ -26,27 +26,29 @@ type File struct {
 // Check is one definition. With Each it is applied to every series that a
 // matcher finds, and then stands for as many checks as there are.
 type Check struct {
-	Name        string // unique
-	Description string
-	Labels      map[string]string // added to its series, states and events
-	Host        string            // for Nagios; may hold $label of Each
-	Service     string
-	Unit        string
-	Inactive    bool // validated, never run
-	Silent      bool // run and stored, never told to receivers (sendserver=false)
+	Name        string            // unique
+	Templates   []string          `key:"template" is:"word" doc:"Templates to merge, in this order."` // empty once they are merged in
+	Description string            `key:"description" doc:"For people."`
+	Host        string            `key:"host" doc:"What Nagios calls the host; may hold $label of each."`
+	Service     string            `key:"service" doc:"What Nagios calls the service; may hold $label of each."`
+	Item        string            `key:"item" doc:"Makes labels host, service and item of the check's series, so that host-service-item[-10M] finds them."`
+	Aliases     Aliases           `key:"aliases" doc:"What $$HOSTALIAS$$, $$SERVICEALIAS$$ and $$ITEMALIAS$$ stand for."`
+	Labels      map[string]string `key:"labels" doc:"Added to the check's series, states and events."`
+	Unit        string            `key:"unit" is:"word" doc:"Of the value, such as s, B or %."`
+	Inactive    bool              `key:"inactive" doc:"Validated, never run."`
+	Silent      bool              `key:"silent" doc:"Run and stored, told to nobody."` // Bischeck's sendserver=false
 
-	Each     *Each
-	Value    Source
-	Schedule Schedule
-	Timeout  time.Duration // of one run; default 10 s, at most the interval
-	Null     expr.Nulls
-	// OnNull is the level of a run without a value: UNKNOWN unless OK is asked.
-	OnNull    string
-	Tolerance time.Duration // how far from [-30M] a sample may lie; default twice the interval, at least 1 min
-	Threshold *Threshold    // nil: the source's own level, or always OK
-	States    States
-	Receivers []string // names
-	DependsOn []string // names of checks: while one of them is not OK nothing is told
+	Each  *Each  `key:"each" doc:"Apply the check to every series that has data."`
+	Value Source `key:"value" doc:"What is measured: an expression, or one kind of source."`
+	Schedule
+	Timeout   time.Duration `key:"timeout" doc:"Of one run; 10s or the interval, whichever is shorter."`
+	Null      expr.Nulls    `key:"null" default:"strict" doc:"What missing values do to expressions."`
+	OnNull    string        `key:"on_null" is:"OK|WARNING|CRITICAL|UNKNOWN" default:"UNKNOWN" doc:"The level of a run without a value."`
+	Tolerance time.Duration `key:"tolerance" doc:"How far from the asked time a sample may lie; default twice the interval and at least 1m."`
+	Threshold *Threshold    `key:"threshold" doc:"What the value is held against."` // nil: the source's own level, or always OK
+	state.Rules
+	Receivers []string `key:"receivers" is:"word" doc:"Who is told, by name."`
+	DependsOn []string `key:"depends_on" is:"word" doc:"Checks: while one of them is not OK nobody is told of this one."`
 
 	File string // where it is defined
 	Line int
@@ -54,25 +56,32 @@ type Check struct {
 	plan *plan // what Instance and YAML are made of; nil unless it was read
 }
 
-// Each applies a check to every group of series that had data lately.
-type Each struct {
-	Family   string
-	Matchers []*labels.Matcher
-	By       []string      // $name of these is replaced in expressions, matchers, host, service
-	Most     int           // bound on how many; default 1,000; beyond it is counted and shown
-	Within   time.Duration // "lately"; default 1 h. A series gone for longer closes its check.
+// Aliases are put in place of names by macros.
+type Aliases struct {
+	Host    string `key:"host" doc:"$$HOSTALIAS$$"`
+	Service string `key:"service" doc:"$$SERVICEALIAS$$"`
+	Item    string `key:"item" doc:"$$ITEMALIAS$$"`
 }
 
-// Source is where a value comes from: exactly one is set.
+// Each applies a check to every group of series that had data within Within. The
+// check of a series that had none for longer is closed.
+type Each struct {
+	Series Series        `key:"series" need:"yes" doc:"A family with matchers, such as span_duration_seconds{service=\"shop\"}."`
+	By     []string      `key:"by" is:"label" need:"yes" doc:"Labels that tell checks apart; $label stands for the value of each."`
+	Most   int           `key:"most" is:"1..1000000" default:"1000" doc:"How many at most."` // those beyond are counted and shown
+	Within time.Duration `key:"within" default:"1h" doc:"How lately a series must have had data."`
+}
+
+// Source takes a value: exactly one field is set.
 type Source struct {
-	Query   *Query
-	Expr    *expr.Program // virtual: an expression over other series and checks
-	PromQL  string        // a scalar, or a vector of one element
-	HTTP    *HTTP
-	TCP     *TCP
-	TLS     *TLS
-	Command *Command
-	SQL     *SQL
+	Expr    *expr.Program `key:"expression" doc:"An expression; value: EXPRESSION says the same."` // over other series and checks
+	Query   *Query        `key:"query" doc:"Measures a family over the last while."`
+	PromQL  string        `key:"promql" is:"promql" doc:"A query that comes to one number."`
+	HTTP    *HTTP         `key:"http" doc:"Asks a server."`
+	TCP     *TCP          `key:"tcp" doc:"Connects; the value is how long that took."`
+	TLS     *TLS          `key:"tls" doc:"Shakes hands; the value is the days to expiry."`
+	Command *Command      `key:"command" doc:"Runs a program, such as a Nagios plugin."`
+	SQL     *SQL          `key:"sql" doc:"Asks a database; the value is the first column of the first row."`
 }
 
 // Kind is the source's word in files and on the page.
@@ -102,16 +111,11 @@ func (s *Source) Kind() string {
 // answered by one query: in the definition matchers keep $label of Each as their
 // value, as in operation="$operation"; those of an Instance have the series'.
 type Query struct {
-	Family   string
-	Matchers []*labels.Matcher
-	// Measure is p50..p99.9 (any pN), mean, min, max, count, rate (per second),
-	// errors (share of status="error"), apdex (with T, default the service's
-	// target), above (share above T), below; of numbers last, mean, min, max,
-	// sum, rate (a counter's increase per second).
-	Measure string
-	T       float64       // seconds
-	Cohort  string        // only tenants of this cohort
-	Over    time.Duration // default 5 min; ends at the last slot that is surely whole
+	Measure string        `key:"measure" is:"measure" need:"yes" doc:"p50 to p99.9, mean, min, max, count, rate, errors, apdex, above, below; of numbers last, mean, min, max, sum, rate."`
+	Series  Series        `key:"series" need:"yes" doc:"A family with matchers."`
+	T       float64       `key:"t" is:"seconds" doc:"Of apdex, above and below: seconds, or a duration such as 500ms."` // default the service's target
+	Cohort  string        `key:"cohort" is:"very large|large|medium|small" doc:"Only tenants of this cohort."`
+	Over    time.Duration `key:"over" default:"5m" doc:"How far back."` // from the last slot that is surely whole
 }
 
 // Secret is read when it is needed, from the environment or a file. It never
@@ -121,18 +125,25 @@ type Secret struct {
 	File string `key:"file" doc:"A file; its first line is the secret."`
 }
 
+// Text stands in the file or, with a Secret, elsewhere.
+type Text struct {
+	Plain  string
+	Secret *Secret
+}
+
 type HTTP struct {
-	URL, Method, Body string
-	Headers           map[string]string
-	SecretHeaders     map[string]Secret
-	Measure           string // time (total, seconds), first_byte, status, size, json, regexp
-	JSON              string // path within the body, such as data.items.0.count
-	Regexp            string // first group, or the match, as a number
-	Expect            []int  // statuses that are well; default 200-399; others are CRITICAL
-	NoRedirects       bool
-	MaxBytes          int64 // of the body, default 1 MiB
-	CA                string
-	Insecure          bool
+	URL         string          `key:"url" is:"url" need:"yes" doc:"Whom to ask."`
+	Method      string          `key:"method" is:"GET|HEAD|POST|PUT|OPTIONS" doc:"Default: GET, or POST with a body."`
+	Body        string          `key:"body" doc:"What to send."`
+	Headers     map[string]Text `key:"headers" doc:"Values, or {env: NAME} or {file: PATH} for secrets."`
+	Measure     string          `key:"measure" is:"time|first_byte|status|size|json|regexp" doc:"What the value is; time unless json or regexp is given."`
+	JSON        string          `key:"json" doc:"Path within the body, such as data.items.0.count."`
+	Regexp      string          `key:"regexp" is:"regexp" doc:"The first group, or the match, is the value."`
+	Expect      []int           `key:"expect" is:"100..599" doc:"Statuses that are well; default 200 to 399. Others are CRITICAL."`
+	NoRedirects bool            `key:"redirects" is:"inverted" default:"true" doc:"Whether to follow them."`
+	MaxBytes    int64           `key:"max_bytes" is:"size" default:"1MiB" doc:"Of the body."`
+	CA          string          `key:"ca" doc:"File of certificates to trust."`
+	Insecure    bool            `key:"insecure" doc:"Trust any certificate."`
 }
 
 type TCP struct {
@@ -149,41 +160,44 @@ type TLS struct {
 }
 
 type Command struct {
-	Args      []string // the program and its arguments; no shell
-	Shell     string   // a command line for /bin/sh -c, only where asked for by this key
-	Env       map[string]string
-	SecretEnv map[string]Secret
-	Dir       string
-	Label     string // of the perfdata that is the value; default the first
-	// Output: "plugin" (default: exit code and perfdata) or "number" (stdout is one)
-	Output   string
-	MaxBytes int64 // of output, default 64 KiB
+	Args     []string        `key:"args" doc:"The program and its arguments; no shell reads them."`
+	Shell    string          `key:"shell" doc:"A line for /bin/sh instead."`
+	Env      map[string]Text `key:"env" doc:"Environment: values, or {env: NAME} or {file: PATH} for secrets."`
+	Dir      string          `key:"dir" doc:"Where it runs."`
+	Label    string          `key:"label" doc:"Of the performance data that is the value; default the first."`
+	Output   string          `key:"output" is:"plugin|number" default:"plugin" doc:"plugin: exit code and performance data as Nagios has them; number: what is printed is the value."`
+	MaxBytes int64           `key:"max_bytes" is:"size" default:"64KiB" doc:"Of output."`
 }
 
 type SQL struct {
-	Driver    string // postgres, mysql, sqlite
-	DSN       string
-	SecretDSN *Secret
-	Query     string // first column of the first row; %%yyyy-MM-dd%% and %%…%[D-1]%% are dates
+	Driver string `key:"driver" is:"postgres|mysql|sqlite" need:"yes" doc:"Which database."`
+	DSN    Text   `key:"dsn" need:"yes" doc:"How to reach it: text without a password, or {env: NAME} or {file: PATH}."`
+	Query  string `key:"query" need:"yes" doc:"%%yyyy-MM-dd%% and %%yyyy-MM-dd%[D-1]%% stand for dates."`
 }
 
 // Schedule says when: exactly one of Interval, Cron, After.
 type Schedule struct {
-	Interval time.Duration // first start random within it
-	Cron     string        // five fields, or six with seconds; ? as in Quartz
-	After    string        // another check's name
-	Delay    time.Duration // after After; default 0
-	Zone     string        // of Cron; default the file's, default UTC
+	Interval time.Duration `key:"every" doc:"How often; the first run is at a random moment within it."`
+	Cron     string        `key:"cron" is:"cron" doc:"Five fields, or six with seconds first."` // ? as in Quartz
+	After    string        `key:"after" is:"word" doc:"Run when this check has run."`
+	Delay    time.Duration `key:"delay" doc:"Wait so long after that."`
+	Zone     string        `key:"zone" is:"zone" doc:"Time zone of cron and of the same time on earlier days."` // default the file's
 }
 
-// Threshold judges a value. T is one of Number, Expr, Profile.
+// Threshold judges a value. Warning and Critical reach from Of to the bad side; nil is
+// never that level.
 type Threshold struct {
-	// Must is what a healthy value does: "<" stays below T, ">" above, "=" near.
-	Must              string
-	Number            *float64
-	Expr              *expr.Program
-	Profile           string
-	Warning, Critical *Distance // from T, on the bad side; nil: never that level
+	Must     string    `key:"must" is:"<|>|=" need:"yes" doc:"What a healthy value does: stay below (<), above (>) or near (=)."`
+	Of       Of        `key:"of" need:"yes" doc:"A number, an expression, or profile NAME."`
+	Warning  *Distance `key:"warning" doc:"How far beyond is a WARNING: 10% of it, or an amount."`
+	Critical *Distance `key:"critical" doc:"How far beyond is CRITICAL: 30% of it, or an amount."`
+}
+
+// Of is one of a number, an expression and the name of a profile.
+type Of struct {
+	Number  *float64
+	Expr    *expr.Program
+	Profile string
 }
 
 // Distance is a part of |T| or an absolute amount.
@@ -192,25 +206,16 @@ type Distance struct {
 	Absolute float64
 }
 
-// States says how runs become states.
-type States struct {
-	Bad, OfBad   int // hard after Bad not-OK of the last OfBad runs; default 3 of 3
-	Good, OfGood int // and OK after Good of OfGood; default 1 of 1
-	// FlapHigh and FlapLow are shares of state changes among the last 21 runs
-	// that begin and end flapping; 0 is off; defaults 0.5 and 0.25.
-	FlapHigh, FlapLow float64
-	Remind            time.Duration // tell open incidents again; 0 never
-}
-
-// Window is a time in which nothing is told.
+// Window is a time in which nobody is notified: once from Start to End, or for Duration
+// whenever Cron says.
 type Window struct {
-	Name       string
-	Checks     []string // names; empty: all
-	Match      []*labels.Matcher
-	Start, End time.Time // once
-	Cron       string    // or again and again, for Duration
-	Duration   time.Duration
-	Zone       string
+	Name       string   `key:"name" need:"yes" doc:"For people."`
+	Checks     []string `key:"checks" is:"word" doc:"Names of checks; default all."`
+	Match      Matchers `key:"match" doc:"Only checks with these labels."`
+	Start, End time.Time
+	Cron       string        `key:"cron" is:"cron" doc:"Or again and again: when it begins."`
+	Duration   time.Duration `key:"duration" doc:"With cron: how long it takes."`
+	Zone       string        `key:"zone" is:"zone" doc:"Of start, end and cron; default the file's."`
 }
 
 // Calendar says what days there are. Package profile gives it meaning.
@@ -222,13 +227,11 @@ type Calendar struct {
 
 // Profile is a threshold by the clock. Package profile gives it meaning.
 type Profile struct {
-	Calendar string
-	// Of what is listed the first day rule that applies wins, in the order
-	// holiday, date, week and weekday, day of month, weekday, month, week, default.
-	Days  []ProfileDay
-	Learn *Learn // instead of Days
-	File  string
-	Line  int
+	Calendar string       `key:"calendar" is:"word" doc:"Name of a calendar."`
+	Days     []ProfileDay `key:"days" doc:"The first that fits wins, in the order holiday, date, week and weekday, day of month, weekday, month, week, default."`
+	Learn    *Learn       `key:"learn" doc:"Made from history instead."`
+	File     string
+	Line     int
 }
 
 type ProfileDay struct {
@@ -255,35 +258,53 @@ type Interval struct {
 }
 
 // Learn makes a profile from history: for each hour of the kinds of day in By,
-// the quantiles Low, Middle and High of what was seen in Over, Refresh often.
+// the quantiles Low, Middle and High of what was seen in Over.
 type Learn struct {
-	Selector          string        // what is learned from; default the check's own values
-	By                string        // hour, weekday-weekend, weekday (default)
-	Over              time.Duration // default 4 weeks
-	Low, Middle, High float64       // default 0.05, 0.5, 0.95
-	Refresh           Schedule      // default daily
-	Least             int           // samples an hour needs, else no threshold there; default 20
+	Selector string        `key:"series" is:"selector" doc:"What it is learned from; default the check's own values."`
+	By       string        `key:"by" is:"hour|weekday-weekend|weekday" default:"weekday" doc:"Kinds of day."`
+	Over     time.Duration `key:"over" default:"4w" doc:"How far back."`
+	Low      float64       `key:"low" is:"share" default:"5%" doc:"Quantile of what is low."`
+	Middle   float64       `key:"middle" is:"share" default:"50%" doc:"Quantile of what is usual."`
+	High     float64       `key:"high" is:"share" default:"95%" doc:"Quantile of what is high."`
+	Refresh  Refresh       `key:"refresh" doc:"When it is learned again; default daily."`
+	Least    int           `key:"least" is:"1..1000000" default:"20" doc:"Samples that an hour needs for a threshold."`
 }
 
-// Receiver is somebody who is told: exactly one kind is set.
+// Refresh says when a profile is learned again: either Every or Cron.
+type Refresh struct {
+	Every time.Duration `key:"every" doc:"How often."`
+	Cron  string        `key:"cron" is:"cron" doc:"Or when."`
+	Zone  string        `key:"zone" is:"zone" doc:"Of cron."`
+}
+
+// Schedule returns the schedule that f is.
+func (f Refresh) Schedule() Schedule {
+	return Schedule{Interval: f.Every, Cron: f.Cron, Zone: f.Zone}
+}
+
+// Receiver is somebody who is notified: exactly one kind is set.
 type Receiver struct {
 	Name         string
-	NSCA         *NSCA
-	Icinga       *Icinga
-	Alertmanager *Alertmanager
-	Webhook      *Webhook
-	Email        *Email
-	Graphite     *Graphite
-	FileOut      *FileOut
-	Match        []*labels.Matcher // only checks with these labels
-	Levels       []string          // of events; default all
-	// Spool bounds what waits for a dead receiver: bytes on disk (64 MiB) and age
-	// (24 h for results, 7 days for events); beyond it the oldest are dropped, counted.
-	SpoolBytes int64
-	SpoolAge   time.Duration
-	Timeout    time.Duration // default 10 s
-	File       string
-	Line       int
+	NSCA         *NSCA         `key:"nsca" doc:"Nagios or Icinga by NSCA: every result. It has no acknowledgement: what is on the way when a server dies is lost."`
+	Icinga       *Icinga       `key:"icinga" doc:"Icinga 2's API: every result."`
+	Alertmanager *Alertmanager `key:"alertmanager" doc:"Alertmanager's API v2."`
+	Webhook      *Webhook      `key:"webhook" doc:"Events by HTTP POST."`
+	Email        *Email        `key:"email" doc:"Events by SMTP."`
+	Graphite     *Graphite     `key:"graphite" doc:"Every value with its threshold, warning and critical."`
+	FileOut      *FileOut      `key:"file" doc:"Lines of a file."`
+	Match        Matchers      `key:"match" doc:"Only checks with these labels."`
+	Levels       []string      `key:"levels" is:"OK|WARNING|CRITICAL|UNKNOWN" doc:"Of events; default all."`
+	Spool        Spool         `key:"spool" doc:"Bounds of what waits for a receiver that is down."`
+	Timeout      time.Duration `key:"timeout" default:"10s" doc:"Of one attempt."`
+	File         string
+	Line         int
+}
+
+// Spool bounds what waits for a receiver that is down. The oldest beyond it are
+// dropped and counted.
+type Spool struct {
+	Bytes int64         `key:"bytes" is:"size" default:"64MiB" doc:"On disk."`
+	Age   time.Duration `key:"age" doc:"Default: 24h of results and 7d of events."`
 }
 
 type NSCA struct {
@@ -309,12 +330,10 @@ type Alertmanager struct {
 }
 
 type Webhook struct {
-	URL           string
-	SecretURL     *Secret // instead of URL: many a webhook's address is its password
-	Headers       map[string]string
-	SecretHeaders map[string]Secret
-	Template      string  // text/template over the event; default JSON
-	Secret        *Secret // HMAC-SHA256 of time and body
+	URL      Text            `key:"url" is:"url" need:"yes" doc:"Where to post; {env: NAME} or {file: PATH} if the address is a secret."`
+	Headers  map[string]Text `key:"headers" doc:"Values, or {env: NAME} or {file: PATH} for secrets."`
+	Template string          `key:"template" is:"template" doc:"Go text/template over the event; default JSON."`
+	Secret   *Secret         `key:"secret" doc:"Signs time and body by HMAC-SHA256: {env: NAME} or {file: PATH}."`
 }
 
 type Email struct {

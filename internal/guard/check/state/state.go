@@ -1,7 +1,7 @@
 // Package state turns what runs of a check came to into its state.
 //
-// One bad run says little: a Machine is hard only after Bad of the last OfBad
-// runs were not OK, and OK again after Good of the last OfGood were; until then
+// One bad run says little: a Machine is hard only after Soft.N of the last Soft.Of
+// runs were not OK, and OK again after Recover.N of the last Recover.Of were; until then
 // the change is soft. From the first bad hard state to the next OK lasts an
 // incident, which has one id and numbered events. A check that changes all the
 // time is flapping: that an incident began is told as ever, but its changes and
@@ -25,15 +25,6 @@ const MostRuns = 60
 
 // window is how many runs flapping is judged by, as Nagios does.
 const window = 21
-
-// Rules are a definition's, see spec.States. The zero value of Bad, OfBad, Good
-// and OfGood means 1; of the others, off.
-type Rules struct {
-	Bad, OfBad        int
-	Good, OfGood      int
-	FlapHigh, FlapLow float64       // shares of changes among the last 21 runs
-	Remind            time.Duration // open incidents are told again so often
-}
 
 // Machine is the state of one check. The zero value has not run yet. It is not
 // safe for concurrent use.
@@ -106,9 +97,9 @@ func (m *Machine) Run(r Rules, level event.Level, at time.Time, quiet string, id
 	m.note(r, level, at)
 	was := m.Hard
 	switch {
-	case was == event.OK && bad(m.Runs, m.N, r.OfBad) >= atLeastOne(r.Bad) && level != event.OK:
+	case was == event.OK && bad(m.Runs, m.N, r.Soft.Of) >= atLeastOne(r.Soft.N) && level != event.OK:
 		m.turn(level, at)
-	case was != event.OK && good(m.Runs, m.N, r.OfGood) >= atLeastOne(r.Good) && level == event.OK:
+	case was != event.OK && good(m.Runs, m.N, r.Recover.Of) >= atLeastOne(r.Recover.N) && level == event.OK:
 		m.turn(event.OK, at)
 	case was != event.OK && level != event.OK && level != was:
 		m.Hard, m.Since = level, at
@@ -178,12 +169,12 @@ func (m *Machine) note(r Rules, level event.Level, at time.Time) {
 	m.N = min(m.N+1, MostRuns)
 	share := float64(bits.OnesCount32(m.Turns)) / (window - 1)
 	switch {
-	case r.FlapHigh <= 0:
+	case r.Flapping.High <= 0:
 		m.Flapping = false
 	case !m.Flapping:
-		m.Flapping = share >= r.FlapHigh
+		m.Flapping = share >= r.Flapping.High
 	default:
-		m.Flapping = share > r.FlapLow
+		m.Flapping = share > r.Flapping.Low
 	}
 }
 

@@ -21,9 +21,9 @@ func name(t time.Time) string { return t.UTC().Format("15:04:05") }
 // maintenance, and prints what was said: kind and levels, in brackets if nobody
 // was told.
 func TestTable(t *testing.T) {
-	three := Rules{Bad: 3, OfBad: 3, Good: 1, OfGood: 1}
+	three := Rules{Soft: Runs{3, 3}, Recover: Runs{1, 1}}
 	flap := three
-	flap.Bad, flap.OfBad, flap.FlapHigh, flap.FlapLow = 1, 1, 0.5, 0.25
+	flap.Soft, flap.Flapping = Runs{1, 1}, Flapping{0.5, 0.25}
 	remind := three
 	remind.Remind = 30 * time.Second
 	for _, test := range []struct {
@@ -34,8 +34,8 @@ func TestTable(t *testing.T) {
 		{"two bad runs are soft", "OCCOCCO", three, ""},
 		{"three are hard, one good ends it", "CCCCO", three, "2 opened OK>CRITICAL; 4 resolved CRITICAL>OK"},
 		{"severity changes at once", "WWWCWUO", three, "2 opened OK>WARNING; 3 changed WARNING>CRITICAL; 4 changed CRITICAL>WARNING; 5 changed WARNING>UNKNOWN; 6 resolved UNKNOWN>OK"},
-		{"three of five", "COCOCO", Rules{Bad: 3, OfBad: 5, Good: 2, OfGood: 2}, "4 opened OK>CRITICAL"},
-		{"and back by two of two", "COCOCOCOO", Rules{Bad: 3, OfBad: 5, Good: 2, OfGood: 2}, "4 opened OK>CRITICAL; 8 resolved CRITICAL>OK"},
+		{"three of five", "COCOCO", Rules{Soft: Runs{3, 5}, Recover: Runs{2, 2}}, "4 opened OK>CRITICAL"},
+		{"and back by two of two", "COCOCOCOO", Rules{Soft: Runs{3, 5}, Recover: Runs{2, 2}}, "4 opened OK>CRITICAL; 8 resolved CRITICAL>OK"},
 		{"an incident within maintenance is never told", "occccoO", three, "3 (opened OK>CRITICAL); 5 (resolved CRITICAL>OK)"},
 		{"one that outlives it is told once", "cccCCCO", three, "2 (opened OK>CRITICAL); 3 late opened OK>CRITICAL; 6 resolved CRITICAL>OK"},
 		{"as bad as it is then", "wwwcCO", three, "2 (opened OK>WARNING); 3 (changed WARNING>CRITICAL); 4 late opened OK>CRITICAL; 5 resolved CRITICAL>OK"},
@@ -120,9 +120,9 @@ func twin(r Rules, runs []event.Level) event.Level {
 		}
 		isBad := func(l event.Level) bool { return l != event.OK }
 		switch {
-		case hard == event.OK && isBad(level) && count(r.OfBad, isBad) >= r.Bad:
+		case hard == event.OK && isBad(level) && count(r.Soft.Of, isBad) >= r.Soft.N:
 			hard, since = level, i+1
-		case hard != event.OK && !isBad(level) && count(r.OfGood, func(l event.Level) bool { return !isBad(l) }) >= r.Good:
+		case hard != event.OK && !isBad(level) && count(r.Recover.Of, func(l event.Level) bool { return !isBad(l) }) >= r.Recover.N:
 			hard, since = event.OK, i+1
 		case hard != event.OK && isBad(level):
 			hard = level
@@ -134,10 +134,10 @@ func twin(r Rules, runs []event.Level) event.Level {
 func TestMachineIsItsTwin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r Rules
-		r.OfBad, r.OfGood = rapid.IntRange(1, 6).Draw(t, "of bad"), rapid.IntRange(1, 4).Draw(t, "of good")
-		r.Bad, r.Good = rapid.IntRange(1, r.OfBad).Draw(t, "bad"), rapid.IntRange(1, r.OfGood).Draw(t, "good")
+		r.Soft.Of, r.Recover.Of = rapid.IntRange(1, 6).Draw(t, "of bad"), rapid.IntRange(1, 4).Draw(t, "of good")
+		r.Soft.N, r.Recover.N = rapid.IntRange(1, r.Soft.Of).Draw(t, "bad"), rapid.IntRange(1, r.Recover.Of).Draw(t, "good")
 		if rapid.Bool().Draw(t, "flaps") {
-			r.FlapHigh, r.FlapLow = 0.5, 0.25
+			r.Flapping = Flapping{0.5, 0.25}
 		}
 		var m Machine
 		var runs []event.Level
@@ -238,7 +238,7 @@ func TestMachineIsItsTwin(t *testing.T) {
 func BenchmarkSteady(b *testing.B) {
 	var m Machine
 	var dst []Event
-	r := Rules{Bad: 3, OfBad: 3, Good: 1, OfGood: 1, FlapHigh: 0.5, FlapLow: 0.25}
+	r := Rules{Soft: Runs{3, 3}, Recover: Runs{1, 1}, Flapping: Flapping{0.5, 0.25}}
 	b.ReportAllocs()
 	for b.Loop() {
 		dst = m.Run(r, event.OK, begin, "", name, dst[:0])
