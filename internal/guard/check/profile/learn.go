@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"math"
@@ -9,6 +10,7 @@ import (
 
 	"tailscope/internal/guard/check/expr"
 	"tailscope/internal/guard/check/spec"
+	"tailscope/internal/strictyaml"
 )
 
 // Learned is a profile that was made from what was seen. It encodes as JSON.
@@ -84,21 +86,13 @@ var kinds = map[string][]Kind{
 
 // Defaults fills in what a Learn leaves out.
 func Defaults(l spec.Learn) spec.Learn {
-	if l.By == "" {
-		l.By = "weekday"
-	}
-	if l.Over == 0 {
-		l.Over = 4 * 7 * 24 * time.Hour
-	}
+	var usual spec.Learn
+	strictyaml.Fill(&usual, nil)
 	if l.Low == 0 && l.Middle == 0 && l.High == 0 {
-		l.Low, l.Middle, l.High = 0.05, 0.5, 0.95
+		l.Low, l.Middle, l.High = usual.Low, usual.Middle, usual.High
 	}
-	if l.Refresh == (spec.Refresh{}) {
-		l.Refresh.Every = 24 * time.Hour
-	}
-	if l.Least == 0 {
-		l.Least = 20
-	}
+	l.By, l.Over, l.Least = cmp.Or(l.By, usual.By), cmp.Or(l.Over, usual.Over), cmp.Or(l.Least, usual.Least)
+	l.Refresh = cmp.Or(l.Refresh, spec.Refresh{Every: 24 * time.Hour})
 	return l
 }
 

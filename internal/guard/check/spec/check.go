@@ -93,13 +93,7 @@ func (r *reader) labels(c *Check) {
 }
 
 func (r *reader) schedule(p *plan, s *Schedule) {
-	if given := r.d.Count(&s.Interval, &s.Cron, &s.After); given != 1 {
-		message := p.what() + " has no schedule"
-		if given > 1 {
-			message = p.what() + " has several schedules"
-		}
-		r.problem(p.at, "write one of every: 10s, cron: and after: another check", "%s", message)
-	}
+	r.one(p.at, p.what()+" has", "schedule", "write one of every: 10s, cron: and after: another check", &s.Interval, &s.Cron, &s.After)
 	if r.d.OK(&s.Interval) && s.Interval < time.Second {
 		r.d.Wrong(&s.Interval, "at least 1s", "every %s is too often", r.d.S(&s.Interval))
 	}

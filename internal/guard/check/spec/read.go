@@ -45,7 +45,7 @@ func Read(paths []string, o Options) (*File, []Problem) {
 			continue
 		}
 		r.out.Files = append(r.out.Files, name)
-		r.one(name, content)
+		r.read(name, content)
 	}
 	r.resolve()
 	if r.problems.Len() > 0 {
@@ -80,6 +80,19 @@ func (r *reader) problem(at place, hint, format string, args ...any) {
 	r.problems.Add(at, hint, format, args...)
 }
 
+// one reports whether exactly one of the fields was given, and notes it if not.
+func (r *reader) one(at place, who, kind, hint string, fields ...any) bool {
+	switch given := r.d.Count(fields...); {
+	case given == 0:
+		r.problem(at, hint, "%s no %s", who, kind)
+	case given > 1:
+		r.problem(at, hint, "%s several %ss", who, kind)
+	default:
+		return true
+	}
+	return false
+}
+
 func (r *reader) files(paths []string) []string {
 	var out []string
 	for _, p := range paths {
@@ -100,8 +113,8 @@ func (r *reader) files(paths []string) []string {
 	return out
 }
 
-// one reads a file.
-func (r *reader) one(name string, content []byte) {
+// read reads a file.
+func (r *reader) read(name string, content []byte) {
 	root := strictyaml.Parse(name, content, &r.problems, "what several checks share goes into a template")
 	if root == nil {
 		return

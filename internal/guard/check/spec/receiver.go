@@ -39,14 +39,8 @@ func (r *reader) receiver(name string, def defined[Receiver]) {
 		}
 		r.secret(k.Password)
 	}
-	given := r.d.Count(&out.NSCA, &out.Icinga, &out.Alertmanager, &out.Webhook, &out.Email, &out.Graphite, &out.FileOut)
-	if given != 1 {
-		message := "receiver " + name + " says no kind"
-		if given > 1 {
-			message = "receiver " + name + " says several kinds"
-		}
-		r.problem(def.at, "write one of nsca, icinga, alertmanager, webhook, email, graphite and file", "%s", message)
-	} else if r.o.Receiver != nil {
+	if r.one(def.at, "receiver "+name+" says", "kind", "write one of nsca, icinga, alertmanager, webhook, email, graphite and file",
+		&out.NSCA, &out.Icinga, &out.Alertmanager, &out.Webhook, &out.Email, &out.Graphite, &out.FileOut) && r.o.Receiver != nil {
 		if err := r.o.Receiver(*out); err != nil {
 			r.problem(def.at, "", "receiver %s: %v", name, err)
 		}

@@ -11,13 +11,8 @@ import (
 
 // source checks where a value comes from.
 func (r *reader) source(s *Source) {
-	given := r.d.Count(&s.Expr, &s.Query, &s.PromQL, &s.HTTP, &s.TCP, &s.TLS, &s.Command, &s.SQL)
-	if given != 1 {
-		message := "the value says no source"
-		if given > 1 {
-			message = "the value says several sources"
-		}
-		r.d.Wrong(s, "write an expression, or one of query, promql, http, tcp, tls, command and sql", "%s", message)
+	if !r.one(r.d.Node(s).At, "the value says", "source", "write an expression, or one of query, promql, http, tcp, tls, command and sql",
+		&s.Expr, &s.Query, &s.PromQL, &s.HTTP, &s.TCP, &s.TLS, &s.Command, &s.SQL) {
 		return
 	}
 	switch {
