@@ -41,7 +41,7 @@ func (e *Engine) apply(outcomes []outcome) {
 		if notify {
 			results = append(results, o.in.last)
 		}
-		*samples = o.in.write(o, *samples)
+		*samples = o.in.appendSamples(o, *samples)
 	}
 	e.mu.Unlock()
 	for _, s := range *samples { // history has them before the store
@@ -70,21 +70,21 @@ func (e *Engine) updateState(o *outcome) {
 	if o.reading.Err != nil {
 		e.stats.Failures++
 	}
-	quiet := e.quiet(in, o.at)
+	quiet := e.quietReason(in, o.at)
 	in.masked = strings.HasPrefix(quiet, dependsOn)
 	e.said = m.Run(in.d.c.Rules, o.level, o.at, quiet, in.newID, e.said[:0])
-	in.last = in.result(o, quiet)
+	in.last = in.makeResult(o, quiet)
 	e.recordTransition(in, e.said)
 	if !ran || m.Hard != was || m.Flapping != wasFlapping {
 		why := in.last.Reading.Text
 		if err := in.last.Reading.Err; err != nil {
 			why = err.Error()
 		}
-		e.turned(in.condition, o.at, why)
+		e.noteTransition(in.condition, o.at, why)
 	}
 	// A run that changes nothing but what flapping is judged by is not kept.
 	if !ran || last != m.Last || m.Hard != was || len(e.said) > 0 || m.Last != m.Hard {
-		e.touch(in.condition)
+		e.touchCondition(in.condition)
 	}
 	if m.Incident != nil {
 		e.open[in.id] = in.condition
@@ -96,20 +96,20 @@ func (c *condition) newID(at time.Time) string {
 	return strconv.FormatInt(at.UnixMilli(), 36) + "-" + fmt.Sprintf("%08x", uint32(xxh3.HashString(c.id)))
 }
 
-// result is what receivers of every run and the page are told. Needs mu.
-func (in *instance) result(o *outcome, quiet string) event.Result {
+// makeResult is what receivers of every run and the page are told. Needs mu.
+func (in *instance) makeResult(o *outcome, quiet string) event.Result {
 	m := &in.machine
 	r := event.Result{
 		Key: in.key, Host: in.host(), Service: in.service(), Labels: in.labels, Time: o.at, Reading: o.reading, Bands: o.bands,
 		Level: o.level, State: m.Hard, Soft: m.Soft(), Unit: in.c.Unit, Quiet: quiet,
 	}
 	if r.Quiet == "" {
-		r.Quiet = quietBy(m)
+		r.Quiet = machineQuiet(m)
 	}
 	return r
 }
 
-func quietBy(m *state.Machine) string {
+func machineQuiet(m *state.Machine) string {
 	switch {
 	case m.Ack != nil:
 		return "acknowledged by " + m.Ack.User
@@ -138,12 +138,12 @@ func (in *instance) service() string {
 	return in.id
 }
 
-// write appends the samples of an outcome. Needs mu.
-func (in *instance) write(o *outcome, dst []sample) []sample {
+// appendSamples appends the samples of an outcome. Needs mu.
+func (in *instance) appendSamples(o *outcome, dst []sample) []sample {
 	millis := o.at.UnixMilli()
 	always := func(family int, v float64) {
 		if !math.IsNaN(v) {
-			dst = append(dst, sample{in.to(family), millis, v})
+			dst = append(dst, sample{in.output(family), millis, v})
 		}
 	}
 	changed := func(family int, v float64) {
@@ -153,7 +153,7 @@ func (in *instance) write(o *outcome, dst []sample) []sample {
 			return
 		}
 		if w.at == 0 || w.value != v || millis-w.at >= steady.Milliseconds() || millis < w.at {
-			w = in.to(family)
+			w = in.output(family)
 			w.value, w.at = v, millis
 			dst = append(dst, sample{w, millis, v})
 		}
@@ -175,7 +175,7 @@ func (in *instance) write(o *outcome, dst []sample) []sample {
 	}
 	for i := range o.reading.Perf {
 		p := &o.reading.Perf[i]
-		if w := in.toPerf(p.Label); w != nil && !math.IsNaN(p.Value) && !math.IsInf(p.Value, 0) {
+		if w := in.perfOutput(p.Label); w != nil && !math.IsNaN(p.Value) && !math.IsInf(p.Value, 0) {
 			dst = append(dst, sample{w, millis, p.Value})
 		}
 	}

@@ -45,7 +45,7 @@ func (e *Engine) Backtest(ctx context.Context, r api.CheckBacktest) (*api.CheckB
 	}
 	ctx, cancel := context.WithTimeout(ctx, backtestBudget)
 	defer cancel()
-	if err := p.lessons(ctx); err != nil {
+	if err := p.beginLearning(ctx); err != nil {
 		return nil, err
 	}
 	if err := p.play(ctx); err != nil {
@@ -54,8 +54,8 @@ func (e *Engine) Backtest(ctx context.Context, r api.CheckBacktest) (*api.CheckB
 	return p.answer(), nil
 }
 
-// play is a backtest under way.
-type play struct {
+// backtest is a backtest under way.
+type backtest struct {
 	e     *Engine
 	d     *definition // of which in is an instance, with the threshold asked for
 	in    *instance
@@ -66,7 +66,7 @@ type play struct {
 	start time.Time
 	end   time.Time
 
-	tested, before *course
+	tested, before *variant
 	marked         []api.Incident
 	points         thinned
 	held           []api.CheckBands // before, one for each of points
@@ -77,14 +77,14 @@ type play struct {
 	truncated      bool
 }
 
-// course is what one threshold makes of the values.
-type course struct {
+// variant is what one threshold makes of the values.
+type variant struct {
 	d       *definition
 	c       *spec.Check
 	id      string
 	machine state.Machine
 	events  []state.Event
-	lesson  *lesson // nil unless its profile learns
+	lesson  *learner // nil unless its profile learns
 
 	states  []api.CheckState
 	alarms  []api.Alarm
@@ -95,9 +95,9 @@ type course struct {
 }
 
 // plan checks what is asked.
-func (e *Engine) plan(r api.CheckBacktest) (*play, error) {
+func (e *Engine) plan(r api.CheckBacktest) (*backtest, error) {
 	now := e.o.Now()
-	p := &play{e: e, end: now}
+	p := &backtest{e: e, end: now}
 	c := &spec.Check{Name: "backtest"}
 	strictyaml.Fill(&c.Rules, nil)
 	d := &definition{store: true, byKey: map[string]*instance{}}
@@ -115,7 +115,7 @@ func (e *Engine) plan(r api.CheckBacktest) (*play, error) {
 		c, d = &same, &sameDefinition
 		d.grouped, d.profile, p.own = nil, in.profile, in.labels
 		if in.d.grouped != nil {
-			c.Value = spec.Source{Query: in.alone()}
+			c.Value = spec.Source{Query: in.query()}
 		}
 	}
 	d.c = c
@@ -189,11 +189,11 @@ func (e *Engine) plan(r api.CheckBacktest) (*play, error) {
 		id = before.id
 	}
 	p.d, p.in = d, &instance{d: d, c: c, condition: &condition{id: id, labels: p.own}}
-	p.tested = &course{d: d, c: c, id: id}
+	p.tested = &variant{d: d, c: c, id: id}
 	if before != nil && changed && r.Value == "" {
 		asItIs := *before.d
 		asItIs.profile = before.profile
-		p.before = &course{d: &asItIs, c: before.c, id: id}
+		p.before = &variant{d: &asItIs, c: before.c, id: id}
 	}
 	service := ""
 	if before != nil {
@@ -291,13 +291,13 @@ func distanceAsked(field, text string) (*spec.Distance, error) {
 }
 
 // play runs over all values, a day's at a time.
-func (p *play) play(ctx context.Context) error {
+func (p *backtest) play(ctx context.Context) error {
 	for from := p.start; from.Before(p.end); {
 		to := from.Add(day(p.slot))
 		if to.After(p.end) {
 			to = p.end
 		}
-		values, err := p.values(ctx, from, to)
+		values, err := p.loadValues(ctx, from, to)
 		if err == nil {
 			err = p.runAll(ctx, from, to, values)
 		}
@@ -328,14 +328,14 @@ func (e *Engine) leader(d *definition) *definition {
 }
 
 // first is the first run at or after a moment, next the first after it.
-func (p *play) first(at time.Time) time.Time {
+func (p *backtest) first(at time.Time) time.Time {
 	if p.cron == nil {
 		return at
 	}
 	return p.cron.Next(at.Add(-1))
 }
 
-func (p *play) next(at time.Time) time.Time {
+func (p *backtest) next(at time.Time) time.Time {
 	if p.cron == nil {
 		return at.Add(p.every)
 	}
@@ -348,7 +348,7 @@ func day(every time.Duration) time.Duration {
 }
 
 // runAll holds values against thresholds and makes states of them.
-func (p *play) runAll(ctx context.Context, from, to time.Time, values func(context.Context, time.Time) (event.Reading, error)) error {
+func (p *backtest) runAll(ctx context.Context, from, to time.Time, values func(context.Context, time.Time) (event.Reading, error)) error {
 	for at := p.first(from); at.Before(to) && !at.IsZero(); at = p.next(at) {
 		r, err := values(ctx, at)
 		if err == errNotYet { // the test begins when the check did
@@ -399,7 +399,7 @@ func (p *play) runAll(ctx context.Context, from, to time.Time, values func(conte
 }
 
 // hold keeps the bands of before beside the newest point.
-func (p *play) hold(was *event.Bands) {
+func (p *backtest) hold(was *event.Bands) {
 	for none := noBands(""); len(p.held) < len(p.points.all); {
 		p.held = append(p.held, apiBands(&none))
 	}
@@ -407,7 +407,7 @@ func (p *play) hold(was *event.Bands) {
 }
 
 // run is one run of a course.
-func (c *course) run(ctx context.Context, e *Engine, at time.Time, r event.Reading) (event.Bands, error) {
+func (c *variant) run(ctx context.Context, e *Engine, at time.Time, r event.Reading) (event.Bands, error) {
 	bands, err := e.bands(ctx, c.d, c.d.profile, c.c, c.id, at, r)
 	if err != nil {
 		var wrong *expr.Error
@@ -454,7 +454,7 @@ func evalErrorUnless(ctx context.Context, field string, err error) error {
 
 // summary holds alarms against marked incidents. An alarm is of the incident that
 // it overlaps; one that began before it, too.
-func (c *course) summary(marked []api.Incident, start, end time.Time) (api.BacktestSummary, []api.BacktestIncident) {
+func (c *variant) summary(marked []api.Incident, start, end time.Time) (api.BacktestSummary, []api.BacktestIncident) {
 	s := api.BacktestSummary{Alarms: len(c.alarms), Seconds: api.Float(c.bad.Seconds()), PerWeek: api.Float(math.NaN())}
 	if weeks := end.Sub(start).Hours() / 168; weeks > 0 {
 		s.PerWeek = api.Float(float64(len(c.alarms)) / weeks)
@@ -490,7 +490,7 @@ func (c *course) summary(marked []api.Incident, start, end time.Time) (api.Backt
 }
 
 // answer is what the whole came to.
-func (p *play) answer() *api.CheckBacktestResponse {
+func (p *backtest) answer() *api.CheckBacktestResponse {
 	end := p.points.end
 	if end.Before(p.start) {
 		end = p.start

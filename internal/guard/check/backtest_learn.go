@@ -15,8 +15,8 @@ import (
 // held against values that the profile was learned from. So a course learns as
 // the check would have: again and again, from what came before.
 
-// lesson is what a course has learned so far.
-type lesson struct {
+// learner holds what a variant has learned so far.
+type learner struct {
 	p       *profile.Profile // the one that learns
 	rule    spec.Learn
 	refresh schedule.Schedule
@@ -32,7 +32,7 @@ type minute struct {
 }
 
 // see adds a value of the check itself to what may be learned from.
-func (p *play) see(at time.Time, v float64) {
+func (p *backtest) see(at time.Time, v float64) {
 	if p.tested.lesson == nil && (p.before == nil || p.before.lesson == nil) {
 		return
 	}
@@ -45,21 +45,21 @@ func (p *play) see(at time.Time, v float64) {
 	p.seen = append(p.seen, minute{at, v, 1})
 }
 
-// lessons begins what the courses learn, and reads what came before the start.
-func (p *play) lessons(ctx context.Context) error {
+// beginLearning begins what the courses learn, and reads what came before the start.
+func (p *backtest) beginLearning(ctx context.Context) error {
 	var over time.Duration // of the check's own values
-	for _, c := range []*course{p.tested, p.before} {
+	for _, c := range []*variant{p.tested, p.before} {
 		if c == nil || c.c.Threshold == nil || c.c.Threshold.Of.Profile == "" || c.d.profile == nil || c.d.profile.Learn() == nil {
 			continue
 		}
-		l := &lesson{p: c.d.profile, rule: profile.Defaults(*c.d.profile.Learn())}
+		l := &learner{p: c.d.profile, rule: profile.Defaults(*c.d.profile.Learn())}
 		var err error
-		if l.refresh, err = schedule.Parse(l.rule.Refresh.Schedule(), lessonKey(l.p, c.id)); err != nil {
+		if l.refresh, err = schedule.Parse(l.rule.Refresh.Schedule(), learnedKey(l.p, c.id)); err != nil {
 			return err
 		}
 		if l.rule.Selector == "" {
 			over = max(over, l.rule.Over)
-		} else if l.from, err = p.minutes(ctx, l.rule, p.start.Add(-l.rule.Over), p.end); err != nil {
+		} else if l.from, err = p.loadMinutes(ctx, l.rule, p.start.Add(-l.rule.Over), p.end); err != nil {
 			return err
 		}
 		own := *c.d // its profile is what was learned
@@ -69,14 +69,14 @@ func (p *play) lessons(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	p.seen, err = p.minutes(ctx, spec.Learn{}, p.start.Add(-over), p.start)
+	p.seen, err = p.loadMinutes(ctx, spec.Learn{}, p.start.Add(-over), p.start)
 	return err
 }
 
-// minutes are the samples of [from, to) that a rule learns from.
-func (p *play) minutes(ctx context.Context, rule spec.Learn, from, to time.Time) (seen []minute, err error) {
+// loadMinutes are the samples of [from, to) that a rule learns from.
+func (p *backtest) loadMinutes(ctx context.Context, rule spec.Learn, from, to time.Time) (seen []minute, err error) {
 	rule.Over = to.Sub(from)
-	samples, err := p.e.lessonSamples(ctx, &rule, p.own, to)
+	samples, err := p.e.learningSamples(ctx, &rule, p.own, to)
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +88,8 @@ func (p *play) minutes(ctx context.Context, rule spec.Learn, from, to time.Time)
 }
 
 // relearn makes the courses' profiles what they would have been at a moment.
-func (p *play) relearn(at time.Time) error {
-	for _, c := range []*course{p.tested, p.before} {
+func (p *backtest) relearn(at time.Time) error {
+	for _, c := range []*variant{p.tested, p.before} {
 		if c == nil || c.lesson == nil || at.Before(c.lesson.next) {
 			continue
 		}

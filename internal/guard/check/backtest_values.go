@@ -25,13 +25,13 @@ var errNotYet = errors.New("the check was not there yet")
 // stored neither a value nor how long it took to come to none.
 var errNotRun = errors.New("the check did not run")
 
-// values answers what the check measured within [from, to): what was stored, or
+// loadValues answers what the check measured within [from, to): what was stored, or
 // what the source says of then.
-func (p *play) values(ctx context.Context, from, to time.Time) (valuesAt, error) {
+func (p *backtest) loadValues(ctx context.Context, from, to time.Time) (valuesAt, error) {
 	if p.own.IsEmpty() {
-		return p.asked(ctx, from, to)
+		return p.evaluateValues(ctx, from, to)
 	}
-	stored, first, err := p.stored(ctx, from, to)
+	stored, first, err := p.loadStored(ctx, from, to)
 	if err != nil || p.begun || !first.IsZero() && !first.After(from) {
 		p.begun = true
 		return stored, err
@@ -40,7 +40,7 @@ func (p *play) values(ctx context.Context, from, to time.Time) (valuesAt, error)
 		first = to
 	}
 	// What the store has begins within this while, or later.
-	asked, err := p.asked(ctx, from, first)
+	asked, err := p.evaluateValues(ctx, from, first)
 	if err != nil {
 		return nil, err
 	}
@@ -53,9 +53,9 @@ func (p *play) values(ctx context.Context, from, to time.Time) (valuesAt, error)
 	}, nil
 }
 
-// asked asks the source as of then. Until it first says something there was
+// evaluateValues asks the source as of then. Until it first says something there was
 // nothing to guard.
-func (p *play) asked(ctx context.Context, from, to time.Time) (valuesAt, error) {
+func (p *backtest) evaluateValues(ctx context.Context, from, to time.Time) (valuesAt, error) {
 	ask, err := p.source(ctx, from, to)
 	return func(ctx context.Context, at time.Time) (event.Reading, error) {
 		r, err := ask(ctx, at)
@@ -66,7 +66,7 @@ func (p *play) asked(ctx context.Context, from, to time.Time) (valuesAt, error) 
 	}, err
 }
 
-func (p *play) source(ctx context.Context, from, to time.Time) (valuesAt, error) {
+func (p *backtest) source(ctx context.Context, from, to time.Time) (valuesAt, error) {
 	switch v := &p.in.c.Value; {
 	case v.Query != nil && v.Query.Cohort == "":
 		if slid, ok, err := p.slid(ctx, from, to); ok || err != nil {
@@ -86,8 +86,8 @@ func (p *play) source(ctx context.Context, from, to time.Time) (valuesAt, error)
 var missing = event.Reading{Null: true, Value: math.NaN(), Text: "nothing was stored"}
 
 // again measures as of then.
-func (p *play) again(ctx context.Context, at time.Time) (event.Reading, error) {
-	r := p.e.read(ctx, p.d, p.in.c, at)
+func (p *backtest) again(ctx context.Context, at time.Time) (event.Reading, error) {
+	r := p.e.readValue(ctx, p.d, p.in.c, at)
 	if r.Err != nil {
 		if err := evalErrorUnless(ctx, "value", r.Err); ctx.Err() != nil || query.AsError(err).Code == query.CodeInvalid {
 			return r, err
@@ -96,13 +96,13 @@ func (p *play) again(ctx context.Context, at time.Time) (event.Reading, error) {
 	return r, nil
 }
 
-// stored are the check's own values: of a slot the mean. Slots become longer with
+// loadStored are the check's own values: of a slot the mean. Slots become longer with
 // age; then one holds for all runs within it. Runs begin late at times, so that a
 // slot has none of its own and the one beside it two: then it is one of these. By a
 // clock it is what came within five minutes of a run, before the next. first is the earliest, zero
 // if there is none.
-func (p *play) stored(ctx context.Context, from, to time.Time) (_ valuesAt, first time.Time, _ error) {
-	values, err := p.slotted(ctx, FamilyValue, from, to)
+func (p *backtest) loadStored(ctx context.Context, from, to time.Time) (_ valuesAt, first time.Time, _ error) {
+	values, err := p.loadSlots(ctx, FamilyValue, from, to)
 	if err != nil {
 		return nil, first, err
 	}
@@ -115,16 +115,16 @@ func (p *play) stored(ctx context.Context, from, to time.Time) (_ valuesAt, firs
 	var took *slotted // read when it is needed
 	return func(ctx context.Context, at time.Time) (event.Reading, error) {
 		late := p.late(at)
-		if v, ok := values.of(at, late); ok {
+		if v, ok := values.at(at, late); ok {
 			return reading(v, ""), nil
 		}
 		if took == nil {
 			var err error
-			if took, err = p.slotted(ctx, FamilySeconds, from, to); err != nil {
+			if took, err = p.loadSlots(ctx, FamilySeconds, from, to); err != nil {
 				return missing, err
 			}
 		}
-		if _, ran := took.of(at, late); !ran {
+		if _, ran := took.at(at, late); !ran {
 			return missing, errNotRun
 		}
 		return missing, nil
@@ -142,7 +142,7 @@ type slotMean struct {
 	n    uint64
 }
 
-func (p *play) slotted(ctx context.Context, family string, from, to time.Time) (*slotted, error) {
+func (p *backtest) loadSlots(ctx context.Context, family string, from, to time.Time) (*slotted, error) {
 	q := store.Query{
 		Family: family, Matchers: exactly(p.own), Start: from.Unix(), End: to.Unix(), Step: int64(p.slot / time.Second), Schema: hist.DefaultSchema,
 	}
@@ -166,7 +166,7 @@ func (p *play) slotted(ctx context.Context, family string, from, to time.Time) (
 
 // late is how many seconds after a moment a run by the clock may begin, negative if
 // runs do not go by the clock.
-func (p *play) late(at time.Time) int64 {
+func (p *backtest) late(at time.Time) int64 {
 	if p.cron == nil {
 		return -1
 	}
@@ -177,8 +177,8 @@ func (p *play) late(at time.Time) int64 {
 	return late
 }
 
-// of is what belongs to the run at a moment, see late.
-func (s *slotted) of(at time.Time, late int64) (mean float64, ok bool) {
+// at is what belongs to the run at a moment, see late.
+func (s *slotted) at(at time.Time, late int64) (mean float64, ok bool) {
 	own := s.begin + (at.Unix()-s.begin)/s.step*s.step
 	for t := own; t > own-s.lasts; t -= s.step {
 		if v, ok := s.slots[t]; ok {
@@ -203,7 +203,7 @@ func (s *slotted) of(at time.Time, late int64) (mean float64, ok bool) {
 
 // slid answers a query of the common measures for all runs at once, as figures of
 // a window that slides. ok is false for other measures.
-func (p *play) slid(ctx context.Context, from, to time.Time) (valuesAt, bool, error) {
+func (p *backtest) slid(ctx context.Context, from, to time.Time) (valuesAt, bool, error) {
 	v := p.in.c.Value.Query
 	q, quantile := percentile(v.Measure)
 	if !quantile && v.Measure != "mean" && v.Measure != "rate" && v.Measure != "errors" || !query.IsSpanFamily(family(v.Series.Family)) {
@@ -235,7 +235,7 @@ func (p *play) slid(ctx context.Context, from, to time.Time) (valuesAt, bool, er
 	return func(_ context.Context, at time.Time) (event.Reading, error) {
 		i := int((lastWhole(at).Unix()-res.Start)/step) - 1
 		if len(res.Groups) == 0 || i < 0 || i >= len(res.Times) {
-			return nothing(v.Measure), nil
+			return emptyReading(v.Measure), nil
 		}
 		g := &res.Groups[0]
 		var x float64
@@ -250,14 +250,14 @@ func (p *play) slid(ctx context.Context, from, to time.Time) (valuesAt, bool, er
 			x = float64(g.Quantiles["q"][i])
 		}
 		if math.IsNaN(x) {
-			return nothing(v.Measure), nil
+			return emptyReading(v.Measure), nil
 		}
 		return reading(x, ""), nil
 	}, true, nil
 }
 
 // prom asks PromQL for all runs at once.
-func (p *play) prom(ctx context.Context, from, to time.Time) (valuesAt, error) {
+func (p *backtest) prom(ctx context.Context, from, to time.Time) (valuesAt, error) {
 	begin := lastWhole(from)
 	q, err := p.e.o.Prom.Range(ctx, promql.NewPrometheusQueryOpts(false, 0), p.in.c.Value.PromQL, begin, lastWhole(to), p.every)
 	if err != nil {

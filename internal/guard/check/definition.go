@@ -109,8 +109,8 @@ var familyNames = [families]string{
 	FamilyValue, FamilyThreshold, FamilyLowCritical, FamilyLowWarning, FamilyHighWarning, FamilyHighCritical, FamilyState, FamilySeconds,
 }
 
-// to is the series of a family.
-func (c *condition) to(family int) *written {
+// output is the series of a family.
+func (c *condition) output(family int) *written {
 	w := &c.out[family]
 	if !w.made {
 		w.series = series.Series{Family: familyNames[family], Kind: series.Gauge, Labels: c.labels}
@@ -119,7 +119,7 @@ func (c *condition) to(family int) *written {
 	return w
 }
 
-func (c *condition) toPerf(label string) *written {
+func (c *condition) perfOutput(label string) *written {
 	w := c.perf[label]
 	if w == nil {
 		if len(c.perf) >= mostPerf {

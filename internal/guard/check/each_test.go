@@ -59,7 +59,7 @@ func (w *world) traffic(lasts time.Duration, seconds map[string]float64) {
 
 func (w *world) list(match string) string {
 	w.t.Helper()
-	ms, err := matchers(match)
+	ms, err := parseMatchers(match)
 	if err != nil {
 		w.t.Fatal(err)
 	}

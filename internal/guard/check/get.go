@@ -52,7 +52,7 @@ func (e *Engine) Get(ctx context.Context, r GetRequest) (*api.CheckResponse, err
 	out := &api.CheckResponse{
 		Range: api.Range{Start: start, End: end}, Check: *e.apiCheck(in, now), Definition: in.d.c.YAML(), Step: float64(step),
 		Null: c.Null.String(), Threshold: apiThreshold(c.Threshold), Rules: apiRules(c.Rules),
-		States:    in.states(time.Unix(start, 0), time.Unix(end, 0)),
+		States:    in.statesBetween(time.Unix(start, 0), time.Unix(end, 0)),
 		Incidents: e.overlapping(IncidentsRequest{Check: in.id, Kind: "check", Start: time.Unix(start, 0), End: time.Unix(end, 0), Limit: 200}),
 	}
 	own, last := in.labels, in.last
@@ -64,20 +64,20 @@ func (e *Engine) Get(ctx context.Context, r GetRequest) (*api.CheckResponse, err
 	if c.Value.Expr != nil {
 		out.Expression = c.Value.Expr.String()
 	}
-	if out.Points, err = e.points(ctx, own, start, end, step); err != nil {
+	if out.Points, err = e.loadPoints(ctx, own, start, end, step); err != nil {
 		return nil, err
 	}
 	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if c.Value.Expr != nil {
-		out.ValueSteps = e.steps(asked, in.d.view, c.Value.Expr, now, expr.EvalOptions{Nulls: c.Null, Steps: true})
+		out.ValueSteps = e.explain(asked, in.d.view, c.Value.Expr, now, expr.EvalOptions{Nulls: c.Null, Steps: true})
 	}
 	o := expr.EvalOptions{Nulls: c.Null, Steps: true}
 	if !last.Time.IsZero() && !last.Reading.Null {
 		o.Vars = map[string]float64{"value": last.Reading.Value}
 	}
 	for _, program := range thresholdPrograms(in, now) {
-		out.ThresholdSteps = append(out.ThresholdSteps, e.steps(asked, in.d.view, program, now, o)...)
+		out.ThresholdSteps = append(out.ThresholdSteps, e.explain(asked, in.d.view, program, now, o)...)
 	}
 	return out, nil
 }
@@ -133,8 +133,8 @@ func grid(from, to time.Time, every time.Duration) (start, end, step int64, err 
 // bandFamilies are those that points are made of, the value first.
 var bandFamilies = familyNames[outValue : outHighCritical+1]
 
-// points are what was stored of a check, thinned.
-func (e *Engine) points(ctx context.Context, own labels.Labels, start, end, step int64) ([]api.CheckPoint, error) {
+// loadPoints are what was stored of a check, thinned.
+func (e *Engine) loadPoints(ctx context.Context, own labels.Labels, start, end, step int64) ([]api.CheckPoint, error) {
 	n := int((end - start) / step)
 	nan := api.Float(math.NaN())
 	none := api.CheckBands{Threshold: nan, LowCritical: nan, LowWarning: nan, HighWarning: nan, HighCritical: nan}
@@ -196,8 +196,8 @@ func bandOf(b *api.CheckBands, family int) *api.Float {
 	return &b.HighCritical
 }
 
-// states are the bands of state within a range. Needs mu.
-func (c *condition) states(start, end time.Time) []api.CheckState {
+// statesBetween are the bands of state within a range. Needs mu.
+func (c *condition) statesBetween(start, end time.Time) []api.CheckState {
 	out := []api.CheckState{}
 	for i, t := range c.transitions {
 		until := time.Time{}
@@ -228,8 +228,8 @@ func (c *condition) states(start, end time.Time) []api.CheckState {
 	return out
 }
 
-// steps evaluates an expression step by step; an error is the whole's step.
-func (e *Engine) steps(ctx context.Context, h expr.History, p *expr.Program, at time.Time, o expr.EvalOptions) []api.CheckStep {
+// explain evaluates an expression step by step; an error is the whole's step.
+func (e *Engine) explain(ctx context.Context, h expr.History, p *expr.Program, at time.Time, o expr.EvalOptions) []api.CheckStep {
 	res, err := p.Eval(ctx, h, at, o)
 	if err != nil {
 		return []api.CheckStep{{Text: p.String(), Value: err.Error(), Number: api.Float(math.NaN())}}

@@ -25,7 +25,7 @@ func (e *Engine) change(ctx context.Context, make func() error) error {
 	if err != nil {
 		return err
 	}
-	e.tick()
+	e.tickIncidents()
 	e.keeping.Lock()
 	defer e.keeping.Unlock()
 	if err := e.save(ctx); err != nil {
@@ -57,12 +57,12 @@ func (e *Engine) Acknowledge(ctx context.Context, id string, a api.Ack) (*api.Ch
 			return err
 		}
 		ack := state.Ack{User: a.User, Comment: a.Comment, At: now, Until: until}
-		events, ok := in.machine.Acknowledge(ack, e.quiet(in, now), nil)
+		events, ok := in.machine.Acknowledge(ack, e.quietReason(in, now), nil)
 		if !ok {
 			return query.Invalid("id", "%s has no open incident to acknowledge; begin maintenance instead", in.id)
 		}
 		e.recordTransition(in, events)
-		e.touch(in.condition)
+		e.touchCondition(in.condition)
 		out = e.apiCheck(in, now)
 		return nil
 	})
@@ -82,9 +82,9 @@ func (e *Engine) Unacknowledge(ctx context.Context, id, user string) (*api.Check
 		}
 		if in.events != nil {
 			in.events.Acked = nil
-			e.put("i"+in.events.ID, in.events.Incident)
+			e.putRecord("i"+in.events.ID, in.events.Incident)
 		}
-		e.touch(in.condition)
+		e.touchCondition(in.condition)
 		out = e.apiCheck(in, e.o.Now())
 		return nil
 	})
@@ -170,7 +170,7 @@ func (e *Engine) MarkIncident(ctx context.Context, m api.MarkedIncident) (*api.I
 		}
 		k.ID = e.freshID("x", now)
 		e.incidents[k.ID] = k
-		e.put("i"+k.ID, k.Incident)
+		e.putRecord("i"+k.ID, k.Incident)
 		return nil
 	})
 	out := k.Incident
@@ -188,7 +188,7 @@ func (e *Engine) DeleteIncident(ctx context.Context, id string) error {
 			return query.Invalid("id", "incident %s is a check's, which stays; only marked ones are forgotten", id)
 		}
 		delete(e.incidents, id)
-		e.put("i"+id, nil)
+		e.putRecord("i"+id, nil)
 		return nil
 	})
 }

@@ -18,9 +18,9 @@ const (
 	tellAnyway = 10 * time.Second
 )
 
-// keep stores what changed, at most once a second, and tells receivers of what
+// runKeeper stores what changed, at most once a second, and tells receivers of what
 // is stored, until ctx is done; then it does so a last time.
-func (e *Engine) keep(ctx context.Context) {
+func (e *Engine) runKeeper(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	failing := false
@@ -34,19 +34,19 @@ func (e *Engine) keep(ctx context.Context) {
 					e.o.Logger.Error("keep the state of checks", "error", err)
 					return
 				}
-				more = e.unkept()
+				more = e.hasUnsaved()
 			}
 			return
 		case <-e.wake:
 		case <-timer.C:
 		}
-		e.tick()
+		e.tickIncidents()
 		err := e.keepOnce(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
 			e.o.Logger.Error("keep the state of checks; tried again until it works", "error", err)
 		}
 		failing = err != nil
-		timer.Reset(e.untilLook(failing))
+		timer.Reset(e.waitTime(failing))
 		select {
 		case <-ctx.Done():
 		case <-time.After(keepEvery):
@@ -54,15 +54,15 @@ func (e *Engine) keep(ctx context.Context) {
 	}
 }
 
-// unkept says that there is more to put.
-func (e *Engine) unkept() bool {
+// hasUnsaved says that there is more to put.
+func (e *Engine) hasUnsaved() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.dirty) > 0 || len(e.records) > 0
 }
 
-// untilLook is how long nothing has to be done for unless something happens.
-func (e *Engine) untilLook(failing bool) time.Duration {
+// waitTime is how long nothing has to be done for unless something happens.
+func (e *Engine) waitTime(failing bool) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if failing || len(e.owed) > 0 || len(e.records) > 0 || len(e.dirty) > 0 {
@@ -71,7 +71,7 @@ func (e *Engine) untilLook(failing bool) time.Duration {
 	now := e.o.Now()
 	wait := time.Minute
 	for _, w := range e.windows {
-		if c := w.change(now); !c.IsZero() {
+		if c := w.nextChange(now); !c.IsZero() {
 			wait = min(wait, c.Sub(now))
 		}
 	}
@@ -126,14 +126,14 @@ func (e *Engine) save(ctx context.Context) error {
 	for _, c := range kept {
 		c.dirty = false
 		if c.removed {
-			e.put("c"+c.id, nil)
+			e.putRecord("c"+c.id, nil)
 			continue
 		}
 		r := conditionRecord{Check: c.key.Check, Each: c.each, Seen: c.seen, Machine: c.machine}
 		if c.machine.Incident != nil {
 			r.Receivers, r.Labels = c.receivers, c.labels.Map()
 		}
-		e.put("c"+c.id, r)
+		e.putRecord("c"+c.id, r)
 	}
 	records := e.records
 	e.records = map[string][]byte{}
@@ -183,7 +183,7 @@ func (e *Engine) sendEvents(ctx context.Context, all bool) error {
 		}
 		e.mu.Lock()
 		for _, o := range e.owed[:n] {
-			e.put(o.key(), nil)
+			e.putRecord(o.key(), nil)
 		}
 		e.owed = slices.Delete(e.owed, 0, n)
 		e.stats.EventsSent += uint64(n)
@@ -191,8 +191,8 @@ func (e *Engine) sendEvents(ctx context.Context, all bool) error {
 	}
 }
 
-// tick looks at open incidents without a run: what made it quiet may be over.
-func (e *Engine) tick() {
+// tickIncidents looks at open incidents without a run: what made it quiet may be over.
+func (e *Engine) tickIncidents() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.o.Now()
@@ -205,13 +205,13 @@ func (e *Engine) tick() {
 		}
 		quiet := c.machine.Quiet
 		if !c.masked { // a child whose parent has recovered waits for a run of its own
-			quiet = e.quiet(in, now)
+			quiet = e.quietReason(in, now)
 		}
 		was := c.machine.Ack
 		e.said = c.machine.Tick(in.d.c.Rules, now, quiet, e.said[:0])
 		e.recordTransition(in, e.said)
 		if len(e.said) > 0 || was != c.machine.Ack {
-			e.touch(c)
+			e.touchCondition(c)
 		}
 		if c.machine.Incident == nil {
 			delete(e.open, id)

@@ -74,9 +74,9 @@ func TestRecordsOutliveAClockLeap(t *testing.T) {
 		// kept counts the records after everything has been looked at.
 		kept := func() string {
 			w.mu.Lock()
-			w.arrange()
+			w.rebuildWindows()
 			w.trimIncidents()
-			w.turned(w.conditions["parent"], w.o.Now(), "")
+			w.noteTransition(w.conditions["parent"], w.o.Now(), "")
 			w.mu.Unlock()
 			time.Sleep(2 * time.Hour)
 			n := map[byte]int{}

@@ -19,8 +19,8 @@ import (
 	"tailscope/internal/store"
 )
 
-// lessons are the profiles that were learned, by profile and check.
-type lessons struct {
+// learnedProfiles are the profiles that were learned, by profile and check.
+type learnedProfiles struct {
 	mu       sync.RWMutex
 	kept     map[string]*profile.Learned
 	compiled map[string]*profile.Profile
@@ -32,17 +32,17 @@ const (
 	learnAgain = 10 * time.Minute // after a failure, and while there is too little
 )
 
-// lessonKey names what is learned from a check's own values by the check.
-func lessonKey(p *profile.Profile, id string) string {
+// learnedKey names what is learned from a check's own values by the check.
+func learnedKey(p *profile.Profile, id string) string {
 	if p.Learn().Selector != "" {
 		id = ""
 	}
 	return p.Name() + "\x00" + id
 }
 
-// of is what was learned for a check, nil if nothing was yet.
-func (l *lessons) of(p *profile.Profile, id string) *profile.Profile {
-	key := lessonKey(p, id)
+// profileFor is what was learned for a check, nil if nothing was yet.
+func (l *learnedProfiles) profileFor(p *profile.Profile, id string) *profile.Profile {
+	key := learnedKey(p, id)
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.compiled[key]
@@ -50,11 +50,11 @@ func (l *lessons) of(p *profile.Profile, id string) *profile.Profile {
 
 // frozen is what a check's profile has learned, as a file of checks says it;
 // empty if there is none.
-func (l *lessons) frozen(p *profile.Profile, id string) string {
+func (l *learnedProfiles) frozen(p *profile.Profile, id string) string {
 	if p == nil || p.Learn() == nil {
 		return ""
 	}
-	key := lessonKey(p, id)
+	key := learnedKey(p, id)
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if kept := l.kept[key]; kept != nil {
@@ -101,7 +101,7 @@ func (e *Engine) learn(ctx context.Context) {
 		}
 		used := make(map[string]bool, len(all))
 		for _, l := range all {
-			used[lessonKey(l.p, l.id)] = true
+			used[learnedKey(l.p, l.id)] = true
 		}
 		e.dropUnused(used)
 		timer.Reset(wait)
@@ -111,9 +111,9 @@ func (e *Engine) learn(ctx context.Context) {
 	}
 }
 
-// replace goes by the calendars of new definitions, and forgets what was learned
+// replaceCalendars goes by the calendars of new definitions, and forgets what was learned
 // from other series than they name.
-func (l *lessons) replace(was, now map[string]*profile.Profile) {
+func (l *learnedProfiles) replaceCalendars(was, now map[string]*profile.Profile) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, kept := range l.kept {
@@ -153,14 +153,14 @@ func (e *Engine) dropUnused(used map[string]bool) {
 	l.mu.Unlock()
 	e.mu.Lock()
 	for _, key := range unused {
-		e.put("p"+key, nil)
+		e.putRecord("p"+key, nil)
 	}
 	e.mu.Unlock()
 }
 
 // learnOne learns one profile if that is due.
 func (e *Engine) learnOne(ctx context.Context, p *profile.Profile, c *condition, id string) error {
-	key := lessonKey(p, id)
+	key := learnedKey(p, id)
 	rule := profile.Defaults(*p.Learn())
 	now := e.o.Now()
 	l := &e.lessons
@@ -200,7 +200,7 @@ func (e *Engine) learnOne(ctx context.Context, p *profile.Profile, c *condition,
 	e.mu.Lock()
 	own := c.labels
 	e.mu.Unlock()
-	samples, err := e.lessonSamples(ctx, &rule, own, now)
+	samples, err := e.learningSamples(ctx, &rule, own, now)
 	if err != nil {
 		return err
 	}
@@ -219,17 +219,17 @@ func (e *Engine) learnOne(ctx context.Context, p *profile.Profile, c *condition,
 	l.kept[key], l.compiled[key] = learned, made
 	l.mu.Unlock()
 	e.mu.Lock()
-	e.put("p"+key, learned)
+	e.putRecord("p"+key, learned)
 	e.mu.Unlock()
 	return nil
 }
 
-// lessonSamples are the values to learn from, one a minute.
-func (e *Engine) lessonSamples(ctx context.Context, rule *spec.Learn, own labels.Labels, end time.Time) (iter.Seq2[time.Time, float64], error) {
+// learningSamples are the values to learn from, one a minute.
+func (e *Engine) learningSamples(ctx context.Context, rule *spec.Learn, own labels.Labels, end time.Time) (iter.Seq2[time.Time, float64], error) {
 	q := store.Query{Family: FamilyValue, Step: 60, Schema: hist.MaxSchema, MaxSeries: 1000}
 	q.Matchers = exactly(own)
 	if rule.Selector != "" {
-		s, err := selector(rule.Selector)
+		s, err := parseSelector(rule.Selector)
 		if err != nil {
 			return nil, fmt.Errorf("what is learned from, %s, is not a series: %w", rule.Selector, err)
 		}

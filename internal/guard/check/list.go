@@ -39,7 +39,7 @@ func (e *Engine) find(id string) (*instance, error) {
 	}
 	// Labels may be written in another order, or with other spaces.
 	if name, rest, ok := strings.Cut(id, "{"); ok {
-		if ms, err := matchers("{" + rest); err == nil {
+		if ms, err := parseMatchers("{" + rest); err == nil {
 			each := map[string]string{}
 			for _, m := range ms {
 				each[m.Name] = m.Value
@@ -122,13 +122,13 @@ func (e *Engine) apiCheck(in *instance, now time.Time) *api.Check {
 		ID: in.id, Name: in.c.Name, Labels: map[string]string{}, Description: in.c.Description, Unit: in.c.Unit,
 		Source: in.c.Value.Kind(), Schedule: in.d.schedule.String(), State: in.state(), Level: m.Last.String(), Soft: m.Soft(),
 		Since: api.UnixTime(m.Since), Last: api.UnixTime(r.Time), Next: api.UnixTime(e.nextRun(in)), Value: nan, Flapping: m.Flapping,
-		Quiet: e.quiet(in, now), Receivers: in.c.Receivers,
+		Quiet: e.quietReason(in, now), Receivers: in.c.Receivers,
 	}
 	if out.Receivers == nil {
 		out.Receivers = []string{}
 	}
 	if out.Quiet == "" {
-		out.Quiet = quietBy(m)
+		out.Quiet = machineQuiet(m)
 	}
 	for _, l := range labelsOf(in.labels) {
 		if l.Name != LabelCheck {
@@ -149,7 +149,7 @@ func (e *Engine) apiCheck(in *instance, now time.Time) *api.Check {
 		if out.Text = r.Reading.Text; r.Reading.Err != nil {
 			out.Text = r.Reading.Err.Error()
 		} else if r.Level != event.OK || out.Text == "" {
-			out.Text = strings.TrimPrefix(measured(in, r), ": ")
+			out.Text = strings.TrimPrefix(measuredText(in, r), ": ")
 		}
 	}
 	out.Bands = apiBands(&bands)
@@ -164,10 +164,10 @@ func (e *Engine) apiCheck(in *instance, now time.Time) *api.Check {
 // nextRun is when an instance runs next, zero if that is not known. Needs mu.
 func (e *Engine) nextRun(in *instance) time.Time {
 	if in.task != nil {
-		return e.loop.next(in.task)
+		return e.loop.dueTime(in.task)
 	}
 	if len(in.d.tasks) > 0 {
-		return e.loop.next(in.d.tasks[0])
+		return e.loop.dueTime(in.d.tasks[0])
 	}
 	return time.Time{}
 }

@@ -47,7 +47,7 @@ type loop struct {
 	seen   time.Time // when dispatch last looked
 	wake   chan struct{}
 
-	store, outside line
+	store, outside taskQueue
 }
 
 // round is how far the instances of an Each that run by themselves have come.
@@ -56,9 +56,9 @@ type round struct {
 	ran map[*task]bool   // since the last round was over
 }
 
-// over notes that t has run, and says whether all of them have: none is left, or
+// markRan notes that t has run, and says whether all of them have: none is left, or
 // one has come round again.
-func (r *round) over(t *task) bool {
+func (r *round) markRan(t *task) bool {
 	if r.ran[t] {
 		r.ran = map[*task]bool{t: true}
 		return true
@@ -71,7 +71,7 @@ func (r *round) over(t *task) bool {
 	return true
 }
 
-type line struct {
+type taskQueue struct {
 	mu    sync.Mutex
 	tasks []started
 	more  chan struct{} // holds a token while tasks may be there
@@ -107,7 +107,7 @@ func (l *loop) add(t *task, after time.Time) {
 	}
 	if t.due = t.schedule().Next(after); !t.due.IsZero() {
 		heap.Push(&l.heap, t)
-		l.nudge()
+		l.wakeUp()
 	}
 }
 
@@ -132,8 +132,8 @@ func (l *loop) remove(t *task) {
 	}
 }
 
-// next is when a task is due, zero if that is not known.
-func (l *loop) next(t *task) time.Time {
+// dueTime is when a task is due, zero if that is not known.
+func (l *loop) dueTime(t *task) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if t.at < 0 {
@@ -142,7 +142,7 @@ func (l *loop) next(t *task) time.Time {
 	return t.due
 }
 
-func (l *loop) nudge() {
+func (l *loop) wakeUp() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
@@ -227,7 +227,7 @@ func (l *loop) replan(now time.Time) {
 	heap.Init(&l.heap)
 }
 
-func (l *line) push(s started) {
+func (l *taskQueue) push(s started) {
 	l.mu.Lock()
 	l.tasks = append(l.tasks, s)
 	l.mu.Unlock()
@@ -238,7 +238,7 @@ func (l *line) push(s started) {
 }
 
 // pop takes the oldest; who takes one leaves a token for the next if there is one.
-func (l *line) pop() (started, bool) {
+func (l *taskQueue) pop() (started, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.tasks) == 0 {
@@ -256,7 +256,7 @@ func (l *line) pop() (started, bool) {
 	return s, true
 }
 
-func (l *loop) work(ctx context.Context, from *line) {
+func (l *loop) work(ctx context.Context, from *taskQueue) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -270,21 +270,21 @@ func (l *loop) work(ctx context.Context, from *line) {
 			}
 			l.lag.add(l.now().Sub(s.due), l.now())
 			l.run(ctx, s.t, s.due)
-			l.done(s.t)
+			l.finish(s.t)
 		}
 	}
 }
 
-// done lets a task run again, and what follows its check: of two Each over the same
+// finish lets a task run again, and what follows its check: of two Each over the same
 // labels the instance of the same values, else when all instances have run.
-func (l *loop) done(t *task) {
+func (l *loop) finish(t *task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t.busy = false
 	now := l.now()
 	r, over := l.rounds[t.d], t.only == nil || t.d.c.Each == nil
 	if !over && r != nil && r.all[t.only.key.Labels] == t {
-		over = r.over(t)
+		over = r.markRan(t)
 	}
 	for _, f := range l.follow[t.d.c.Name] {
 		if f.at >= 0 || f.removed.Load() {
@@ -300,7 +300,7 @@ func (l *loop) done(t *task) {
 		_, delay, _ := f.schedule().After()
 		f.due = now.Add(delay)
 		heap.Push(&l.heap, f)
-		l.nudge()
+		l.wakeUp()
 	}
 }
 

@@ -54,28 +54,28 @@ func postedWindow(m *api.Maintenance) (*window, error) {
 	w := &window{id: m.ID, name: m.Name, checks: m.Checks, start: m.Start.Time(), end: m.End.Time(), user: m.User}
 	if m.Match != "" {
 		var err error
-		if w.match, err = matchers(m.Match); err != nil {
+		if w.match, err = parseMatchers(m.Match); err != nil {
 			return nil, query.Invalid("match", "%v; write matchers such as {service=\"shop\"}", err)
 		}
 	}
 	return w, nil
 }
 
-// matchers reads {a="b", c=~"d"}, braces or not.
-func matchers(text string) ([]*labels.Matcher, error) {
+// parseMatchers reads {a="b", c=~"d"}, braces or not.
+func parseMatchers(text string) ([]*labels.Matcher, error) {
 	text = strings.TrimSpace(text)
 	if !strings.HasPrefix(text, "{") {
 		text = "{" + text + "}"
 	}
-	s, err := selector(text)
+	s, err := parseSelector(text)
 	if err != nil {
 		return nil, err
 	}
 	return s.Matchers, nil
 }
 
-// selector reads a selector that has no brackets.
-func selector(text string) (*expr.Selector, error) {
+// parseSelector reads a selector that has no brackets.
+func parseSelector(text string) (*expr.Selector, error) {
 	p, err := expr.Parse("last("+text+"[0])", expr.Options{})
 	if err != nil {
 		return nil, err
@@ -95,8 +95,8 @@ func (w *window) active(at time.Time) (until time.Time, ok bool) {
 	return w.end, !at.Before(w.start) && at.Before(w.end)
 }
 
-// change is when it next opens or closes, zero if never.
-func (w *window) change(at time.Time) time.Time {
+// nextChange is when it next opens or closes, zero if never.
+func (w *window) nextChange(at time.Time) time.Time {
 	if until, ok := w.active(at); ok {
 		return until
 	}
@@ -125,28 +125,28 @@ func matches(all []*labels.Matcher, l labels.Labels) bool {
 	return true
 }
 
-// quiet says why receivers are not told of a check at a moment, empty if they
+// quietReason says why receivers are not told of a check at a moment, empty if they
 // are. Needs mu.
-func (e *Engine) quiet(in *instance, at time.Time) string {
+func (e *Engine) quietReason(in *instance, at time.Time) string {
 	if in.c.Silent {
 		return "silent"
 	}
-	for _, w := range e.opened(at) {
+	for _, w := range e.openWindows(at) {
 		if w.covers(in.condition) {
 			return "maintenance " + w.name
 		}
 	}
 	for _, name := range in.c.DependsOn {
-		if parent := e.unwell(name, in); parent != "" {
+		if parent := e.findNotOK(name, in); parent != "" {
 			return dependsOn + parent
 		}
 	}
 	return ""
 }
 
-// opened are the windows that are open at a moment. They are looked for once a
+// openWindows are the windows that are open at a moment. They are looked for once a
 // second: a thousand runs ask within it. Needs mu.
-func (e *Engine) opened(at time.Time) []*window {
+func (e *Engine) openWindows(at time.Time) []*window {
 	if second := at.Unix(); e.openedAt != second {
 		e.openedAt, e.openNow = second, e.openNow[:0]
 		for _, w := range e.windows {
@@ -158,46 +158,46 @@ func (e *Engine) opened(at time.Time) []*window {
 	return e.openNow
 }
 
-// unwell is a check of that name that is not OK, or whose last run was not, empty
+// findNotOK is a check of that name that is not OK, or whose last run was not, empty
 // if there is none. Of an Each it is the one with the same labels, if both are
 // applied to the same, else any. Needs mu.
-func (e *Engine) unwell(name string, child *instance) string {
+func (e *Engine) findNotOK(name string, child *instance) string {
 	d := e.byName[name]
 	if d == nil {
 		return ""
 	}
 	if d.c.Each == nil || child.d.c.Each != nil && slices.Equal(d.by, child.d.by) {
 		if in := d.byKey[child.key.Labels]; in != nil {
-			return in.unwell()
+			return in.notOK()
 		}
 		if in := d.byKey[""]; in != nil {
-			return in.unwell()
+			return in.notOK()
 		}
 		return ""
 	}
 	for _, in := range d.instances {
-		if id := in.unwell(); id != "" {
+		if id := in.notOK(); id != "" {
 			return id
 		}
 	}
 	return ""
 }
 
-func (c *condition) unwell() string {
+func (c *condition) notOK() string {
 	if c.machine.Hard != event.OK || c.machine.Ran && c.machine.Last != event.OK {
 		return c.id
 	}
 	return ""
 }
 
-// arrange makes the list of windows anew. Needs mu.
-func (e *Engine) arrange() {
+// rebuildWindows makes the list of windows anew. Needs mu.
+func (e *Engine) rebuildWindows() {
 	now := e.ageReference()
 	e.windows, e.openedAt = slices.Clone(e.fixed), 0
 	for id, m := range e.posted {
 		if now.Sub(m.End.Time()) > keepWindows {
 			delete(e.posted, id)
-			e.put("m"+id, nil)
+			e.putRecord("m"+id, nil)
 			continue
 		}
 		w, err := postedWindow(&m)
@@ -283,8 +283,8 @@ func (e *Engine) AddMaintenance(ctx context.Context, m api.Maintenance) (*api.Ma
 		}
 		m.ID = e.freshID("m", now)
 		e.posted[m.ID] = m
-		e.put("m"+m.ID, m)
-		e.arrange()
+		e.putRecord("m"+m.ID, m)
+		e.rebuildWindows()
 		return nil
 	})
 	_, m.Active = w.active(now)
@@ -303,13 +303,13 @@ func (e *Engine) EndMaintenance(ctx context.Context, id string) error {
 		switch {
 		case m.Start >= now:
 			delete(e.posted, id)
-			e.put("m"+id, nil)
+			e.putRecord("m"+id, nil)
 		case m.End > now:
 			m.End = now
 			e.posted[id] = m
-			e.put("m"+id, m)
+			e.putRecord("m"+id, m)
 		}
-		e.arrange()
+		e.rebuildWindows()
 		return nil
 	})
 }

@@ -30,16 +30,16 @@ func lastWhole(at time.Time) time.Time {
 	return time.Unix(series.Base.Slot(at.Add(-whole).Unix()), 0)
 }
 
-// asker answers measures out of the store. All groups that by tells apart are
+// measurer answers measures out of the store. All groups that by tells apart are
 // answered by one question.
-type asker struct {
+type measurer struct {
 	store   store.Store
 	target  func(ctx context.Context, service string) float64
 	tenants func() *series.TenantList
 }
 
-// targets keeps the targets of services for the length of one question.
-func (a asker) targets() asker {
+// cacheTargets keeps the targets of services for the length of one question.
+func (a measurer) cacheTargets() measurer {
 	known := map[string]float64{}
 	of := a.target
 	a.target = func(ctx context.Context, service string) float64 {
@@ -64,10 +64,10 @@ type tally struct {
 	num, den                             float64 // of a counter
 }
 
-// ask measures q over the window that ends at end. The answer is by the labels
+// measure measures q over the window that ends at end. The answer is by the labels
 // of by, in the order given, joined by joinValues. A group of which nothing was
 // seen is absent.
-func (a *asker) ask(ctx context.Context, q *spec.Query, by []string, end time.Time) (map[string]event.Reading, error) {
+func (a *measurer) measure(ctx context.Context, q *spec.Query, by []string, end time.Time) (map[string]event.Reading, error) {
 	over := q.Over
 	if over <= 0 {
 		over = 5 * time.Minute
@@ -79,11 +79,11 @@ func (a *asker) ask(ctx context.Context, q *spec.Query, by []string, end time.Ti
 	}
 	start := end.Add(-over)
 	if q.Cohort != "" {
-		return a.cohort(ctx, q, family, by, start, end)
+		return a.measureCohort(ctx, q, family, by, start, end)
 	}
 	m := q.Measure
 	if m == "apdex" {
-		own := a.targets()
+		own := a.cacheTargets()
 		a = &own
 	}
 	group := slices.Clone(by)
@@ -122,35 +122,35 @@ func (a *asker) ask(ctx context.Context, q *spec.Query, by []string, end time.Ti
 			counter = true
 			break
 		}
-		if err := gather(tallies, by, g.Labels, g.Points[0]); err != nil {
+		if err := addPoint(tallies, by, g.Labels, g.Points[0]); err != nil {
 			return nil, err
 		}
 	}
 	if counter {
-		if tallies, err = a.increases(ctx, q, family, by, start, end); err != nil {
+		if tallies, err = a.measureIncreases(ctx, q, family, by, start, end); err != nil {
 			return nil, err
 		}
 	}
 	out := make(map[string]event.Reading, max(1, len(tallies)))
 	for key, t := range tallies {
-		out[key] = a.reading(ctx, q, t, over)
+		out[key] = a.readTally(ctx, q, t, over)
 	}
 	if _, ok := out[""]; !ok && len(by) == 0 {
-		out[""] = nothing(q.Measure)
+		out[""] = emptyReading(q.Measure)
 	}
 	return out, nil
 }
 
-// nothing is what a measure comes to where nothing was seen: none is a number of
+// emptyReading is what a measure comes to where nothing was seen: none is a number of
 // things, and no value otherwise.
-func nothing(measure string) event.Reading {
+func emptyReading(measure string) event.Reading {
 	if measure == "count" || measure == "rate" {
 		return event.Reading{Text: "nothing was seen"}
 	}
 	return event.Reading{Null: true, Value: math.NaN(), Text: "nothing was seen"}
 }
 
-func gather(tallies map[string]*tally, by []string, l labels.Labels, p store.MergedPoint) error {
+func addPoint(tallies map[string]*tally, by []string, l labels.Labels, p store.MergedPoint) error {
 	key := joinValues(l, by)
 	t := tallies[key]
 	if t == nil {
@@ -181,8 +181,8 @@ func add(into **hist.Histogram, h *hist.Histogram) error {
 	return (*into).Merge(h)
 }
 
-// increases asks for counters, whose increase lies between samples.
-func (a *asker) increases(ctx context.Context, q *spec.Query, family string, by []string, start, end time.Time) (map[string]*tally, error) {
+// measureIncreases asks for counters, whose increase lies between samples.
+func (a *measurer) measureIncreases(ctx context.Context, q *spec.Query, family string, by []string, start, end time.Time) (map[string]*tally, error) {
 	s, err := query.Slots(ctx, a.store, query.SlotsRequest{
 		Selection: query.Selection{Family: family, Matchers: q.Series.Matchers, Start: start, End: end}, Step: int64(series.Base), By: by,
 	})
@@ -212,8 +212,8 @@ func (a *asker) increases(ctx context.Context, q *spec.Query, family string, by 
 	return tallies, nil
 }
 
-// reading is what a group's tally comes to.
-func (a *asker) reading(ctx context.Context, q *spec.Query, t *tally, over time.Duration) event.Reading {
+// readTally is what a group's tally comes to.
+func (a *measurer) readTally(ctx context.Context, q *spec.Query, t *tally, over time.Duration) event.Reading {
 	if t.good == nil && t.failed == nil {
 		return numberReading(q.Measure, t)
 	}
@@ -226,7 +226,7 @@ func (a *asker) reading(ctx context.Context, q *spec.Query, t *tally, over time.
 	}
 	n := count(t.good) + count(t.failed)
 	if n == 0 {
-		return nothing(q.Measure)
+		return emptyReading(q.Measure)
 	}
 	value := math.NaN()
 	switch q.Measure {
@@ -285,7 +285,7 @@ func percentile(measure string) (float64, bool) {
 func numberReading(measure string, t *tally) event.Reading {
 	n := t.n
 	if n.Count == 0 && t.den == 0 {
-		return nothing(measure)
+		return emptyReading(measure)
 	}
 	switch measure {
 	case "last", "":
@@ -333,8 +333,8 @@ func joinValues(l labels.Labels, by []string) string {
 	return b.String()
 }
 
-// cohort measures the tenants of a cohort, who are found anew each time.
-func (a *asker) cohort(ctx context.Context, q *spec.Query, family string, by []string, start, end time.Time) (map[string]event.Reading, error) {
+// measureCohort measures the tenants of a cohort, who are found anew each time.
+func (a *measurer) measureCohort(ctx context.Context, q *spec.Query, family string, by []string, start, end time.Time) (map[string]event.Reading, error) {
 	r := query.DistributionRequest{
 		Selection: query.Selection{Family: family, Matchers: q.Series.Matchers, Start: start, End: end},
 		By:        append(slices.Clone(by), series.LabelCohort),
@@ -422,7 +422,7 @@ func (a *asker) cohort(ctx context.Context, q *spec.Query, family string, by []s
 		out[key] = reading(v, fmt.Sprintf("of %.0f observed, cohort %s", s.n, q.Cohort))
 	}
 	if len(by) == 0 && len(out) == 0 {
-		out[""] = nothing(q.Measure)
+		out[""] = emptyReading(q.Measure)
 	}
 	return out, nil
 }

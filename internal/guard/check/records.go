@@ -68,14 +68,14 @@ const (
 // incident is one as it is kept.
 type incident struct{ api.Incident }
 
-// owed is what receivers have not been handed yet.
-type owed struct {
+// pendingEvents is what receivers have not been handed yet.
+type pendingEvents struct {
 	number    uint64
 	Receivers []string  `json:"receivers"`
 	Event     eventJSON `json:"event"`
 }
 
-func (o *owed) key() string { return fmt.Sprintf("o%016x", o.number) }
+func (o *pendingEvents) key() string { return fmt.Sprintf("o%016x", o.number) }
 
 // eventJSON is an event.Event whose numbers may be null.
 type eventJSON struct {
@@ -157,7 +157,7 @@ func (e *Engine) load(ctx context.Context) error {
 			}
 			e.incidents[in.ID] = in
 		case "o":
-			o := &owed{}
+			o := &pendingEvents{}
 			var err error
 			if o.number, err = strconv.ParseUint(rest, 16, 64); err == nil {
 				err = json.Unmarshal(value, o)
@@ -207,8 +207,8 @@ func transitionKey(id string, at time.Time) string {
 	return fmt.Sprintf("t%s\x00%013d", id, at.UnixMilli())
 }
 
-// touch notes that a condition is to be kept anew. Needs mu.
-func (e *Engine) touch(c *condition) {
+// touchCondition notes that a condition is to be kept anew. Needs mu.
+func (e *Engine) touchCondition(c *condition) {
 	if !c.dirty {
 		c.dirty = true
 		e.dirty = append(e.dirty, c)
@@ -216,8 +216,8 @@ func (e *Engine) touch(c *condition) {
 	e.wakeUp()
 }
 
-// put notes a record, nil to delete it. Needs mu.
-func (e *Engine) put(key string, value any) {
+// putRecord notes a record, nil to delete it. Needs mu.
+func (e *Engine) putRecord(key string, value any) {
 	var b []byte
 	if value != nil {
 		var err error
@@ -240,17 +240,17 @@ func (e *Engine) wakeUp() {
 // ageReference returns the moment that ages are counted from.
 func (e *Engine) ageReference() time.Time { return e.o.Now().Add(-e.o.Leapt()) }
 
-// turned notes that a band of state begins. Needs mu.
-func (e *Engine) turned(c *condition, at time.Time, why string) {
+// noteTransition notes that a band of state begins. Needs mu.
+func (e *Engine) noteTransition(c *condition, at time.Time, why string) {
 	if len(why) > mostWhy {
 		why = strings.ToValidUTF8(why[:mostWhy], "") + "…"
 	}
 	t := transition{At: at, State: c.machine.Hard, Flaps: c.machine.Flapping, Why: why, Gone: c.removed}
 	c.transitions = append(c.transitions, t)
-	e.put(transitionKey(c.id, at), t)
+	e.putRecord(transitionKey(c.id, at), t)
 	drop, aged := 0, at.Add(-e.o.Leapt())
 	for drop < len(c.transitions)-1 && (len(c.transitions)-drop > mostTransitions || aged.Sub(c.transitions[drop+1].At) > keepTransitions) {
-		e.put(transitionKey(c.id, c.transitions[drop].At), nil)
+		e.putRecord(transitionKey(c.id, c.transitions[drop].At), nil)
 		drop++
 	}
 	c.transitions = c.transitions[drop:]
@@ -262,7 +262,7 @@ func (e *Engine) recordTransition(in *instance, events []state.Event) {
 		s := &events[i]
 		v := e.eventOf(in, s)
 		if !s.Late {
-			e.record(in, s, &v)
+			e.recordEvent(in, s, &v)
 		}
 		if !s.Notify {
 			e.stats.EventsHeld++
@@ -272,14 +272,14 @@ func (e *Engine) recordTransition(in *instance, events []state.Event) {
 			continue
 		}
 		e.lastOwed++
-		o := &owed{number: e.lastOwed, Receivers: in.c.Receivers, Event: encodeEvent(&v)}
+		o := &pendingEvents{number: e.lastOwed, Receivers: in.c.Receivers, Event: encodeEvent(&v)}
 		e.owed = append(e.owed, o)
-		e.put(o.key(), o)
+		e.putRecord(o.key(), o)
 	}
 }
 
-// record adds an event to the incident as it is kept. Needs mu.
-func (e *Engine) record(in *instance, s *state.Event, v *event.Event) {
+// recordEvent adds an event to the incident as it is kept. Needs mu.
+func (e *Engine) recordEvent(in *instance, s *state.Event, v *event.Event) {
 	if s.Kind == event.Opened {
 		in.events = &incident{Incident: api.Incident{
 			ID: s.Incident, Kind: "check", Check: in.id, Service: in.labels.Get(series.LabelService), Start: api.UnixTime(s.Opened),
@@ -308,7 +308,7 @@ func (e *Engine) record(in *instance, s *state.Event, v *event.Event) {
 		k.End = api.UnixTime(s.Time)
 		in.events = nil
 	}
-	e.put("i"+k.ID, k.Incident)
+	e.putRecord("i"+k.ID, k.Incident)
 	e.trimIncidents()
 }
 
@@ -326,7 +326,7 @@ func (e *Engine) trimIncidents() {
 		case k.Kind != "check" || math.IsNaN(float64(k.End)):
 		case k.End < oldest:
 			delete(e.incidents, id)
-			e.put("i"+id, nil)
+			e.putRecord("i"+id, nil)
 		default:
 			ends = append(ends, k.End)
 		}
@@ -338,7 +338,7 @@ func (e *Engine) trimIncidents() {
 		for id, k := range e.incidents {
 			if k.Kind == "check" && k.End <= limit {
 				delete(e.incidents, id)
-				e.put("i"+id, nil)
+				e.putRecord("i"+id, nil)
 			}
 		}
 	}

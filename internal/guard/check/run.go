@@ -59,51 +59,51 @@ func (e *Engine) measure(ctx context.Context, d *definition, instances []*instan
 	if d.grouped != nil {
 		q := d.grouped
 		if len(instances) == 1 {
-			q = instances[0].alone()
+			q = instances[0].query()
 		}
-		answers, err := e.asker.ask(ctx, q, d.by, lastWhole(at))
+		answers, err := e.asker.measure(ctx, q, d.by, lastWhole(at))
 		each := time.Since(begin) / time.Duration(len(instances))
 		for i, in := range instances {
 			r, ok := answers[in.group]
 			switch {
 			case err != nil:
-				r = failed(err)
+				r = failedReading(err)
 			case !ok:
-				r = nothing(d.grouped.Measure)
+				r = emptyReading(d.grouped.Measure)
 			}
 			r.Took = each
 			out[i] = outcome{in: in, at: at, reading: r}
 		}
 	} else {
 		for i, in := range instances {
-			out[i] = outcome{in: in, at: at, reading: e.read(ctx, d, in.c, at)}
+			out[i] = outcome{in: in, at: at, reading: e.readValue(ctx, d, in.c, at)}
 		}
 	}
 	for i := range out {
-		e.hold(ctx, d, &out[i])
+		e.applyThreshold(ctx, d, &out[i])
 	}
 	return out
 }
 
-// alone is the question of an Each for this instance only.
-func (in *instance) alone() *spec.Query {
+// query is the question of an Each for this instance only.
+func (in *instance) query() *spec.Query {
 	q := *in.d.grouped
 	q.Series.Matchers = append(slices.Clip(q.Series.Matchers), exactly(labels.FromMap(in.each))...)
 	return &q
 }
 
-func failed(err error) event.Reading {
+func failedReading(err error) event.Reading {
 	return event.Reading{Null: true, Value: math.NaN(), Err: err}
 }
 
-// read measures one instance.
-func (e *Engine) read(ctx context.Context, d *definition, c *spec.Check, at time.Time) (r event.Reading) {
+// readValue measures one instance.
+func (e *Engine) readValue(ctx context.Context, d *definition, c *spec.Check, at time.Time) (r event.Reading) {
 	begin := time.Now()
 	switch v := &c.Value; {
 	case v.Query != nil:
-		answers, err := e.asker.ask(ctx, v.Query, nil, lastWhole(at))
+		answers, err := e.asker.measure(ctx, v.Query, nil, lastWhole(at))
 		if err != nil {
-			r = failed(err)
+			r = failedReading(err)
 		} else {
 			r = answers[""]
 		}
@@ -111,7 +111,7 @@ func (e *Engine) read(ctx context.Context, d *definition, c *spec.Check, at time
 		res, err := v.Expr.Eval(ctx, d.view, at, expr.EvalOptions{Nulls: c.Null})
 		switch {
 		case err != nil:
-			r = failed(err)
+			r = failedReading(err)
 		case res.Null:
 			r = event.Reading{Null: true, Value: math.NaN(), Text: "the expression is null"}
 		default:
@@ -120,7 +120,7 @@ func (e *Engine) read(ctx context.Context, d *definition, c *spec.Check, at time
 	case v.PromQL != "":
 		r = promQL(ctx, e.o.Prom, v.PromQL, lastWhole(at))
 	case e.o.Prober == nil:
-		r = failed(errors.New("nothing here measures " + v.Kind()))
+		r = failedReading(errors.New("nothing here measures " + v.Kind()))
 	default:
 		r = e.o.Prober.Probe(ctx, v)
 	}
@@ -133,8 +133,8 @@ func (e *Engine) read(ctx context.Context, d *definition, c *spec.Check, at time
 	return r
 }
 
-// hold looks the threshold up and judges the value by it.
-func (e *Engine) hold(ctx context.Context, d *definition, o *outcome) {
+// applyThreshold looks the threshold up and judges the value by it.
+func (e *Engine) applyThreshold(ctx context.Context, d *definition, o *outcome) {
 	c := o.in.c
 	var err error
 	o.bands, err = e.bands(ctx, d, o.in.profile, c, o.in.id, o.at, o.reading)
@@ -197,7 +197,7 @@ func (e *Engine) bands(ctx context.Context, d *definition, p *profile.Profile, c
 		return profile.Bands(t.Must, v, nan, nan, t.Warning, t.Critical), nil
 	}
 	if p != nil && p.Learn() != nil {
-		if l := e.lessons.of(p, id); l != nil {
+		if l := e.lessons.profileFor(p, id); l != nil {
 			p = l
 		}
 	}

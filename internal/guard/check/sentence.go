@@ -31,7 +31,7 @@ func sentence(in *instance, s *state.Event, r *event.Result, now time.Time) stri
 		if s.Why != "" {
 			return fmt.Sprintf("%s is over after %s: %s", id, span(s.Time.Sub(s.Opened)), s.Why)
 		}
-		return fmt.Sprintf("%s is OK after %s%s", id, span(s.Time.Sub(s.Opened)), measured(in, r))
+		return fmt.Sprintf("%s is OK after %s%s", id, span(s.Time.Sub(s.Opened)), measuredText(in, r))
 	case event.Acknowledged:
 		text := fmt.Sprintf("%s acknowledged that %s is %s", s.Ack.User, id, s.To)
 		if s.Ack.Comment != "" {
@@ -41,17 +41,17 @@ func sentence(in *instance, s *state.Event, r *event.Result, now time.Time) stri
 	case event.Flapping:
 		return fmt.Sprintf("%s is flapping: its changes are told once it is steady", id)
 	case event.Steady:
-		return fmt.Sprintf("%s is steady, %s%s", id, s.To, measured(in, r))
+		return fmt.Sprintf("%s is steady, %s%s", id, s.To, measuredText(in, r))
 	}
-	text := fmt.Sprintf("%s is %s%s", id, s.To, measured(in, r))
+	text := fmt.Sprintf("%s is %s%s", id, s.To, measuredText(in, r))
 	if s.Why != "" {
 		text += fmt.Sprintf("; for %s, %s", span(now.Sub(s.Opened)), s.Why)
 	}
 	return text
 }
 
-// measured is the value beside the band that it lies beyond, or what failed.
-func measured(in *instance, r *event.Result) string {
+// measuredText is the value beside the band that it lies beyond, or what failed.
+func measuredText(in *instance, r *event.Result) string {
 	if r.Time.IsZero() {
 		return ""
 	}
@@ -74,9 +74,9 @@ func measured(in *instance, r *event.Result) string {
 		case math.IsNaN(band.at):
 			continue
 		case band.over && r.Reading.Value > band.at:
-			return text + " is above " + quantity(band.at, in.c.Unit) + ruled(b)
+			return text + " is above " + quantity(band.at, in.c.Unit) + ruleText(b)
 		case !band.over && r.Reading.Value < band.at:
-			return text + " is below " + quantity(band.at, in.c.Unit) + ruled(b)
+			return text + " is below " + quantity(band.at, in.c.Unit) + ruleText(b)
 		}
 	}
 	if l := r.Reading.Level; r.Reading.Text != "" && (in.c.Threshold == nil || l != nil && *l != event.OK) {
@@ -85,7 +85,7 @@ func measured(in *instance, r *event.Result) string {
 	return text
 }
 
-func ruled(b *event.Bands) string {
+func ruleText(b *event.Bands) string {
 	if b.Rule == "" {
 		return ""
 	}

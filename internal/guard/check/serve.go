@@ -23,10 +23,10 @@ import (
 // Engine runs checks. It is safe for concurrent use.
 type Engine struct {
 	o       Options
-	asker   asker
+	asker   measurer
 	loop    *loop
 	sink    sink
-	lessons lessons
+	lessons learnedProfiles
 	wake    chan struct{} // something is to be kept or told
 	defined chan struct{} // definitions were replaced
 	scratch sync.Pool     // of *[]sample
@@ -55,7 +55,7 @@ type Engine struct {
 	openNow     []*window // those that are open
 	dirty       []*condition
 	records     map[string][]byte // to be put; nil: to be deleted
-	owed        []*owed           // events that receivers have not been handed
+	owed        []*pendingEvents  // events that receivers have not been handed
 	lastOwed    uint64
 	trimmed     time.Time
 	began       time.Time     // when it was opened
@@ -98,7 +98,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		o.Target = func(context.Context, string) float64 { return query.DefaultApdexT }
 	}
 	e := &Engine{
-		o: o, asker: asker{o.Store, o.Target, o.Tenants}, loop: newLoop(o.Now), wake: make(chan struct{}, 1), defined: make(chan struct{}, 1),
+		o: o, asker: measurer{o.Store, o.Target, o.Tenants}, loop: newLoop(o.Now), wake: make(chan struct{}, 1), defined: make(chan struct{}, 1),
 		byName: map[string]*definition{}, conditions: map[string]*condition{}, open: map[string]*condition{}, incidents: map[string]*incident{},
 		posted: map[string]api.Maintenance{}, records: map[string][]byte{}, short: make(requests, 8), long: make(requests, 2),
 	}
@@ -122,7 +122,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 func (e *Engine) Run(ctx context.Context) {
 	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var last sync.WaitGroup
-	last.Go(func() { e.keep(keeping) })
+	last.Go(func() { e.runKeeper(keeping) })
 	last.Go(func() { e.sink.serve(keeping) })
 	var all sync.WaitGroup
 	all.Go(func() { e.discover(ctx) })
@@ -185,7 +185,7 @@ func (e *Engine) Replace(ctx context.Context, f spec.File) error {
 		}
 	}
 	now := e.o.Now()
-	e.lessons.replace(e.profiles, profiles)
+	e.lessons.replaceCalendars(e.profiles, profiles)
 	e.page, e.files, e.fixed, e.problem, e.profiles = f.Page, f.Files, fixed, "", profiles
 	if e.files == nil {
 		e.files = []string{}
@@ -214,7 +214,7 @@ func (e *Engine) Replace(ctx context.Context, f spec.File) error {
 			e.leave(c, now, "its definition is gone")
 		}
 	}
-	e.arrange()
+	e.rebuildWindows()
 	e.mu.Unlock()
 	select {
 	case e.defined <- struct{}{}:
@@ -285,12 +285,12 @@ func (e *Engine) leave(c *condition, now time.Time, why string) {
 	e.said = c.machine.Close(now, why, e.said[:0])
 	e.recordTransition(c.in, e.said)
 	for _, t := range c.transitions {
-		e.put(transitionKey(c.id, t.At), nil)
+		e.putRecord(transitionKey(c.id, t.At), nil)
 	}
 	c.removed, c.transitions = true, nil
 	delete(e.conditions, c.id)
 	delete(e.open, c.id)
-	e.put("c"+c.id, nil)
+	e.putRecord("c"+c.id, nil)
 }
 
 // compile makes a profile.

@@ -17,7 +17,7 @@ const (
 
 // breaker is closed while a receiver takes what it is given; after openAfter
 // failures it is open, and between waits half-open: one message is tried, and only
-// when that is taken the others follow. The zero value is closed.
+// when that is accepted the others follow. The zero value is closed.
 type breaker struct {
 	failures int
 	until    time.Time // nothing is tried before
@@ -54,7 +54,7 @@ func (r refusal) Unwrap() error { return r.error }
 type answer struct {
 	error
 	after time.Duration
-	// alive says that the fault may lie in the message.
+	// alive reports that the fault may lie in the message.
 	alive bool
 }
 

@@ -45,7 +45,7 @@ func (g *graphite) send(ctx context.Context, messages []message, report func(int
 	if _, err := c.Write(b); err != nil {
 		return explain(ctx, "write", err)
 	}
-	if err := drained(ctx, c); err != nil {
+	if err := drain(ctx, c); err != nil {
 		return err
 	}
 	for i := range messages {

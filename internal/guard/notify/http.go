@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// newClient returns a client for one receiver. It follows no redirect: what is
+// newClient returns a client for one receiver. It does not follow redirects: what is
 // posted holds secrets and is for one address.
 func newClient(connections int, ca string, insecure bool) (*http.Client, error) {
 	config := &tls.Config{InsecureSkipVerify: insecure}

@@ -117,7 +117,7 @@ func (n *nsca) send(ctx context.Context, messages []message, report func(int, er
 		}
 	}
 	n.buf = b
-	if err := drained(ctx, c); err != nil {
+	if err := drain(ctx, c); err != nil {
 		return err
 	}
 	for i := range messages {
@@ -209,10 +209,10 @@ func connect(ctx context.Context, d *net.Dialer, address string) (*net.TCPConn, 
 	return c, func() { stop(); _ = c.Close() }, nil
 }
 
-// drained closes the writing side, and waits until the other end has read everything
+// drain closes the writing side, and waits until the other end has read everything
 // and closes, too. Protocols without an acknowledgement give no other sign of life: a server that died with unread data resets the
 // connection, one that hangs leaves it open.
-func drained(ctx context.Context, c *net.TCPConn) error {
+func drain(ctx context.Context, c *net.TCPConn) error {
 	if err := c.CloseWrite(); err != nil {
 		return explain(ctx, "end the connection", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"tailscope/internal/guard/check/event"
 )
 
-// lateAfter is when a result's text says when it was measured: NSCA's server takes
+// lateAfter is the age from which a result's text has the time of measurement: NSCA's server takes
 // the time of arrival.
 const lateAfter = 30 * time.Second
 
@@ -143,7 +143,8 @@ func bound(v float64) string {
 	return formatNumber(v)
 }
 
-// formatNumber writes no exponent: readers of Nagios' data do not know it.
+// formatNumber writes numbers without an exponent, which readers of Nagios' data do not
+// know.
 func formatNumber(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 // formatShort returns a number for people.

@@ -112,7 +112,7 @@ func (q *queue) drop(n int, cause string) {
 	}
 	q.dropped[cause] += uint64(n)
 	// If it fails they are delivered once more after a restart.
-	_ = q.spool.done(q.spool.waiting[n-1].seq)
+	_ = q.spool.markDone(q.spool.waiting[n-1].seq)
 }
 
 // expire drops what is older than the bound.
@@ -151,7 +151,7 @@ func (q *queue) front(n int) ([]message, error) {
 	return messages, err
 }
 
-// finish removes all messages through seq; cause says why if it was not
+// finish removes all messages through seq; cause is why if it was not
 // delivered, and how many of them.
 func (q *queue) finish(seq uint64) error {
 	q.mu.Lock()
@@ -160,7 +160,7 @@ func (q *queue) finish(seq uint64) error {
 		return errClosed
 	}
 	q.finishMemory(seq)
-	return q.spool.done(seq)
+	return q.spool.markDone(seq)
 }
 
 func (q *queue) finishMemory(seq uint64) {
@@ -180,7 +180,7 @@ func (q *queue) count(cause string, n uint64) {
 	q.dropped[cause] += n
 }
 
-// length is how many wait.
+// length returns the number of messages that wait.
 func (q *queue) length() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -28,7 +28,7 @@ func newSender(r spec.Receiver, now func() time.Time) (sender, error) {
 	return nil, errors.New("no kind is set: write nsca, icinga, alertmanager, webhook, email, graphite or file")
 }
 
-// Valid says what is wrong with a definition, without looking at what only the
+// Valid returns what is wrong with a definition, without looking at what only the
 // machine that runs it has: the files of certificates and secrets.
 func Valid(r spec.Receiver) error {
 	if r.Icinga != nil {

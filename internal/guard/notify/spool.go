@@ -379,9 +379,9 @@ func (s *spool) dropThrough(seq uint64) {
 	s.next = max(s.next, s.finished+1)
 }
 
-// done records that all messages through seq are finished. The record is written, not
+// markDone records that all messages through seq are finished. The record is written, not
 // synced: it survives a kill, and after a power cut some messages may be sent again.
-func (s *spool) done(seq uint64) error {
+func (s *spool) markDone(seq uint64) error {
 	before := len(s.waiting)
 	s.dropThrough(seq)
 	if len(s.waiting) == before {

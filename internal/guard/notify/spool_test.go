@@ -91,7 +91,7 @@ func TestSpoolKeepsWhatItAccepted(t *testing.T) {
 					continue
 				}
 				n := rapid.IntRange(1, len(want)).Draw(t, "settled")
-				if err := s.done(s.waiting[n-1].seq); err != nil {
+				if err := s.markDone(s.waiting[n-1].seq); err != nil {
 					t.Fatal(err)
 				}
 				want = want[n:]
@@ -180,7 +180,7 @@ func TestSpoolCrashInRotation(t *testing.T) {
 			if len(s.known) != 1 {
 				t.Fatalf("cut at %d of %d: %d incidents are known", k, len(whole), len(s.known))
 			}
-			if err := s.done(s.next - 1); err != nil {
+			if err := s.markDone(s.next - 1); err != nil {
 				t.Fatal(err)
 			}
 			if err := s.close(); err != nil {
@@ -255,7 +255,7 @@ func TestSpoolFreesSpace(t *testing.T) {
 		if err := s.append([]message{{at: t0, event: &e}}, false); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.done(s.waiting[0].seq); err != nil {
+		if err := s.markDone(s.waiting[0].seq); err != nil {
 			t.Fatal(err)
 		}
 	}

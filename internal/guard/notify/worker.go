@@ -104,7 +104,7 @@ func openWorker(n *Notifier, r spec.Receiver, s sender) (*worker, error) {
 		receiver: r, sender: s,
 		wake: make(chan struct{}, 1), ended: make(chan struct{}), halt: make(chan struct{}),
 	}
-	limit, _ := bounds(r)
+	limit, _ := boundsOf(r)
 	var err error
 	if l.events, err = openQueue(filepath.Join(l.dir, "events"), true, limit, age(r, true), n.o.Now); err != nil {
 		return nil, err
@@ -129,8 +129,8 @@ func openWorker(n *Notifier, r spec.Receiver, s sender) (*worker, error) {
 	return l, nil
 }
 
-// bounds returns the receiver's bounds, or their defaults.
-func bounds(r spec.Receiver) (bytes int64, timeout time.Duration) {
+// boundsOf returns the receiver's bounds, or their defaults.
+func boundsOf(r spec.Receiver) (bytes int64, timeout time.Duration) {
 	bytes, timeout = r.Spool.Bytes, r.Timeout
 	if bytes <= 0 {
 		bytes = spoolBytes
@@ -161,7 +161,7 @@ func (l *worker) replace(r spec.Receiver, s sender) {
 	// The old definition may have been at fault.
 	l.breaker.until = time.Time{}
 	l.mu.Unlock()
-	limit, _ := bounds(r)
+	limit, _ := boundsOf(r)
 	l.events.setLimits(limit, age(r, true))
 	l.results.setLimits(limit, age(r, false))
 	l.wakeUp()
@@ -284,7 +284,7 @@ func (l *worker) step() time.Duration {
 	if wait > 0 {
 		return wait
 	}
-	_, timeout := bounds(r)
+	_, timeout := boundsOf(r)
 	i := slices.IndexFunc(l.queues, func(q *queue) bool { return a.takes(q) && q.length() > 0 })
 	if i < 0 {
 		rs, ok := s.(resender)
@@ -352,7 +352,7 @@ func (l *worker) deliver(q *queue, s sender, timeout time.Duration, messages []m
 		return
 	}
 	l.head, l.headFail = 0, 0
-	l.success()
+	l.noteSuccess()
 }
 
 // deliverBehind tries the second message, because the first fails again and again
@@ -374,7 +374,7 @@ func (l *worker) deliverBehind(q *queue, s sender, timeout time.Duration, messag
 	l.countOutcomes(q, messages, 2, given)
 	_ = q.finish(messages[1].seq)
 	l.head, l.headFail = 0, 0
-	l.success()
+	l.noteSuccess()
 }
 
 // send passes messages to s. It returns how many from the front are finished, and the
@@ -471,7 +471,7 @@ func (l *worker) failure(err error, hint time.Duration) {
 	}
 }
 
-func (l *worker) success() {
+func (l *worker) noteSuccess() {
 	l.mu.Lock()
 	b := l.breaker
 	l.breaker.succeed()
@@ -506,7 +506,7 @@ func (l *worker) resend(rs resender, timeout time.Duration) {
 		l.failure(err, retryAfter(err))
 		return
 	}
-	l.success()
+	l.noteSuccess()
 }
 
 func (l *worker) setBusy(busy bool) {

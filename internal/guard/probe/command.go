@@ -23,8 +23,8 @@ import (
 const (
 	maxOutput = 64 << 10
 	maxErrors = 4 << 10 // of stderr
-	// lingers is how long output is waited for once the process group is dead,
-	// should something that left the group hold it open.
+	// lingers bounds the wait for output after the process group is dead, should
+	// something that left the group hold it open.
 	lingers = 500 * time.Millisecond
 
 	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

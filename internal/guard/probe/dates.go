@@ -28,7 +28,7 @@ func replaceDates(query string, at time.Time) string {
 			if err != nil {
 				return macro
 			}
-			day = moved(at, m[2], n)
+			day = addUnits(at, m[2], n)
 		}
 		known := true
 		text := datePart.ReplaceAllStringFunc(m[1], func(part string) string {
@@ -47,9 +47,9 @@ var dateLayouts = map[string]string{
 	"yyyy": "2006", "yy": "06", "MM": "01", "M": "1", "dd": "02", "d": "2", "HH": "15", "mm": "04", "ss": "05",
 }
 
-// moved shifts a date by n years, months or days, by the clock on the wall. A day
+// addUnits shifts a date by n years, months or days, by the clock on the wall. A day
 // that the month lacks is its last: a month before 31 March is 28 February.
-func moved(at time.Time, unit string, n int) time.Time {
+func addUnits(at time.Time, unit string, n int) time.Time {
 	if unit == "D" {
 		return at.AddDate(0, 0, n)
 	}

@@ -196,7 +196,7 @@ func unwrapURL(err error) error {
 	return err
 }
 
-// unreachable says why something did not answer, and what to look at.
+// unreachable returns why something did not answer, and what to look at.
 func unreachable(ctx context.Context, what string, err error) error {
 	err = unwrapURL(err)
 	var (

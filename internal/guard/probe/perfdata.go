@@ -157,7 +157,7 @@ func parseRange(s string) (valueRange, error) {
 	return r, err
 }
 
-// bad says whether a plugin alerts on v.
+// bad reports whether a plugin alerts on v.
 func (r valueRange) bad(v float64) bool { return (v >= r.Start && v <= r.End) == r.Inside }
 
 // outer is the bound that rising values meet: the end of what is good, or where

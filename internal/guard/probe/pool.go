@@ -92,7 +92,7 @@ func open(of source) (*pool, error) {
 		if config.RuntimeParams["application_name"] == "" {
 			config.RuntimeParams["application_name"] = "tailscope"
 		}
-		o.hide = passwords(config.Password)
+		o.hide = findPasswords(config.Password)
 		o.db = stdlib.OpenDB(*config)
 	case driverMySQL:
 		config, err := mysqlConfig(of.dsn)
@@ -102,7 +102,7 @@ func open(of source) (*pool, error) {
 		config.MultiStatements = false
 		config.AllowAllFiles = false
 		config.Logger = silent{}
-		o.hide = passwords(config.Passwd)
+		o.hide = findPasswords(config.Passwd)
 		connector, err := mysql.NewConnector(config)
 		if err != nil {
 			return nil, errors.New("the dsn cannot be used; look at its parameters")
@@ -124,7 +124,7 @@ func open(of source) (*pool, error) {
 	return o, nil
 }
 
-func passwords(s string) []string {
+func findPasswords(s string) []string {
 	if s == "" {
 		return nil
 	}

@@ -2,7 +2,7 @@
 // or TLS connection, a command, a row of a database.
 //
 // A probe is one question and one answer, as a stranger would see them: it opens
-// a connection of its own, so that the time it tells is whole, and it ends at its
+// a connection of its own, so that the time it measures is whole, and it ends at its
 // deadline, with everything that it started. Only databases are different: their
 // connections are kept for a while, because opening one is dearer than asking.
 //
@@ -33,7 +33,7 @@ type Options struct {
 	Location *time.Location
 	// Timeout ends probes whose context has no deadline; default 10 s.
 	Timeout time.Duration
-	// Idle is how long an unused connection to a database is kept; default 5 min.
+	// Idle bounds the time that an unused connection to a database is kept; default 5 min.
 	Idle time.Duration
 }
 
@@ -126,7 +126,8 @@ func (p *Prober) Probe(ctx context.Context, s *spec.Source) (r event.Reading) {
 // failed is a Reading of nothing, for a reason that lies with us.
 func failed(err error) event.Reading { return event.Reading{Null: true, Err: err} }
 
-// refused is a Reading of nothing where the failure is what was looked for.
+// refused returns a CRITICAL Reading without a value: the failure is what the probe was
+// to find.
 func refused(err error) event.Reading {
 	r := failed(err)
 	r.Level = level(event.Critical)

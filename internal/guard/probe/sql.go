@@ -30,7 +30,7 @@ func (p *Prober) sql(ctx context.Context, s *spec.SQL, hide *secrets) event.Read
 	defer p.release(pool)
 
 	begin := time.Now()
-	r, err := pool.ask(ctx, replaceDates(s.Query, p.o.Now().In(p.o.Location)))
+	r, err := pool.query(ctx, replaceDates(s.Query, p.o.Now().In(p.o.Location)))
 	r.Took = time.Since(begin)
 	if err != nil {
 		r.Null, r.Err = true, databaseError(ctx, r.Took, err)
@@ -40,7 +40,7 @@ func (p *Prober) sql(ctx context.Context, s *spec.SQL, hide *secrets) event.Read
 	return r
 }
 
-func (o *pool) ask(ctx context.Context, query string) (r event.Reading, err error) {
+func (o *pool) query(ctx context.Context, query string) (r event.Reading, err error) {
 	tx, err := o.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: o.readOnly})
 	if err != nil {
 		return r, connectError{err}
@@ -162,12 +162,12 @@ func databaseNumber(v any) (f float64, null bool, err error) {
 	return f, false, err
 }
 
-// connectError says that there is no connection to ask.
+// connectError returns the error of a connection that could not be made.
 type connectError struct{ error }
 
 func (e connectError) Unwrap() error { return e.error }
 
-// databaseError says what to do about an error of a database.
+// databaseError adds the next step to an error of a database.
 func databaseError(ctx context.Context, took time.Duration, err error) error {
 	const cancelled = "57014" // of PostgreSQL: by its statement_timeout, or by somebody
 	var pg *pgconn.PgError

@@ -1,7 +1,6 @@
-// Package event holds the words that checks, the doors that measure for them
-// (package probe) and the doors that tell of them (package notify) share: a
-// level, what one measurement gave, what one run of a check came to, and what
-// receivers are told.
+// Package event holds the types that packages check, probe and notify share: a Level, the
+// Reading of one measurement, the Result of one run of a check, and the Event that
+// receivers are sent.
 package event
 
 import (
@@ -42,29 +41,28 @@ type Perf struct {
 	Warning, Critical, Low, High float64 // outer bounds of the ranges, as far as a number says them
 }
 
-// Reading is what measuring gave. Null says that there is no value: nothing was
-// there to measure, or measuring failed, which Err then says.
+// Reading is one measurement. Null reports that it has no value: there was nothing to
+// measure, or Err says why measuring failed.
 type Reading struct {
 	Value float64
 	Null  bool
 	Err   error  // ends in what to do next; never holds a secret
 	Text  string // one line of what was seen, for people
 	Perf  []Perf // of a command, also stored as series check_perf{label}
-	// Level is what the source itself says, as Nagios plugins do by their exit
-	// code; nil if it says nothing and the threshold decides.
+	// Level is the source's own, such as the exit code of a Nagios plugin. If it is nil
+	// the threshold decides.
 	Level *Level
 	Took  time.Duration
 }
 
-// Key names a check: its definition's name, and the labels of the series it was
-// applied to, if it was applied to each of several. It is what series, states
-// and receivers call the check.
+// Key names a check in series, states and notifications: its definition's name and, if
+// that is applied to each of several series, the labels of the series.
 type Key struct {
 	Check  string
 	Labels string // canonical, as labels.Labels prints them without braces: operation="GET /a", service="shop"; empty if none
 }
 
-// ID is the key in one string, unique among checks: the name, then the labels in
+// ID returns the key as one string, unique among checks: the name, then the labels in
 // braces if there are any.
 func (k Key) ID() string {
 	if k.Labels == "" {
@@ -73,7 +71,7 @@ func (k Key) ID() string {
 	return k.Check + "{" + k.Labels + "}"
 }
 
-// Bands are the thresholds of one run. What is not set is NaN. Where values
+// Bands are the thresholds of one run; NaN is not set. Where values
 // above are bad, Warning <= Critical lie above; a value is bad when it lies
 // strictly beyond. The lower pair is used by checks that want values above a
 // threshold, both by checks that want them near one.
@@ -99,12 +97,12 @@ type Result struct {
 	State   Level // hard state after it
 	Soft    bool  // Level differs from State and has not lasted long enough
 	Unit    string
-	// Quiet says that receivers of events are not told: in maintenance,
-	// acknowledged, flapping or masked by what it depends on.
+	// Quiet says why no event is sent: maintenance, an acknowledgement, flapping, or a
+	// check that this one depends on. It is empty if events are sent.
 	Quiet string
 }
 
-// Kind says what an event tells.
+// Kind is the kind of an event.
 type Kind string
 
 const (
@@ -112,12 +110,12 @@ const (
 	Changed      Kind = "changed"      // its severity changed
 	Acknowledged Kind = "acknowledged" // somebody takes care of it
 	Resolved     Kind = "resolved"     // hard state OK again, or its check is gone
-	Flapping     Kind = "flapping"     // changes too often: no more is told until Steady
+	Flapping     Kind = "flapping"     // changes too often: nothing more is sent until Steady
 	Steady       Kind = "steady"
 )
 
-// Event is a change of an incident that receivers are told. (Incident, Seq)
-// names it for ever: a receiver that gets it twice can know.
+// Event is a change of an incident that receivers are sent. Incident and Seq identify it
+// for ever, so that a receiver can drop the second copy.
 type Event struct {
 	Incident string // stable id, the same from Opened to Resolved
 	Seq      int    // from 1, rising within the incident

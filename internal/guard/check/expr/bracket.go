@@ -9,8 +9,8 @@ import (
 
 // Bounds of what brackets may ask for.
 const (
-	// MaxSamples is how many samples one evaluation may look up, and one answer
-	// of a History hold.
+	// MaxSamples bounds the samples that one evaluation looks up and that one answer of
+	// a History holds.
 	MaxSamples = 500_000
 	maxIndex   = MaxSamples - 1
 	maxDays    = 1000
@@ -23,7 +23,7 @@ const END = -1
 var units = map[byte]time.Duration{'S': time.Second, 'M': time.Minute, 'H': time.Hour,
 	'D': 24 * time.Hour, 'W': 7 * 24 * time.Hour}
 
-// list says whether s selects several samples, of which there may happen to be one.
+// list reports whether s may select several samples.
 func (s *Selector) list() bool {
 	return s.By != ByTime && (s.By != ByIndex || len(s.Indexes) > 1)
 }
@@ -63,7 +63,7 @@ func (b *bracket) parse() error {
 	if from, to, ok := strings.Cut(b.text, ":"); ok {
 		return b.span(from, to)
 	}
-	return b.points()
+	return b.parsePoints()
 }
 
 // sameTime reads "4 days", if it is that.
@@ -142,7 +142,7 @@ func (b *bracket) span(from, to string) error {
 	return nil
 }
 
-func (b *bracket) points() error {
+func (b *bracket) parsePoints() error {
 	offset := 0
 	for part := range strings.SplitSeq(b.text, ",") {
 		p, err := b.point(offset, part)
@@ -213,7 +213,7 @@ func (b *bracket) fail(offset int, message, hint string) error {
 	return newError(b.src, b.offset+offset, message, hint)
 }
 
-// duration reads 30M, and says what is wrong with it.
+// duration reads 30M. Its error says what to write.
 func duration(s string) (time.Duration, string) {
 	d := digits(s)
 	unit := strings.TrimSpace(s[d:])
@@ -228,7 +228,7 @@ func duration(s string) (time.Duration, string) {
 	return time.Duration(n) * each, ""
 }
 
-// ordinal is how people count what has the index s: 24 is the 25th newest.
+// ordinal returns the ordinal of the index s: 24 is the 25th newest.
 func ordinal(s string) string {
 	n, err := strconv.Atoi(s)
 	if err != nil {

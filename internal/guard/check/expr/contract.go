@@ -24,7 +24,7 @@ import (
 	"tailscope/hist"
 )
 
-// By says how a selector's brackets select.
+// By is how a selector's brackets select.
 type By uint8
 
 const (
@@ -74,7 +74,7 @@ type Sample struct {
 	Null  bool
 }
 
-// Kind is what a family holds.
+// Kind is the kind of values that a family holds.
 type Kind uint8
 
 const (
@@ -92,18 +92,18 @@ type History interface {
 	// (of numbers with Before or After: all of each day's). What is not there is
 	// a Null sample where one was asked for by name (index, time), and absent
 	// from ranges; an empty range is one Null. After MaxSamples and one more it may
-	// stop: so many are refused. Several series that match: the
+	// stop: they are refused. Several series that match: the
 	// distributions of a slot are merged; numbers are an *AmbiguousError.
 	Look(ctx context.Context, s *Selector, at time.Time, dst []Sample) ([]Sample, error)
 }
 
-// AmbiguousError says that a selector of numbers matches several series.
+// AmbiguousError reports that a selector of numbers matches several series.
 type AmbiguousError struct {
 	Selector *Selector
 	Series   []labels.Labels // the first few
 }
 
-// Nulls says what missing values do, per check.
+// Nulls is how a check's expressions treat missing values.
 type Nulls uint8
 
 const (
@@ -124,13 +124,13 @@ type Program struct {
 	old       bool // read with Options.Old
 }
 
-// String is the source.
+// String returns the source.
 func (p *Program) String() string { return p.source }
 
-// Selectors are those of the program, in the order written.
+// Selectors returns the selectors of the program, in the order written.
 func (p *Program) Selectors() []*Selector { return p.selectors }
 
-// Step is one part of an expression and what it came to, for people.
+// Step is one part of an expression and its value, for people.
 type Step struct {
 	Text   string  // the part of the source
 	Offset int     // of it, bytes

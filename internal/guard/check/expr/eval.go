@@ -10,8 +10,8 @@ import (
 	"tailscope/hist"
 )
 
-// value is a number or nothing. Poison is what Bischeck's arithmetic makes of a
-// null: it nulls the whole expression, where a plain null is left out of lists.
+// value is a number or a null. A poisoned null, which Bischeck's arithmetic makes of a
+// null, nulls the whole expression; a plain null is left out of lists.
 type value struct {
 	v    float64
 	null nullness
@@ -69,8 +69,8 @@ func (e *evaluation) run(ctx context.Context, p *Program, h History, at time.Tim
 	return r, err
 }
 
-// release lets go of what others own, and says whether the memory is little enough
-// to be kept.
+// release drops references to what others own, and reports whether the memory is little
+// enough to be kept.
 func (e *evaluation) release() bool {
 	const keep = 1 << 14
 	if e.most > keep || cap(e.values) > keep {
@@ -185,7 +185,7 @@ func finite(v float64) value {
 	return value{v: v}
 }
 
-// leaf is what was looked up: under zero a null is 0.
+// leaf returns a value that was looked up; under zero a null is 0.
 func (e *evaluation) leaf(v float64) value {
 	r := finite(v)
 	if r.null != present && e.nulls == Zero {
@@ -249,11 +249,11 @@ func (e *evaluation) call(n *node) (value, error) {
 	case f.shape == takesAny:
 		return e.special(n, policy)
 	case f.number != nil:
-		return e.numbers(n)
+		return e.callNumbers(n)
 	case n.old != nil:
 		return e.oldTrend(n)
 	case f.timed != nil:
-		return e.timed(n)
+		return e.callTimed(n)
 	}
 	return e.list(n)
 }
@@ -300,8 +300,8 @@ func random(nanos int64, place int) float64 {
 	return float64((x^x>>31)>>11) * 0x1p-53
 }
 
-// numbers evaluates a function of single numbers.
-func (e *evaluation) numbers(n *node) (value, error) {
+// callNumbers evaluates a function of single numbers.
+func (e *evaluation) callNumbers(n *node) (value, error) {
 	mark := len(e.values)
 	defer func() { e.values = e.values[:mark] }()
 	missing := present
@@ -365,8 +365,7 @@ func (e *evaluation) list(n *node) (value, error) {
 	return finite(f.list(e, v, g.parameter.v)), nil
 }
 
-// gathered is what the arguments of a function of lists came to, besides
-// evaluation.values.
+// gathered holds the values of a list function's arguments besides evaluation.values.
 type gathered struct {
 	parameter value
 	nulls     int
@@ -451,23 +450,23 @@ func (e *evaluation) merge(call, a *node, d *hist.Histogram, g *gathered) error 
 	return nil
 }
 
-// timed evaluates a function of samples with their times.
-func (e *evaluation) timed(n *node) (value, error) {
+// callTimed evaluates a function of samples with their times.
+func (e *evaluation) callTimed(n *node) (value, error) {
 	values, parameter, err := e.parameter(n)
 	if err != nil {
 		return value{}, err
 	}
 	mark := len(e.samples)
 	defer func() { e.samples = e.samples[:mark] }()
-	points, missing, err := e.points(n, values[0])
+	points, missing, err := e.lookUpPoints(n, values[0])
 	if err != nil || missing && e.nulls == Strict {
 		return value{null: null}, err
 	}
 	return finite(n.function.timed(points, e.at, parameter.v)), nil
 }
 
-// points looks up numbers with their times, leaving out nulls.
-func (e *evaluation) points(call, a *node) (points []Sample, missing bool, err error) {
+// lookUpPoints looks up numbers with their times, leaving out nulls.
+func (e *evaluation) lookUpPoints(call, a *node) (points []Sample, missing bool, err error) {
 	step := e.beginList(a)
 	samples, err := e.look(a)
 	if err != nil {

@@ -18,8 +18,8 @@ type Function struct {
 	Does    string
 	Null    Rule
 	// Example is evaluated over x, whose three samples of the last three minutes
-	// are 4, null and 2, newest first; Want is what it comes to under strict,
-	// skip and zero.
+	// are 4, null and 2, newest first; Want is its value under strict, skip
+	// and zero.
 	Example string
 	Want    [3]string
 
@@ -28,13 +28,13 @@ type Function struct {
 	list        func(e *evaluation, v []float64, parameter float64) float64
 	timed       func(points []Sample, at time.Time, parameter float64) float64
 	number      func(a []float64) float64
-	// dist is the same of a distribution; nil if there is no such thing.
+	// dist is the same of a distribution; nil if the function takes none.
 	dist func(h *hist.Histogram, parameter float64) float64
 }
 
-// Rule says what a function makes of nulls among its arguments, under strict,
-// skip and zero. Zero makes 0 of what a look-up does not find, or a variable that
-// is not set; what was computed as null, such as 1/0, stays null.
+// Rule is how a function treats nulls among its arguments under strict, skip and zero.
+// Zero makes 0 of a look-up that finds nothing and of a variable that is not set. A null
+// that was computed, such as 1/0, stays null.
 type Rule uint8
 
 const (
@@ -56,7 +56,7 @@ func (r Rule) String() string {
 		"strict: null if any is; else left out", "left out", "of the condition and the branch taken"}[r]
 }
 
-// shape is what arguments a function takes.
+// shape is the kind of arguments that a function takes.
 type shape uint8
 
 const (

@@ -46,31 +46,31 @@ func (l *lexer) next() (token, error) {
 	}
 	if l.operand {
 		if n := l.old(l.src[start:]); n > 0 {
-			return l.take(tOld, n), nil
+			return l.token(tOld, n), nil
 		}
 	}
 	c := l.src[start]
 	switch {
 	case digit(c) || c == '.' && start+1 < len(l.src) && digit(l.src[start+1]):
-		return l.take(tNumber, numberLength(l.src[start:])), nil
+		return l.token(tNumber, numberLength(l.src[start:])), nil
 	case letter(c):
-		return l.take(tWord, wordLength(l.src[start:])), nil
+		return l.token(tWord, wordLength(l.src[start:])), nil
 	case c == '"' || c == '\'' || c == '`':
 		n := stringLength(l.src[start:])
 		if n < 0 {
 			return token{}, l.fail(start, "this string does not end", "close it with "+string(c))
 		}
-		return l.take(tString, n), nil
+		return l.token(tString, n), nil
 	case c == '[':
 		n := strings.IndexByte(l.src[start:], ']')
 		if n < 0 {
 			return token{}, l.fail(start, "this bracket does not end", "close it with ]")
 		}
-		return l.take(tBracket, n+1), nil
+		return l.token(tBracket, n+1), nil
 	}
 	for _, s := range signs {
 		if strings.HasPrefix(l.src[start:], s) {
-			return l.take(tSign, len(s)), nil
+			return l.token(tSign, len(s)), nil
 		}
 	}
 	r, _ := utf8.DecodeRuneInString(l.src[start:])
@@ -85,8 +85,8 @@ func (l *lexer) next() (token, error) {
 	return token{}, l.fail(start, fmt.Sprintf("%q has no meaning here", r), "")
 }
 
-// take makes a token of the next n bytes.
-func (l *lexer) take(k kind, n int) token {
+// token makes a token of the next n bytes.
+func (l *lexer) token(k kind, n int) token {
 	t := token{kind: k, text: l.src[l.pos : l.pos+n], start: l.pos, end: l.pos + n}
 	l.pos += n
 	return t

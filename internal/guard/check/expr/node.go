@@ -70,12 +70,12 @@ const (
 	precedenceValue  = 9
 )
 
-// operators are how binary ones are printed.
+// operators are the binary ones as they are printed.
 var operators = map[op]string{opOr: "or", opAnd: "and", opEqual: "==", opUnequal: "!=",
 	opLess: "<", opLessEqual: "<=", opGreater: ">", opGreaterEqual: ">=",
 	opAdd: "+", opSubtract: "-", opMultiply: "*", opDivide: "/", opModulo: "%", opPower: "^"}
 
-// list says whether n is several values.
+// list reports whether n is several values.
 func (n *node) list() bool { return n.op == opSelect && n.selector.list() }
 
 func (n *node) precedence() int {

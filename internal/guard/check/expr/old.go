@@ -42,7 +42,7 @@ func oldName(s string) int {
 	return 0
 }
 
-// oldLength is how much of rest is host-service-item. What begins with a number or
+// oldLength returns the length of a host-service-item at the start of rest. What begins with a number or
 // a variable is a subtraction unless the old notation was asked for; anything else
 // could not be one.
 func (p *parser) oldLength(rest string) int {
@@ -86,7 +86,7 @@ func (p *parser) oldSelector() (*node, error) {
 		return nil, err
 	}
 	p.isOld = true
-	return p.brackets(&Selector{Offset: t.start, Family: ValueFamily, Matchers: oldMatchers(parts[0], parts[1], parts[2])})
+	return p.parseBrackets(&Selector{Offset: t.start, Family: ValueFamily, Matchers: oldMatchers(parts[0], parts[1], parts[2])})
 }
 
 // oldTrend is Bischeck's ols and olss: the least-squares line through the means,
@@ -102,7 +102,7 @@ type oldTrend struct {
 }
 
 // oldTrend reads ols(host, service, item, method, unit, ahead, over) and olss,
-// which lacks ahead. It says whether n is one of them.
+// which lacks ahead. It reports whether n is one of them.
 func (p *parser) oldTrend(n *node) (bool, error) {
 	lower := strings.ToLower(n.name)
 	if lower != "ols" && lower != "olss" || len(n.args) != 7 && len(n.args) != 6 {
@@ -181,7 +181,7 @@ func (e *evaluation) oldTrend(n *node) (value, error) {
 	t := n.old
 	mark := len(e.samples)
 	defer func() { e.samples = e.samples[:mark] }()
-	points, missing, err := e.points(n, t.look)
+	points, missing, err := e.lookUpPoints(n, t.look)
 	if err != nil || len(points) == 0 || missing && e.nulls == Strict {
 		return value{null: null}, err
 	}

@@ -53,7 +53,7 @@ func parse(src string, o Options) (*Program, error) {
 	return &Program{source: src, selectors: p.selectors, root: root, old: p.isOld}, nil
 }
 
-// advance reads the next token; operand says that a value may begin there.
+// advance reads the next token; operand reports that a value may begin there.
 func (p *parser) advance(operand bool) (err error) {
 	p.operand = operand
 	p.token, err = p.next()
@@ -255,7 +255,7 @@ func (p *parser) unknown(t token) error {
 func (p *parser) selector(t token, family string) (*node, error) {
 	s := &Selector{Offset: t.start, Family: family}
 	if p.sign("{") {
-		if err := p.matchers(s); err != nil {
+		if err := p.parseMatchers(s); err != nil {
 			return nil, err
 		}
 	}
@@ -265,14 +265,14 @@ func (p *parser) selector(t token, family string) (*node, error) {
 			return nil, p.fail(t.start, "{} selects everything", `write {check="orders"}[0] or name{label="value"}[0]`)
 		}
 	}
-	return p.brackets(s)
+	return p.parseBrackets(s)
 }
 
-// ValueFamily is what a selector without a name is of: the values of checks.
+// ValueFamily is the family of a selector without a name: the values of checks.
 const ValueFamily = "check_value"
 
-// brackets reads those that end a selector.
-func (p *parser) brackets(s *Selector) (*node, error) {
+// parseBrackets reads those that end a selector.
+func (p *parser) parseBrackets(s *Selector) (*node, error) {
 	t := p.token
 	if t.kind != tBracket {
 		return nil, p.fail(s.Offset, "which of its past?", "write "+strings.TrimSpace(p.src[s.Offset:t.start])+"[0] for the newest value")
@@ -286,8 +286,8 @@ func (p *parser) brackets(s *Selector) (*node, error) {
 	return &node{op: opSelect, start: s.Offset, end: t.end, selector: s}, p.advance(false)
 }
 
-// matchers reads {a="b",c!="d",e=~"f",g!~"h"}.
-func (p *parser) matchers(s *Selector) error {
+// parseMatchers reads {a="b",c!="d",e=~"f",g!~"h"}.
+func (p *parser) parseMatchers(s *Selector) error {
 	if err := p.advance(false); err != nil {
 		return err
 	}

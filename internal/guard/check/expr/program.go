@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Options says what Parse may meet. The zero value reads the language as it is
+// Options configure Parse. The zero value reads the language as it is
 // documented, without variables.
 type Options struct {
-	// Variables are the bare words that stand for numbers, such as value.
+	// Variables are the names of variables, such as value.
 	Variables []string
 	// Old reads dash-joined words right before a bracket as host-service-item even
 	// where they begin with a number or a variable, and applies Bischeck's rule of
@@ -18,8 +18,7 @@ type Options struct {
 	Old bool
 }
 
-// Error is a mistake in an expression: in its text, or of what a family turned
-// out to hold.
+// Error is a mistake in an expression: in its text, or a family of the wrong kind.
 type Error struct {
 	Offset       int // bytes, from 0
 	Line, Column int // from 1; a column is a character
@@ -38,23 +37,23 @@ func (e *Error) Error() string {
 	return where + ": " + e.Message + "; " + e.Hint
 }
 
-// EvalOptions says how to evaluate. The zero value is strict, without variables.
+// EvalOptions configure an evaluation. The zero value is strict, without variables.
 type EvalOptions struct {
 	Nulls Nulls
-	// Vars are what Options.Variables stand for; one that is absent, NaN or
-	// infinite is null.
+	// Vars are the values of Options.Variables. One that is absent, NaN or infinite is
+	// null.
 	Vars  map[string]float64
 	Steps bool // fill Result.Steps
 }
 
-// Result is what an expression came to: a finite number, or null.
+// Result is the value of an expression: a finite number, or null.
 type Result struct {
 	Value float64 // NaN if Null
 	Null  bool
 	Steps []Step // the whole first, parts below it, in the order written
 }
 
-// Parse reads an expression that comes to a number. Errors are *Error.
+// Parse reads an expression whose value is a number. Errors are *Error.
 func Parse(src string, o Options) (*Program, error) {
 	return parse(src, o)
 }

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// maxShown is how many values of a list a step shows before it leaves out the
+	// maxShown bounds the values of a list that a step shows without leaving out the
 	// middle.
 	maxShown = 10
-	// maxSteps and maxTexts, bytes, bound what one evaluation explains.
+	// maxSteps and maxTexts, bytes, bound the steps of one evaluation.
 	maxSteps = 500
 	maxTexts = 256 << 10
 )
@@ -74,7 +74,7 @@ func (e *evaluation) found(n *node, s *Sample) {
 	}
 }
 
-// missing says why n finds nothing, if there is not even such a family.
+// missing returns why n finds nothing if its family does not exist.
 func (e *evaluation) missing(n *node) string {
 	if kind, err := e.history.Kind(e.ctx, n.selector.Family); err == nil && kind == Missing {
 		return ": there is nothing named " + n.selector.Family + " yet"
@@ -125,7 +125,7 @@ func (e *evaluation) endList(i int, n *node, samples []Sample) {
 	}
 }
 
-// describe says what a list holds: 3 values 4, null, 2.
+// describe returns a list as text: 3 values 4, null, 2.
 func describe(samples []Sample) string {
 	var numbers, dists int
 	var observations uint64

@@ -30,7 +30,7 @@ func line(points []Sample, at time.Time) (height, slope float64) {
 	return meanV - slope*meanT, slope
 }
 
-// forecast is the line's height so many seconds after at.
+// forecast returns the line's value ahead seconds after at.
 func forecast(points []Sample, at time.Time, ahead float64) float64 {
 	height, slope := line(points, at)
 	return height + slope*ahead

@@ -27,11 +27,11 @@ type sampleBlock struct {
 	read  time.Time // when; the zero Time where that does not matter
 }
 
-// tailSamples is how many samples stay unpacked: packing all of an hour again
-// for each would cost more than it saves.
+// tailSamples bounds the samples that stay unpacked: packing all of an hour again for
+// each would cost more than it saves.
 const tailSamples = 128
 
-// blockBytes is what an empty block takes.
+// blockBytes is the memory of an empty block.
 const blockBytes = 240
 
 func newSampleBlock(l *lookup, hour, until int64, ss []series.Sample, whole bool) *sampleBlock {
@@ -114,7 +114,7 @@ func (b *sampleBlock) pack() {
 //
 // Times are a straight line and, each, how far it is off. Values are whole
 // numbers above a least one, of tenths, hundredths …, where that loses nothing;
-// else they are what they are.
+// else they are kept unchanged.
 type packedSamples struct {
 	n int
 

@@ -32,17 +32,17 @@ type Cache struct {
 type CacheOptions struct {
 	Bytes   int64 // bounds the samples, which take 1 to 16 bytes each; default 128 MiB
 	Samples int   // how many of a series the store keeps at least; default 15,000
-	// Age is how long ago a series may have ended to be looked up; default as long
+	// Age bounds how long ago a series that is looked up may have ended; default as long
 	// as the store knows of it.
 	Age time.Duration
-	// Refresh is how long what was read is believed where others put too, or
-	// maintain. Default for ever: nobody does. Negative: each look-up reads.
+	// Refresh bounds the age of what was read where others put or maintain too. Default
+	// no bound: nobody else does. Negative: each look-up reads.
 	Refresh time.Duration
 	Now     func() time.Time // default time.Now
 }
 
-// NewCache returns a Cache over the store. It has no goroutines; to close it is to
-// close the store.
+// NewCache returns a Cache over the store. It has no goroutines, and is closed with
+// the store.
 func NewCache(st store.Store, o CacheOptions) *Cache {
 	if o.Bytes == 0 {
 		o.Bytes = 128 << 20
@@ -131,7 +131,7 @@ func (m *Cache) show(b *store.Batch, again bool) {
 			for n < len(ss) && hourOf(ss[n].TimeMillis) == hour {
 				n++
 			}
-			l.put(hour, ss[:n], again)
+			l.addSamples(hour, ss[:n], again)
 			ss = ss[n:]
 		}
 	}

@@ -11,12 +11,12 @@ import (
 
 const (
 	slotMillis = 10_000
-	// indexSlots is how many slots back an index of distributions reaches.
+	// indexSlots bounds the slots that an index of distributions reaches back.
 	indexSlots = 360
 )
 
-// distributions answers from slots that had ended by at.
-func (v *view) distributions(ctx context.Context, r *resolved, s *expr.Selector, at time.Time, dst []expr.Sample) ([]expr.Sample, error) {
+// lookUpDistributions answers from slots that had ended by at.
+func (v *view) lookUpDistributions(ctx context.Context, r *resolved, s *expr.Selector, at time.Time, dst []expr.Sample) ([]expr.Sample, error) {
 	d := &distributions{v: v, ctx: ctx, s: s, asked: r.ask(v.h, s)}
 	if d.asked.invalid != nil {
 		return dst, d.asked.invalid
@@ -66,15 +66,15 @@ func (r *resolved) ask(h *History, s *expr.Selector) *asked {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.asked == nil {
-		r.asked = h.answers.ask(s.Family, s.Matchers)
+		r.asked = h.answers.noteSelector(s.Family, s.Matchers)
 	}
 	return r.asked
 }
 
-// query merges what started in [from, to), ms, into one distribution per step of
-// so many seconds, or of 0 into one.
+// query merges the slots that started in [from, to), ms, into one distribution per step,
+// in seconds; a step of 0 merges all into one.
 func (d *distributions) query(from, to, step int64) ([]store.MergedPoint, error) {
-	return d.v.h.merged(d.ctx, d.asked, from, to, step)
+	return d.v.h.loadMerged(d.ctx, d.asked, from, to, step)
 }
 
 func distOf(p *store.MergedPoint) expr.Sample {

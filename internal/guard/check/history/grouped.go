@@ -24,7 +24,7 @@ import (
 // the values of labels only are a shape, and what one of them asks is read for
 // all of a shape by one grouped question.
 
-// shape is what selectors of distributions have in common.
+// shape holds what selectors of distributions have in common.
 type shape struct {
 	family string
 	view   series.View
@@ -67,7 +67,7 @@ type answerKey struct {
 	rangeKey
 }
 
-// answer is what the store said, kept for a while.
+// answer keeps an answer of the store for a while.
 type answer struct {
 	key   answerKey
 	until time.Time
@@ -90,8 +90,8 @@ type answers struct {
 
 const sep = "\xff"
 
-// ask finds the shape of a selector, and counts it.
-func (c *answers) ask(family string, matchers []*labels.Matcher) *asked {
+// noteSelector finds the shape of a selector, and counts it.
+func (c *answers) noteSelector(family string, matchers []*labels.Matcher) *asked {
 	a := &asked{matchers: matchers}
 	names := make([]string, len(matchers))
 	values := map[string]string{}
@@ -143,15 +143,17 @@ func (c *answers) ask(family string, matchers []*labels.Matcher) *asked {
 	return a
 }
 
-// together says whether the shape asks as one now, and how many series that may be.
+// together reports whether one query answers all selectors of the shape now, and bounds
+// its series.
 func (s *shape) together(now time.Time) (most int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.selectors * shapeSeries, len(s.by) > 0 && s.selectors >= shapeFrom && (s.selectors > s.aloneUpTo || !now.Before(s.alone))
 }
 
-// merged is what started in [from, to), ms, per step in seconds, 0 for all.
-func (h *History) merged(ctx context.Context, a *asked, from, to, step int64) ([]store.MergedPoint, error) {
+// loadMerged returns the distributions of slots that started in [from, to), ms, merged per
+// step in seconds; a step of 0 merges all.
+func (h *History) loadMerged(ctx context.Context, a *asked, from, to, step int64) ([]store.MergedPoint, error) {
 	now := h.o.Now()
 	key := answerKey{a.shape, a, rangeKey{from, to, step}}
 	q := store.Query{Family: a.shape.family, View: a.shape.view, Matchers: a.matchers,
@@ -173,13 +175,13 @@ func (h *History) merged(ctx context.Context, a *asked, from, to, step int64) ([
 	r.once.Do(func() {
 		// Others wait for this: it does not end because one of them gives up.
 		r.read(context.WithoutCancel(ctx), h, q)
-		h.answers.keep(r)
+		h.answers.store(r)
 	})
 	if together && errors.Is(r.err, store.ErrTooMany) {
 		a.shape.mu.Lock()
 		a.shape.alone, a.shape.aloneUpTo = now.Add(aloneFor), 2*a.shape.selectors
 		a.shape.mu.Unlock()
-		return h.merged(ctx, a, from, to, step)
+		return h.loadMerged(ctx, a, from, to, step)
 	}
 	if r.err != nil {
 		return nil, r.err
@@ -234,8 +236,8 @@ func (c *answers) get(key answerKey, now time.Time, to int64) *answer {
 	return r
 }
 
-// keep counts an answer that has been read; one that failed is not kept.
-func (c *answers) keep(r *answer) {
+// store counts an answer that has been read; one that failed is not kept.
+func (c *answers) store(r *answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.m[r.key]

@@ -26,14 +26,14 @@ import (
 type Options struct {
 	Cache *Cache           // of the store
 	Now   func() time.Time // default time.Now
-	// Tolerance is how far from the asked moment a sample may lie; default 5 min.
+	// Tolerance bounds the distance of a sample from the asked moment; default 5 min.
 	Tolerance time.Duration
-	// Lag is how far behind the moment slots of distributions are read, so that
-	// those not flushed yet are not missed; default none.
+	// Lag delays the slots of distributions that are read, so that those not flushed
+	// yet are not missed; default 0.
 	Lag time.Duration
 }
 
-// ForOptions are what one check's expressions are answered by.
+// ForOptions configure the look-ups of one check's expressions.
 type ForOptions struct {
 	Tolerance time.Duration        // 0 is that of the History
 	Location  *time.Location       // of "the same time"; nil is UTC
@@ -96,7 +96,7 @@ func (h *History) kind(ctx context.Context, family string) (expr.Kind, error) {
 	if k, ok := h.kinds.Load(family); ok {
 		return k.(expr.Kind), nil
 	}
-	if h.recent.of(family) != nil {
+	if h.recent.family(family) != nil {
 		return expr.Numbers, nil
 	}
 	all, err := h.o.Cache.Families(ctx)
@@ -129,9 +129,9 @@ func (v *view) Look(ctx context.Context, s *expr.Selector, at time.Time, dst []e
 	}
 	mark := len(dst)
 	if kind == expr.Distributions {
-		dst, err = v.distributions(ctx, r, s, at, dst)
+		dst, err = v.lookUpDistributions(ctx, r, s, at, dst)
 	} else {
-		dst, err = v.numbers(ctx, r, s, at, dst)
+		dst, err = v.lookUpNumbers(ctx, r, s, at, dst)
 	}
 	if err != nil {
 		return dst, lookError(s, err)

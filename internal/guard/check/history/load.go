@@ -60,10 +60,10 @@ func (set *seriesSet) load(ctx context.Context, l *lookup, hour, hours int64) (*
 			o.mu.Unlock()
 		}
 	}
-	err := set.samples(ctx, wanted, from, to)
+	err := set.loadSamples(ctx, wanted, from, to)
 	if errors.Is(err, store.ErrTooMany) && len(wanted) > 1 {
 		wanted = wanted[:1]
-		err = set.samples(ctx, wanted, from, to)
+		err = set.loadSamples(ctx, wanted, from, to)
 	}
 	if err != nil {
 		return nil, err
@@ -105,8 +105,8 @@ func (m *Cache) roomBeside(set *seriesSet, hour int64) bool {
 	return m.cache.bytes.Load() < m.cache.limit*3/4 || hour >= set.end()-2*hourSeconds
 }
 
-// samples reads the samples of series in the hours from one to the other.
-func (set *seriesSet) samples(ctx context.Context, wanted []hoursRead, from, to int64) error {
+// loadSamples reads the samples of series in the hours from one to the other.
+func (set *seriesSet) loadSamples(ctx context.Context, wanted []hoursRead, from, to int64) error {
 	q := store.SampleQuery{Family: set.family, StartMillis: from * 1000, EndMillis: to*1000 - 1, Dropped: true}
 	at := make(map[seriesKey]int, len(wanted))
 	for i := range wanted {
@@ -170,7 +170,7 @@ type blockCache struct {
 	hand int
 }
 
-// forget is told of a block that its owner has removed; the owner's lock is held.
+// forget counts a block as dead that its owner has removed. The owner's lock is held.
 func (c *blockCache) forget(b *sampleBlock) {
 	b.dead = true
 	c.bytes.Add(-b.size)
@@ -206,7 +206,8 @@ func (c *blockCache) add(b *sampleBlock) {
 	}
 }
 
-// evict removes a block unless it has been used, and says whether it is gone.
+// evict removes a block that has not been used since the last sweep, and reports whether
+// it is gone.
 func (c *blockCache) evict(b *sampleBlock) bool {
 	b.owner.mu.Lock()
 	defer b.owner.mu.Unlock()

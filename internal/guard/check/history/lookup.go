@@ -20,8 +20,8 @@ type lookup struct {
 	set    *seriesSet
 	mu     sync.Mutex
 	blocks []*sampleBlock // in memory, by hour
-	// changes is how often samples were put or dropped: what was read in the
-	// meantime may lack some, and is not kept.
+	// changes counts puts and drops of samples: what was read in the meantime may lack
+	// some, and is not kept.
 	changes uint64
 
 	number uint32 // in the set
@@ -58,8 +58,8 @@ func (l *lookup) find(hour int64) (int, bool) {
 	return i + 1, false
 }
 
-// block returns the block with the hour. If it is not in memory, so many hours are
-// read from it on, or until it if they are negative. The caller holds mu, which is let
+// block returns the block with the hour. If it is not in memory, it is read with
+// the hours that follow, hours in all, or with those before if hours is negative. The caller holds mu, which is let
 // go of while they are read.
 func (l *lookup) block(ctx context.Context, hour, hours int64) (*sampleBlock, error) {
 	for {
@@ -237,9 +237,9 @@ func (l *lookup) kept(ctx context.Context, start, end int64) (kept bool, err err
 	return kept, err
 }
 
-// put adds samples of an hour, which are in order of time; again says that they
-// may replace others.
-func (l *lookup) put(hour int64, ss []series.Sample, again bool) {
+// addSamples adds samples of an hour, which are in order of time; again reports
+// that they may replace others.
+func (l *lookup) addSamples(hour int64, ss []series.Sample, again bool) {
 	l.set.saw(ss[len(ss)-1].TimeMillis)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -254,14 +254,14 @@ func (l *lookup) put(hour int64, ss []series.Sample, again bool) {
 		l.remove(i)
 		return
 	}
-	l.resized(b)
+	l.accountSize(b)
 	if i > 0 && i == len(l.blocks)-1 && len(l.blocks[i-1].tail) > 0 {
 		l.blocks[i-1].pack()
-		l.resized(l.blocks[i-1])
+		l.accountSize(l.blocks[i-1])
 	}
 }
 
-func (l *lookup) resized(b *sampleBlock) {
+func (l *lookup) accountSize(b *sampleBlock) {
 	size := b.bytes()
 	l.set.m.cache.bytes.Add(size - b.size)
 	b.size = size

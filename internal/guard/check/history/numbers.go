@@ -13,13 +13,13 @@ import (
 	"tailscope/internal/store"
 )
 
-// scratch is what one look-up needs besides its answer.
+// scratch is the memory of one look-up besides its answer.
 type scratch struct{ a, b, c []series.Sample }
 
 var scratches = sync.Pool{New: func() any { return &scratch{} }}
 
-func (v *view) numbers(ctx context.Context, r *resolved, s *expr.Selector, at time.Time, dst []expr.Sample) ([]expr.Sample, error) {
-	sources, err := r.sources(ctx, v.h, s)
+func (v *view) lookUpNumbers(ctx context.Context, r *resolved, s *expr.Selector, at time.Time, dst []expr.Sample) ([]expr.Sample, error) {
+	sources, err := r.findSources(ctx, v.h, s)
 	if err != nil {
 		return dst, err
 	}
@@ -66,8 +66,8 @@ func sampleOf(v series.Sample) expr.Sample {
 	return expr.Sample{Time: time.UnixMilli(v.TimeMillis), Value: v.Value, Null: math.IsNaN(v.Value)}
 }
 
-// ambiguous names the series of sources.
-func ambiguous(s *expr.Selector, sources []*source) error {
+// ambiguousError names the series of sources.
+func ambiguousError(s *expr.Selector, sources []*source) error {
 	e := &expr.AmbiguousError{Selector: s}
 	for _, o := range sources[:min(len(sources), 5)] {
 		e.Series = append(e.Series, o.labels)
@@ -93,7 +93,7 @@ func (v *view) closest(ctx context.Context, s *expr.Selector, sources []*source,
 				return dst, err
 			}
 			if !follow {
-				return dst, ambiguous(s, []*source{from, o})
+				return dst, ambiguousError(s, []*source{from, o})
 			}
 			d := max(a.TimeMillis-t, t-a.TimeMillis) - max(best.TimeMillis-t, t-best.TimeMillis)
 			if d > 0 || d == 0 && a.TimeMillis > best.TimeMillis {
@@ -108,8 +108,8 @@ func (v *view) closest(ctx context.Context, s *expr.Selector, sources []*source,
 	return append(dst, sampleOf(best)), nil
 }
 
-// follow says whether of two series one ended around t before the other began, as
-// those of a process and of the one that took its place: then they are read as one.
+// follow reports whether one of two series ended around t before the other began, as
+// those of a process and its successor do. They are read as one then.
 func (v *view) follow(ctx context.Context, a, b *source, t, now int64) (bool, error) {
 	x := scratches.Get().(*scratch)
 	defer scratches.Put(x)
@@ -208,7 +208,7 @@ func (o *source) last(ctx context.Context, dst []series.Sample, until int64, ski
 	return o.stored.latest(ctx, dst, min(until, stored), max(skip-len(x.b), 0), n)
 }
 
-// whole is how many samples indexes count: before them some may be missing.
+// whole returns the number of newest samples of which none is missing.
 func (o *source) whole() int {
 	if o.set == nil {
 		return math.MaxInt32
@@ -216,8 +216,8 @@ func (o *source) whole() int {
 	return o.set.m.o.Samples
 }
 
-// goneAfter is how much older than the newest sample of all that of a series
-// must be for the series to have ended.
+// goneAfter is the least time between the last sample of a series that has ended and the
+// newest sample of all.
 const goneAfter = 10 * 60_000
 
 // living returns the source that indexes count, nil if there is none: of several
@@ -249,7 +249,7 @@ func (v *view) living(ctx context.Context, s *expr.Selector, sources []*source, 
 		}
 	}
 	if len(alive) > 1 {
-		return nil, ambiguous(s, alive)
+		return nil, ambiguousError(s, alive)
 	}
 	return alive[0], nil
 }
@@ -339,7 +339,7 @@ func (v *view) between(ctx context.Context, s *expr.Selector, sources []*source,
 				continue
 			}
 			if x.a[len(x.a)-1].TimeMillis >= x.a[0].TimeMillis {
-				return dst, ambiguous(s, with)
+				return dst, ambiguousError(s, with)
 			}
 			slices.SortFunc(x.a, func(a, b series.Sample) int { return cmp.Compare(a.TimeMillis, b.TimeMillis) })
 		}

@@ -15,8 +15,8 @@ import (
 	"tailscope/internal/store"
 )
 
-// point is what a number series held in one slot. Of one sample it is that
-// sample; of several the mean at the slot's middle, or of a counter the last.
+// point stands for the samples of a number series in one slot: the sample if there is
+// one, else the last of a counter, or the mean at the slot's middle.
 type point struct {
 	series.Sample
 	slot    int64 // its start, ms
@@ -76,7 +76,7 @@ func (c *pages) get(ctx context.Context, h *History, o *source, start, end int64
 			break
 		}
 	}
-	p, err := h.points(ctx, o, start/1000, end/1000, step)
+	p, err := h.loadPoints(ctx, o, start/1000, end/1000, step)
 	if err != nil {
 		return nil, err
 	}
@@ -104,8 +104,8 @@ func (c *pages) drop(e *list.Element) {
 	c.bytes -= s.size()
 }
 
-// points reads one series' points in slots that start in [start, end), seconds.
-func (h *History) points(ctx context.Context, o *source, start, end, step int64) (*page, error) {
+// loadPoints reads one series' points in slots that start in [start, end), seconds.
+func (h *History) loadPoints(ctx context.Context, o *source, start, end, step int64) (*page, error) {
 	var ms []*labels.Matcher
 	o.labels.Range(func(l labels.Label) {
 		ms = append(ms, labels.MustNewMatcher(labels.MatchEqual, l.Name, l.Value))

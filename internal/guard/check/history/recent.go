@@ -40,7 +40,7 @@ const (
 	sweepEvery   = 100_000 // observations
 )
 
-func (r *recent) of(family string) *recentFamily {
+func (r *recent) family(family string) *recentFamily {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.families[family]

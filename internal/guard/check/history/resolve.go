@@ -33,7 +33,7 @@ type stored interface {
 	kept(ctx context.Context, start, end int64) (bool, error)
 }
 
-// matched are the sources of a selector, as of when so many series were there.
+// matched are the sources of a selector, and the number of series when they were found.
 type matched struct {
 	name   string // of the family
 	set    *seriesSet
@@ -46,8 +46,8 @@ type matched struct {
 	sources []*source
 }
 
-// resolved is what selectors of the same matchers come to. Series are looked for
-// again when there are more than last time, among those that are new.
+// resolved holds the series of selectors with the same matchers. When there are more
+// series than last time, the new ones are matched too.
 type resolved struct {
 	kind    atomic.Uint32 // expr.Kind, Missing as long as it is not known
 	mu      sync.Mutex
@@ -96,7 +96,7 @@ func (m *matched) current(h *History) bool {
 	return m.family.epoch.Load() == m.epoch && len(*m.family.series.Load()) == m.seen
 }
 
-func (r *resolved) sources(ctx context.Context, h *History, s *expr.Selector) ([]*source, error) {
+func (r *resolved) findSources(ctx context.Context, h *History, s *expr.Selector) ([]*source, error) {
 	m := r.matched.Load()
 	if m.current(h) {
 		return m.sources, nil
@@ -105,7 +105,7 @@ func (r *resolved) sources(ctx context.Context, h *History, s *expr.Selector) ([
 	defer r.mu.Unlock()
 	old := r.matched.Load()
 	count := h.recent.count.Load()
-	family := h.recent.of(s.Family)
+	family := h.recent.family(s.Family)
 	if old == nil || old.set != nil && old.set.length.Load() < int64(old.stored) || old.family != nil && old.family.epoch.Load() != old.epoch {
 		old = &matched{}
 	}

@@ -6,7 +6,7 @@ import (
 	"tailscope/internal/guard/check/expr"
 )
 
-// farthest is how many days back a weekday is looked for.
+// farthest bounds the days back in which a weekday is looked for.
 const farthest = 1000
 
 // sameTime calls look for the same time of day on each earlier day that s

@@ -163,10 +163,10 @@ func (set *seriesSet) match(ms []*labels.Matcher, from int) (found []*lookup, n 
 }
 
 const (
-	// besideLoaded is how many neighbours on either side are read with a series:
+	// besideLoaded bounds the neighbours on either side that are read with a series:
 	// reading one of them costs the store nearly as much as reading all.
 	besideLoaded = 64
-	// manyAsked is how many series that were asked for let expect that others are to
+	// manyAsked is the number of series asked for after which others are expected to
 	// follow.
 	manyAsked = 16
 )

@@ -8,7 +8,7 @@ import (
 )
 
 // Bands makes the thresholds of one run from T, which is null if it is NaN: then
-// no bound is set. must says what a healthy value does: "<" stays below T, so that
+// no bound is set. must is what a healthy value does: "<" stays below T, so that
 // the bounds lie above it by their distances; ">" the other way; "=" both. A
 // distance is a share of |T| or an absolute amount; nil sets no bound, but without
 // both of them CRITICAL begins at T itself.
@@ -47,8 +47,8 @@ func width(t float64, d *spec.Distance) float64 {
 	return d.Share*math.Abs(t) + d.Absolute
 }
 
-// Bands makes the thresholds of one run at the moment of the blend, for a T that
-// From and To came to. Its own distances take the place of those given.
+// Bands makes the thresholds of one run at the moment of the blend, for the T of From
+// and To. Its own distances replace those given.
 func (b Blend) Bands(must string, t float64, warning, critical *spec.Distance) event.Bands {
 	if b.Warning != nil {
 		warning = b.Warning

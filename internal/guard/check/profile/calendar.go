@@ -8,7 +8,7 @@ import (
 	"tailscope/internal/guard/check/spec"
 )
 
-// Calendar says what day it is, and which days are holidays, in one zone. A nil
+// Calendar has the days of one zone, and which of them are holidays. A nil
 // Calendar is UTC without holidays. It is safe for concurrent use.
 type Calendar struct {
 	zone     *time.Location

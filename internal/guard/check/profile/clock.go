@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A knot is a moment at which the clock on the wall comes to a full hour. On an
+// A knot is a moment at which the clock on the wall shows a full hour. On an
 // ordinary day there are 24. Where the clock is set forward over full hours, the
 // moment of the change is the knot of the last of them; where it is set back, an
 // hour comes twice and has two knots. So every moment lies between two knots,
@@ -60,7 +60,7 @@ func after(t time.Time) knot {
 	}
 }
 
-// knotAt is the knot at a Unix time when the wall clock comes to mark.
+// knotAt returns the knot at a Unix time at which the wall clock shows mark.
 func knotAt(unix, mark int64, zone *time.Location) knot {
 	return knot{time.Unix(unix, 0).In(zone), day(floor(mark, 86400) / 86400), int(mark-floor(mark, 86400)) / hour}
 }

@@ -9,7 +9,7 @@ import (
 	"tailscope/internal/guard/check/spec"
 )
 
-// Profile is what was learned as an operator would write it, with the name of its
+// Profile returns what was learned as an operator would write it, with the name of its
 // calendar. Compiling it gives the same thresholds.
 func (l *Learned) Profile(calendar string, cal *Calendar) spec.Profile {
 	p := spec.Profile{Calendar: calendar}

@@ -18,15 +18,15 @@ import (
 // Samples are gathered by kind of day and hour of the local clock. Of each such
 // hour the quantiles Low, Middle and High are taken (Hyndman and Fan, American
 // Statistician 50 (1996), definition 7) after outliers have been left out. They
-// hold for the whole hour, without a line between hours: what was seen from 09:00
-// to 10:00 is what that hour is held against, also where a job begins at 09:00.
+// hold for the whole hour, without a line between hours: values from 09:00 to 10:00 are
+// judged by what was seen from 09:00 to 10:00, also where a job begins at 09:00.
 //
 // Outliers are left out in two steps. First whole days: where the median of a
 // day's samples of the hour lies far from those of the other days, as in an
 // outage, that day does not count. Then single samples, for each side of the
 // median by itself, because latencies and counts are skewed. Neither is done if
-// it concerned more than one day and a quarter of them: what comes again is no
-// outlier, however odd. Far is beyond 8 in the modified z-score of Iglewicz and
+// it concerned more than one day and a quarter of them: what comes again is
+// not an outlier, however odd. Far is beyond 8 in the modified z-score of Iglewicz and
 // Hoaglin (How to Detect and Handle Outliers, ASQC 1993, 3.3): 0.6745·distance/MAD,
 // or distance/(1.2533·mean deviation) where the MAD is 0. They advise 3.5; but of
 // lognormal noise with sigma 1 that takes 4 per cent, and the upper quantile would
@@ -56,7 +56,7 @@ type Kind struct {
 	Hours    [24]Hour       `json:"hours"`
 }
 
-// Hour is what one hour of a kind of day came to.
+// Hour is one hour of a kind of day.
 type Hour struct {
 	Low      float64 `json:"low"`
 	Middle   float64 `json:"middle"`
@@ -297,8 +297,8 @@ func (some heaps) usual() heaps {
 	return slices.DeleteFunc(slices.Clone(some), odd)
 }
 
-// limits are what sorted samples are far beyond, on either side; infinite for too
-// few of them.
+// limits returns the bounds beyond which a sample is an outlier. They are infinite for
+// too few samples.
 func limits(sorted []float64) (low, high float64) {
 	if len(sorted) < 4 {
 		return math.Inf(-1), math.Inf(1)

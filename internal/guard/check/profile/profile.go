@@ -6,7 +6,7 @@
 // 23:00 on towards the value at 00:00 of the next day, whatever rule that day
 // falls under. What a full hour is when the clock is changed, see knot.
 //
-// Learn makes the same kind of profile from what was seen.
+// Learn makes the same kind of profile from history.
 package profile
 
 import (
@@ -42,7 +42,7 @@ type Blend struct {
 	Rule              string // for people: profile office, mon-fri, 09:00–10:00
 }
 
-// T is the threshold when From and To have come to these numbers.
+// T returns the threshold for the values of From and To.
 func (b Blend) T(from, to float64) float64 {
 	if b.Fraction == 0 {
 		return from
@@ -63,7 +63,7 @@ type Profile struct {
 	of       func(series map[string]string) (*Profile, error) // nil if no expression has a $label
 }
 
-// value is what an hour or interval holds.
+// value is the value of an hour or an interval.
 type value struct {
 	Quantity
 	low, high float64 // NaN unless a band
@@ -130,8 +130,8 @@ func (p *Profile) Name() string { return p.name }
 // Calendar is the profile's; it may be nil, which is UTC without holidays.
 func (p *Profile) Calendar() *Calendar { return p.cal }
 
-// Learn says how the profile is to be learned; nil if it is written by hand, and
-// of one that Learned.Compile made.
+// Learn returns how the profile is to be learned. It is nil if the profile is written by
+// hand or Learned.Compile made it.
 func (p *Profile) Learn() *spec.Learn { return p.learn }
 
 // At is the threshold at a moment. It does not allocate where a day rule
@@ -184,7 +184,7 @@ func (p *Profile) hourly(b *Blend, r *rule, t time.Time) {
 	b.Low, b.High = b.T(v.low, next.low), b.T(v.high, next.high)
 }
 
-// value is what holds at a full hour.
+// value is the value at a full hour.
 func (p *Profile) value(k knot) value {
 	r := p.rule(k.day)
 	switch {

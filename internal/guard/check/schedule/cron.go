@@ -19,8 +19,8 @@ import (
 //     through the hour that is repeated, as nobody who asks for a run every five
 //     minutes wants a pause of an hour.
 //
-// These are cronie's rules but for its three hours of grace. They are why no
-// library is used: of those that are kept, robfig/cron, hashicorp/cronexpr and
+// These are cronie's rules but for its three hours of grace. They are why
+// a library is not used: of those that are kept, robfig/cron, hashicorp/cronexpr and
 // gronx leave out a local time that is skipped, the first two run one twice that is
 // repeated, and go-quartz and gronx pause for an hour then, even of */5.
 // The parser of robfig/cron under these rules would leave as much to write: it

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// field is what one of the fields of cron may hold.
+// field is one of the fields of cron.
 type field struct {
 	name     string
 	low, top int

@@ -1,4 +1,4 @@
-// Package schedule says when a check runs next.
+// Package schedule computes when a check runs next.
 //
 // A Schedule is a value: Next looks at nothing but its argument, so a schedule
 // never drifts, however late it is asked, and a restart keeps its phase. There
@@ -84,7 +84,7 @@ func (s Schedule) Next(after time.Time) time.Time {
 	return time.Time{}
 }
 
-// sinceRun is how long before t the last moment of the phase was, in [0, every).
+// sinceRun returns the time since the last moment of the phase before t, in [0, every).
 func sinceRun(t time.Time, every, phase time.Duration) time.Duration {
 	e := uint64(every)
 	sec := t.Unix() % int64(every) // |sec| < every; its sign is mended below

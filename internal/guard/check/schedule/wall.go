@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// A wall time is what a clock on a wall shows, as the Unix seconds at which a
-// clock of UTC would show it. All changes of zones fall on whole seconds.
+// A wall time is the time that a local clock shows, as the Unix seconds at which a clock
+// of UTC shows the same. All changes of zones fall on whole seconds.
 
-// longest is more than any zone is from UTC, and than any change of a clock.
+// longest exceeds the offset of every zone and every change of a clock, in seconds.
 const longest = 26 * 3600
 
-// offset is how far the wall clock is ahead of UTC at a moment, in seconds, and
-// the moment up to which it stays so.
+// offset returns the seconds by which the wall clock is ahead of UTC at a moment, and the
+// moment until which it stays so.
 func offset(at int64, zone *time.Location) (off, end int64) {
 	t := time.Unix(at, 0).In(zone)
 	_, o := t.Zone()

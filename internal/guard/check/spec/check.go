@@ -12,16 +12,16 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// check reads a check from its plan. values are those of one series of Each; nil reads
+// decodeCheck reads a check from its plan. values are those of one series of Each; nil reads
 // the definition.
-func (r *reader) check(p *plan, values map[string]string) *Check {
+func (r *reader) decodeCheck(p *plan, values map[string]string) *Check {
 	c := &Check{Name: p.name, File: p.at.File.Name, Line: p.at.Line, plan: p}
 	n := p.node
 	if each := n.Get("each"); each != nil {
 		var e Each
 		r.d.Decode("each", each, &e)
 		var by []string
-		for _, t := range fields(e.By) {
+		for _, t := range pointers(e.By) {
 			if r.d.OK(t) {
 				by = append(by, *t)
 			}
@@ -31,25 +31,25 @@ func (r *reader) check(p *plan, values map[string]string) *Check {
 	r.d.Decode(p.what(), n, c)
 	c.Zone = cmp.Or(c.Zone, p.zone)
 	if c.Each != nil {
-		r.each(c.Each)
+		r.checkEach(c.Each)
 	}
-	r.labels(c)
-	r.schedule(p, &c.Schedule)
-	r.timeout(c)
+	r.checkLabels(c)
+	r.checkSchedule(p, &c.Schedule)
+	r.checkTimeout(c)
 	if r.d.OK(&c.Value) {
-		r.source(&c.Value)
+		r.checkSource(&c.Value)
 	} else {
 		r.problem(p.at, "write value: and an expression, or a source such as http", "%s has no value", p.what())
 	}
 	if c.Threshold != nil {
-		r.threshold(c, c.Threshold)
+		r.checkThreshold(c, c.Threshold)
 	}
-	r.rules(&c.Rules)
+	r.checkRules(&c.Rules)
 	if known := r.all.Checks.of; known != nil { // a definition, not an instance of it
-		named(r, "receiver", fields(c.Receivers), r.all.Receivers.of)
-		named(r, "check", fields(c.DependsOn), known)
+		checkNamed(r, "receiver", pointers(c.Receivers), r.all.Receivers.of)
+		checkNamed(r, "check", pointers(c.DependsOn), known)
 		if r.d.Given(&c.After) {
-			named(r, "check", []*string{&c.After}, known)
+			checkNamed(r, "check", []*string{&c.After}, known)
 		}
 	}
 	return c
@@ -57,10 +57,10 @@ func (r *reader) check(p *plan, values map[string]string) *Check {
 
 func (p *plan) what() string { return "check " + p.name }
 
-// reservedLabels are those that a check's series have anyway.
+// reservedLabels are set on all series of checks.
 var reservedLabels = map[string]bool{"check": true, "perf": true}
 
-func (r *reader) labels(c *Check) {
+func (r *reader) checkLabels(c *Check) {
 	if c.Labels == nil {
 		c.Labels = map[string]string{}
 	}
@@ -92,8 +92,8 @@ func (r *reader) labels(c *Check) {
 	}
 }
 
-func (r *reader) schedule(p *plan, s *Schedule) {
-	r.one(p.at, p.what()+" has", "schedule", "write one of every: 10s, cron: and after: another check", &s.Interval, &s.Cron, &s.After)
+func (r *reader) checkSchedule(p *plan, s *Schedule) {
+	r.checkOne(p.at, p.what()+" has", "schedule", "write one of every: 10s, cron: and after: another check", &s.Interval, &s.Cron, &s.After)
 	if r.d.OK(&s.Interval) && s.Interval < time.Second {
 		r.d.Wrong(&s.Interval, "at least 1s", "every %s is too often", r.d.S(&s.Interval))
 	}
@@ -102,7 +102,7 @@ func (r *reader) schedule(p *plan, s *Schedule) {
 	}
 }
 
-func (r *reader) timeout(c *Check) {
+func (r *reader) checkTimeout(c *Check) {
 	t := &c.Timeout
 	if !r.d.OK(t) {
 		if *t = 10 * time.Second; c.Interval > 0 {
@@ -118,7 +118,7 @@ func (r *reader) timeout(c *Check) {
 	}
 }
 
-func (r *reader) each(e *Each) {
+func (r *reader) checkEach(e *Each) {
 	for i := range e.By {
 		if t := &e.By[i]; reservedLabels[*t] {
 			r.d.Wrong(t, "choose another one", "the label %s is what the check's own series have anyway", *t)
@@ -130,7 +130,7 @@ func (r *reader) each(e *Each) {
 	}
 }
 
-func (r *reader) rules(s *state.Rules) {
+func (r *reader) checkRules(s *state.Rules) {
 	if f := &s.Flapping; r.d.OK(&f.High) && r.d.OK(&f.Low) && f.High <= f.Low {
 		r.d.Wrong(&f.High, "it ends at a smaller share than it begins at", "high %s is not above low %s", r.d.S(&f.High), r.d.S(&f.Low))
 	}
@@ -139,7 +139,7 @@ func (r *reader) rules(s *state.Rules) {
 	}
 }
 
-func (r *reader) threshold(c *Check, t *Threshold) {
+func (r *reader) checkThreshold(c *Check, t *Threshold) {
 	r.checkNames(r.d.Node(&t.Of), t.Of.Expr)
 	if name := t.Of.Profile; name != "" {
 		def, ok := r.all.Profiles.of[name]
@@ -164,7 +164,7 @@ func (r *reader) threshold(c *Check, t *Threshold) {
 	case w == nil || k == nil:
 	case alike && w.Share+w.Absolute > k.Share+k.Absolute:
 		r.d.Wrong(&t.Warning, "warning is the nearer one", "warning %s lies beyond critical %s", warning, critical)
-	case !alike && number != nil && w.of(*number) > k.of(*number):
+	case !alike && number != nil && w.from(*number) > k.from(*number):
 		r.d.Wrong(&t.Warning, "warning is the nearer one", "warning %s of %s lies beyond critical %s", warning, r.d.S(&t.Of), critical)
 	}
 	if number != nil && *number == 0 {
@@ -176,7 +176,7 @@ func (r *reader) threshold(c *Check, t *Threshold) {
 	}
 }
 
-// profileLabels are the $labels in the expressions of a profile.
+// profileLabels returns the $labels in the expressions of a profile.
 func profileLabels(days []ProfileDay) (out []string) {
 	for i := range days {
 		for _, t := range days[i].Hours {
@@ -190,8 +190,8 @@ func profileLabels(days []ProfileDay) (out []string) {
 	return slices.Compact(out)
 }
 
-// of is how far from a threshold the distance reaches.
-func (d *Distance) of(threshold float64) float64 {
+// from returns the distance from a threshold as an amount.
+func (d *Distance) from(threshold float64) float64 {
 	return math.Abs(threshold)*d.Share + d.Absolute
 }
 

@@ -11,11 +11,10 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// Instance is the check for one series that Each found: $label is replaced by
-// the series' value of each label in By. Values come from whoever sends spans, so
-// what they may do is bounded by where they go: within a string of an expression
-// they are quoted, within a regular expression meant literally, in a URL escaped,
-// and where a value could change what is asked of whom there is an error instead.
+// Instance returns the check for one series of Each: $label is replaced by the series'
+// value of each label in By. Values come from whoever sends spans. They are quoted in a
+// string of an expression, meant literally in a regular expression and escaped in a URL.
+// A value that could change what is asked of whom is an error.
 // A check without Each is its own instance.
 func (c *Check) Instance(series map[string]string) (*Check, error) {
 	if c.Each == nil || c.plan == nil {
@@ -26,7 +25,7 @@ func (c *Check) Instance(series map[string]string) (*Check, error) {
 		values[name] = series[name]
 	}
 	r := newReader(Options{})
-	out := r.check(c.plan, values)
+	out := r.decodeCheck(c.plan, values)
 	if r.problems.Len() > 0 {
 		return nil, fmt.Errorf("check %s for %v: %w", c.Name, values, r.problems.Sorted()[0])
 	}
@@ -34,7 +33,7 @@ func (c *Check) Instance(series map[string]string) (*Check, error) {
 	return out, nil
 }
 
-// Labels are the $labels that an expression mentions.
+// Labels returns the $labels in an expression.
 func Labels(expression string) []string {
 	var names []string
 	for _, m := range dollar.FindAllStringSubmatch(macro.ReplaceAllString(expression, ""), -1) {
@@ -45,9 +44,8 @@ func Labels(expression string) []string {
 	return names
 }
 
-// Fill replaces each $label of an expression that belongs to no check, as those of
-// profiles do, as Instance does in those that belong to one. Without series it
-// puts an example there, so that the expression can be read.
+// Fill replaces each $label of a profile's expression as Instance does in a check's.
+// Without series it writes an example, so that the expression can be parsed.
 func Fill(expression string, series map[string]string) (string, error) {
 	var b strings.Builder
 	end := 0
@@ -71,8 +69,8 @@ func Fill(expression string, series map[string]string) (string, error) {
 	return b.String() + expression[end:], nil
 }
 
-// example is what stands for a label in a definition, where it has to be read as
-// something before any series is known. Queries and texts for people keep their
+// example stands for a label's value in a definition, which is parsed before any series
+// is known. Queries and texts for people keep their
 // $label.
 const example = "example_value"
 
@@ -133,7 +131,8 @@ func (r *reader) substitute(n *node, by []string, values map[string]string) *nod
 	})
 }
 
-// how puts a value after what stands before it, or says why it must not.
+// how quotes a value for its place, after the text before it, or returns why it is
+// refused.
 type how func(before, value string) (replaced, refused string)
 
 func howOf(where string) how {

@@ -15,7 +15,7 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// Files are read by strictyaml; these are its words here.
+// Names of strictyaml that are used here often.
 type (
 	node  = strictyaml.Node
 	field = strictyaml.Field
@@ -39,7 +39,7 @@ var measures = []string{"mean", "min", "max", "count", "rate", "errors", "apdex"
 // encryptions are the methods of NSCA.
 var encryptions = []string{"none", "xor", "3des", "aes128"}
 
-// leaves are what `is` tags name. An enumeration has its words in the tag itself.
+// leaves are named by `is` tags. An enumeration has its words in the tag itself.
 var leaves = strictyaml.WithLeaves(strictyaml.Leaves{
 	"encryption": strictyaml.Checked(func(s string) error {
 		switch {
@@ -120,7 +120,7 @@ var leaves = strictyaml.WithLeaves(strictyaml.Leaves{
 	"promql": strictyaml.Checked(checkPromQL, m{"type": "string"}),
 })
 
-// hour is a number, an expression or none, which nothing at all is too.
+// hour is a number, an expression or none. A key without a value is none too.
 type hour string
 
 func (h *hour) ReadText(s string) error {

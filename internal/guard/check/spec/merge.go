@@ -9,8 +9,8 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// plan is a check with its templates merged in and its macros replaced, from
-// which it is put together, and again for each series that it is applied to.
+// plan is a check with its templates merged in and its macros replaced. The check is
+// decoded from it, and again for each series that it is applied to.
 type plan struct {
 	name string
 	at   place
@@ -19,11 +19,11 @@ type plan struct {
 	gap  time.Duration
 }
 
-// plan merges the templates of a check, nil if one is unknown.
-func (r *reader) plan(name string, def defined[Check]) *plan {
+// makePlan merges the templates of a check, nil if one is unknown.
+func (r *reader) makePlan(name string, def defined[Check]) *plan {
 	merged := &node{Kind: strictyaml.Mapping, At: def.at}
 	var templates []string
-	if !r.lineage(&templates, fields(def.it.Templates), nil) {
+	if !r.listTemplates(&templates, pointers(def.it.Templates), nil) {
 		return nil
 	}
 	for _, t := range templates {
@@ -35,13 +35,13 @@ func (r *reader) plan(name string, def defined[Check]) *plan {
 		merge(merged, def.node)
 	}
 	merged.Without("template")
-	return &plan{name: name, at: def.at, zone: r.zone(def.at), node: r.macros(merged)}
+	return &plan{name: name, at: def.at, zone: r.zoneOf(def.at), node: r.replaceMacros(merged)}
 }
 
-// lineage lists templates in the order of merging, each after those that it
+// listTemplates lists templates in the order of merging, each after those that it
 // builds on itself, and once. It is false if one is unknown or builds on itself;
 // path are the templates that led here.
-func (r *reader) lineage(out *[]string, templates []*string, path []string) bool {
+func (r *reader) listTemplates(out *[]string, templates []*string, path []string) bool {
 	ok := true
 	for _, t := range templates {
 		name := *t
@@ -49,14 +49,14 @@ func (r *reader) lineage(out *[]string, templates []*string, path []string) bool
 		at := slices.Index(path, name)
 		switch {
 		case !known:
-			named(r, "template", []*string{t}, r.all.Templates.of) // says so
+			checkNamed(r, "template", []*string{t}, r.all.Templates.of) // says so
 			ok = false
 		case at >= 0:
 			r.d.Wrong(t, "leave one of them out", "template goes in a circle: %s", join(append(slices.Clone(path[at:]), name)))
 			return false
 		case slices.Contains(*out, name):
 		default:
-			if !r.lineage(out, fields(def.it.Templates), append(path[:len(path):len(path)], name)) {
+			if !r.listTemplates(out, pointers(def.it.Templates), append(path[:len(path):len(path)], name)) {
 				ok = false
 			}
 			*out = append(*out, name)
@@ -104,9 +104,9 @@ var exclusive = [][]string{
 
 var macro = regexp.MustCompile(`\$\$([A-Z]+)\$\$`)
 
-// macros replaces the names that Bischeck has for a check's own parts. In an
+// replaceMacros replaces the names that Bischeck has for a check's own parts. In an
 // expression a dash within a name is quoted, for it joins names there.
-func (r *reader) macros(n *node) *node {
+func (r *reader) replaceMacros(n *node) *node {
 	get := func(path ...string) string {
 		at := n
 		for _, p := range path {
@@ -165,7 +165,7 @@ func isExpression(path []string) bool {
 	return false
 }
 
-// inString says whether text ends within a string literal.
+// inString reports whether text ends within a string literal.
 func inString(text string) bool {
 	q := byte(0)
 	scan(text, func(_ int, quote byte) { q = quote })

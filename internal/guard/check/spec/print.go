@@ -11,9 +11,8 @@ import (
 	"tailscope/internal/strictyaml"
 )
 
-// YAML prints the definition as a file would have it that has no templates:
-// those are merged in, macros are replaced, and what looks like a secret is not
-// shown. Read reads it again as the same check. A check that was not read from a
+// YAML returns the definition as a file without templates: those are merged in, macros
+// are replaced, and what looks like a secret is not shown. Read reads it again as the same check. A check that was not read from a
 // file prints nothing.
 func (c *Check) YAML() string {
 	if c.plan == nil {
@@ -28,7 +27,7 @@ func (c *Check) YAML() string {
 
 // printMapping writes the keys of a check in the order of its fields.
 func printMapping(b *strings.Builder, n *node, indent string, path []string) {
-	for _, f := range ordered(n, path) {
+	for _, f := range orderFields(n, path) {
 		at := append(path[:len(path):len(path)], f.Key)
 		fmt.Fprintf(b, "%s%s:", indent, scalarText(f.Key, true))
 		switch f.Value.Kind {
@@ -42,20 +41,20 @@ func printMapping(b *strings.Builder, n *node, indent string, path []string) {
 		case strictyaml.List:
 			items := make([]string, len(f.Value.Items))
 			for i, item := range f.Value.Items {
-				items[i] = scalarText(redacted(item.Text, at), !item.Quoted)
+				items[i] = scalarText(redactAddress(item.Text, at), !item.Quoted)
 			}
 			b.WriteString(" [" + strings.Join(items, ", ") + "]\n")
 		case strictyaml.Null:
 			b.WriteString("\n")
 		default:
-			b.WriteString(" " + scalarText(redacted(f.Value.Text, at), !f.Value.Quoted) + "\n")
+			b.WriteString(" " + scalarText(redactAddress(f.Value.Text, at), !f.Value.Quoted) + "\n")
 		}
 	}
 }
 
 var checkWords = strictyaml.Names(strictyaml.KeysOf(reflect.TypeFor[Check]()))
 
-func ordered(n *node, path []string) []field {
+func orderFields(n *node, path []string) []field {
 	if len(path) != 1 {
 		return n.Fields
 	}
@@ -98,8 +97,8 @@ func scalarText(s string, plain bool) string {
 	return "'" + strings.ReplaceAll(s, "'", "''") + "'"
 }
 
-// redacted leaves out of an address what may be a secret.
-func redacted(s string, path []string) string {
+// redactAddress returns an address without what may be a secret.
+func redactAddress(s string, path []string) string {
 	if len(path) == 0 || path[len(path)-1] != "url" {
 		return s
 	}

@@ -7,31 +7,31 @@ import (
 	"time"
 )
 
-// zone returns the time zone of the file that a place is in.
-func (r *reader) zone(at place) string { return r.zones[at.File.Name] }
+// zoneOf returns the time zone of the file that a place is in.
+func (r *reader) zoneOf(at place) string { return r.zones[at.File.Name] }
 
-func (r *reader) calendar(name string, def defined[Calendar]) {
+func (r *reader) addCalendar(name string, def defined[Calendar]) {
 	c := def.it
-	c.Zone, c.Holidays = cmp.Or(c.Zone, r.zone(def.at)), unique(c.Holidays)
+	c.Zone, c.Holidays = cmp.Or(c.Zone, r.zoneOf(def.at)), unique(c.Holidays)
 	r.out.Calendars[name] = *c
 }
 
-// profile checks a threshold by the clock.
-func (r *reader) profile(name string, def defined[Profile]) {
+// addProfile checks a threshold by the clock.
+func (r *reader) addProfile(name string, def defined[Profile]) {
 	p := def.it
 	p.File, p.Line = def.at.File.Name, def.at.Line
 	if r.d.Given(&p.Calendar) {
-		named(r, "calendar", []*string{&p.Calendar}, r.all.Calendars.of)
+		checkNamed(r, "calendar", []*string{&p.Calendar}, r.all.Calendars.of)
 	}
 	if (len(p.Days) > 0) == (p.Learn != nil) {
 		r.problem(def.at, "write days: with hours or intervals, or learn: {}", "profile %s has either days or learn", name)
 	}
 	before := r.problems.Len()
 	for i := range p.Days {
-		r.day(name, &p.Days[i])
+		r.checkDay(name, &p.Days[i])
 	}
 	if p.Learn != nil {
-		r.learn(p.Learn, r.zone(def.at))
+		r.checkLearn(p.Learn, r.zoneOf(def.at))
 	}
 	r.out.Profiles[name] = *p
 	if r.o.Profile == nil || r.problems.Len() > before {
@@ -39,7 +39,7 @@ func (r *reader) profile(name string, def defined[Profile]) {
 	}
 	cal, ok := r.out.Calendars[p.Calendar]
 	if !ok {
-		cal = Calendar{Zone: r.zone(def.at), Week: "iso"}
+		cal = Calendar{Zone: r.zoneOf(def.at), Week: "iso"}
 	}
 	for _, found := range r.o.Profile(name, *p, cal) {
 		at := place{File: def.at.File, Line: found.Line, Column: max(1, found.Column)}
@@ -50,7 +50,7 @@ func (r *reader) profile(name string, def defined[Profile]) {
 	}
 }
 
-func (r *reader) day(profile string, d *ProfileDay) {
+func (r *reader) checkDay(profile string, d *ProfileDay) {
 	d.Line = r.d.Node(d).At.Line
 	d.Dates, d.Weekdays = unique(d.Dates), unique(d.Weekdays)
 	d.Weeks, d.MonthDays, d.Months = unique(d.Weeks), unique(d.MonthDays), unique(d.Months)
@@ -66,12 +66,12 @@ func (r *reader) day(profile string, d *ProfileDay) {
 	if n := len(d.Hours); n > 0 && n != 24 {
 		r.d.Wrong(&d.Hours[0], "one for each hour from 00:00; none where there is no threshold", "a day has 24 hours, not %d", n)
 	}
-	for _, h := range fields(d.Hours) {
-		r.hour("hours", h)
+	for _, h := range pointers(d.Hours) {
+		r.checkHour("hours", h)
 	}
 	for i := range d.Intervals {
 		in := &d.Intervals[i]
-		r.hour("value", &in.Value)
+		r.checkHour("value", &in.Value)
 		if !r.d.OK(&in.From) || !r.d.OK(&in.To) {
 			continue
 		}
@@ -86,8 +86,8 @@ func (r *reader) day(profile string, d *ProfileDay) {
 	}
 }
 
-// hour checks a number, an expression or none, which becomes the word of nothing.
-func (r *reader) hour(what string, t *string) {
+// checkHour checks a number, an expression or none, which becomes the word of nothing.
+func (r *reader) checkHour(what string, t *string) {
 	if !r.d.Given(t) || *t == "" {
 		*t = "none"
 	}
@@ -115,7 +115,7 @@ func (r *reader) hour(what string, t *string) {
 	r.checkNames(&n, of.Expr)
 }
 
-func (r *reader) learn(l *Learn, zone string) {
+func (r *reader) checkLearn(l *Learn, zone string) {
 	for _, name := range Labels(l.Selector) {
 		r.d.Wrong(&l.Selector, "leave series out: then each check learns from its own values", "$%s is not replaced in learn.series", name)
 	}
@@ -134,11 +134,11 @@ func (r *reader) learn(l *Learn, zone string) {
 	if r.d.Given(&f.Every) == r.d.Given(&f.Cron) {
 		r.d.Wrong(f, "write {every: 1d}, or {cron: \"15 3 * * *\"}", "refresh says either every or cron")
 	}
-	r.cron(&f.Cron, f.Schedule())
+	r.checkCron(&f.Cron, f.Schedule())
 }
 
-// cron asks who knows what is wrong with a line.
-func (r *reader) cron(t *string, s Schedule) {
+// checkCron asks who knows what is wrong with a line.
+func (r *reader) checkCron(t *string, s Schedule) {
 	if !r.d.OK(t) || r.o.Schedule == nil {
 		return
 	}
@@ -149,16 +149,16 @@ func (r *reader) cron(t *string, s Schedule) {
 
 var moments = []string{time.RFC3339, "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02"}
 
-// window checks a time in which nobody is notified.
-func (r *reader) window(w *window) {
+// addWindow checks a time in which nobody is notified.
+func (r *reader) addWindow(w *window) {
 	at := r.d.Node(w).At
-	named(r, "check", fields(w.Checks), r.all.Checks.of)
-	w.Zone = cmp.Or(w.Zone, r.zone(at))
+	checkNamed(r, "check", pointers(w.Checks), r.all.Checks.of)
+	w.Zone = cmp.Or(w.Zone, r.zoneOf(at))
 	zone, err := time.LoadLocation(w.Zone)
 	if err != nil {
 		zone = time.UTC // said already
 	}
-	w.Window.Start, w.Window.End = r.moment(&w.Start, zone), r.moment(&w.End, zone)
+	w.Window.Start, w.Window.End = r.parseMoment(&w.Start, zone), r.parseMoment(&w.End, zone)
 	switch once := r.d.Given(&w.Start) || r.d.Given(&w.End); {
 	case once == r.d.Given(&w.Cron):
 		r.problem(at, "write start: and end:, or cron: and duration:", "a maintenance is once or again and again")
@@ -169,11 +169,11 @@ func (r *reader) window(w *window) {
 	case !once && (!r.d.Given(&w.Duration) || r.d.OK(&w.Duration) && w.Duration <= 0):
 		r.problem(at, "write duration: 1h", "how long does it take?")
 	}
-	r.cron(&w.Cron, Schedule{Cron: w.Cron, Zone: w.Zone})
+	r.checkCron(&w.Cron, Schedule{Cron: w.Cron, Zone: w.Zone})
 	r.out.Maintenance = append(r.out.Maintenance, w.Window)
 }
 
-func (r *reader) moment(t *string, zone *time.Location) time.Time {
+func (r *reader) parseMoment(t *string, zone *time.Location) time.Time {
 	if !r.d.Given(t) {
 		return time.Time{}
 	}

@@ -14,23 +14,21 @@ import (
 // Problem is one mistake in a file.
 type Problem = strictyaml.Problem
 
-// Options of Read. The zero value works; what is not given is not looked at.
+// Options configure Read. The zero value works; a check that is nil is left out.
 type Options struct {
 	// ReadFile reads a file; default os.ReadFile.
 	ReadFile func(name string) ([]byte, error)
-	// Schedule says what is wrong with a cron line, or how long it usually takes
-	// from one run to the next.
+	// Schedule checks a cron line, and returns the usual time from one run to the next.
 	Schedule func(Schedule) (time.Duration, error)
-	// Profile says what is wrong with a profile whose parts are well: lines,
-	// messages and hints. c is its calendar.
+	// Profile checks a profile whose parts are right. c is its calendar.
 	Profile func(name string, p Profile, c Calendar) []Problem
-	// Receiver says what is wrong with one whose parts are well, such as a template
-	// that asks for what no event has.
+	// Receiver checks a receiver whose parts are right, such as a template with a field
+	// that events lack.
 	Receiver func(Receiver) error
 }
 
-// Read reads files and patterns of files as one set of definitions. With any
-// problem the file is nil; problems are all there are, in the order of lines.
+// Read reads files and patterns of files as one set of definitions. It returns all
+// problems, in the order of lines; with any the File is nil.
 func Read(paths []string, o Options) (*File, []Problem) {
 	r := newReader(o)
 	r.all.Checks.of, r.all.Templates.of = map[string]defined[Check]{}, map[string]defined[Check]{}
@@ -38,7 +36,7 @@ func Read(paths []string, o Options) (*File, []Problem) {
 	if r.o.ReadFile == nil {
 		r.o.ReadFile = os.ReadFile
 	}
-	for _, name := range r.files(paths) {
+	for _, name := range r.listFiles(paths) {
 		content, err := r.o.ReadFile(name)
 		if err != nil {
 			r.problems.Put(Problem{File: name, Message: err.Error()})
@@ -80,8 +78,8 @@ func (r *reader) problem(at place, hint, format string, args ...any) {
 	r.problems.Add(at, hint, format, args...)
 }
 
-// one reports whether exactly one of the fields was given, and notes it if not.
-func (r *reader) one(at place, who, kind, hint string, fields ...any) bool {
+// checkOne reports whether exactly one of the fields was given, and notes it if not.
+func (r *reader) checkOne(at place, who, kind, hint string, fields ...any) bool {
 	switch given := r.d.Count(fields...); {
 	case given == 0:
 		r.problem(at, hint, "%s no %s", who, kind)
@@ -93,7 +91,7 @@ func (r *reader) one(at place, who, kind, hint string, fields ...any) bool {
 	return false
 }
 
-func (r *reader) files(paths []string) []string {
+func (r *reader) listFiles(paths []string) []string {
 	var out []string
 	for _, p := range paths {
 		found, err := filepath.Glob(p)
@@ -135,34 +133,34 @@ func (r *reader) read(name string, content []byte) {
 	}
 }
 
-// resolve puts everything together.
+// resolve merges templates, decodes checks and resolves names.
 func (r *reader) resolve() {
 	for _, name := range names(r.all.Calendars.of) {
-		r.calendar(name, r.all.Calendars.of[name])
+		r.addCalendar(name, r.all.Calendars.of[name])
 	}
 	for _, name := range names(r.all.Profiles.of) {
-		r.profile(name, r.all.Profiles.of[name])
+		r.addProfile(name, r.all.Profiles.of[name])
 	}
 	for _, name := range names(r.all.Receivers.of) {
-		r.receiver(name, r.all.Receivers.of[name])
+		r.addReceiver(name, r.all.Receivers.of[name])
 	}
 	for _, name := range names(r.all.Templates.of) { // those that no check uses, too
-		r.lineage(new([]string), fields(r.all.Templates.of[name].it.Templates), []string{name})
+		r.listTemplates(new([]string), pointers(r.all.Templates.of[name].it.Templates), []string{name})
 	}
 	checks := map[string]*Check{}
 	for _, name := range names(r.all.Checks.of) {
-		if p := r.plan(name, r.all.Checks.of[name]); p != nil {
-			checks[name] = r.check(p, nil)
+		if p := r.makePlan(name, r.all.Checks.of[name]); p != nil {
+			checks[name] = r.decodeCheck(p, nil)
 		}
 	}
-	r.cycles(checks, "after", func(c *Check) []*string {
+	r.findCycles(checks, "after", func(c *Check) []*string {
 		if r.d.Given(&c.After) {
 			return []*string{&c.After}
 		}
 		return nil
 	})
-	r.cycles(checks, "depends_on", func(c *Check) []*string { return fields(c.DependsOn) })
-	r.gaps(checks)
+	r.findCycles(checks, "depends_on", func(c *Check) []*string { return pointers(c.DependsOn) })
+	r.fillGaps(checks)
 	for _, c := range checks {
 		r.out.Checks = append(r.out.Checks, *c)
 	}
@@ -170,14 +168,14 @@ func (r *reader) resolve() {
 		return cmp.Or(cmp.Compare(a.File, b.File), a.Line-b.Line, cmp.Compare(a.Name, b.Name))
 	})
 	for _, w := range r.windows {
-		r.window(w)
+		r.addWindow(w)
 	}
 }
 
 func names[T any](of map[string]T) []string { return slices.Sorted(maps.Keys(of)) }
 
-// fields are pointers to the items of a list.
-func fields(list []string) []*string {
+// pointers are pointers to the items of a list.
+func pointers(list []string) []*string {
 	out := make([]*string, len(list))
 	for i := range list {
 		out[i] = &list[i]
@@ -185,8 +183,8 @@ func fields(list []string) []*string {
 	return out
 }
 
-// named checks that each of texts is the name of something, and none is named twice.
-func named[T any](r *reader, what string, texts []*string, of map[string]T) {
+// checkNamed checks that each of texts is the name of something, and none is named twice.
+func checkNamed[T any](r *reader, what string, texts []*string, of map[string]T) {
 	seen := map[string]bool{}
 	for _, t := range texts {
 		if _, ok := of[*t]; !ok {
@@ -202,8 +200,8 @@ func named[T any](r *reader, what string, texts []*string, of map[string]T) {
 	}
 }
 
-// cycles walks depth first; a check that is met while it is open closes a cycle.
-func (r *reader) cycles(checks map[string]*Check, key string, next func(*Check) []*string) {
+// findCycles walks depth first; a check that is met while it is open closes a cycle.
+func (r *reader) findCycles(checks map[string]*Check, key string, next func(*Check) []*string) {
 	const open, done = 1, 2
 	state := map[string]int{}
 	var path []string
@@ -240,8 +238,9 @@ func join(circle []string) string {
 	return s
 }
 
-// gaps fills in what goes by how often a check runs, its own way or after others.
-func (r *reader) gaps(checks map[string]*Check) {
+// fillGaps fills in what depends on the time between runs, of its own schedule or of the
+// check that it runs after.
+func (r *reader) fillGaps(checks map[string]*Check) {
 	var gap func(c *Check, depth int) time.Duration
 	gap = func(c *Check, depth int) time.Duration {
 		switch {

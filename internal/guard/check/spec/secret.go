@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// String says where the secret comes from.
+// String returns where the secret comes from.
 func (s Secret) String() string {
 	switch {
 	case s.Env != "":

@@ -9,9 +9,9 @@ import (
 	"unicode"
 )
 
-// source checks where a value comes from.
-func (r *reader) source(s *Source) {
-	if !r.one(r.d.Node(s).At, "the value says", "source", "write an expression, or one of query, promql, http, tcp, tls, command and sql",
+// checkSource checks a Source.
+func (r *reader) checkSource(s *Source) {
+	if !r.checkOne(r.d.Node(s).At, "the value says", "source", "write an expression, or one of query, promql, http, tcp, tls, command and sql",
 		&s.Expr, &s.Query, &s.PromQL, &s.HTTP, &s.TCP, &s.TLS, &s.Command, &s.SQL) {
 		return
 	}
@@ -19,17 +19,17 @@ func (r *reader) source(s *Source) {
 	case s.Expr != nil:
 		r.checkNames(r.d.Node(&s.Expr), s.Expr)
 	case s.Query != nil:
-		r.query(s.Query)
+		r.checkQuery(s.Query)
 	case s.HTTP != nil:
-		r.http(s.HTTP)
+		r.checkHTTP(s.HTTP)
 	case s.Command != nil:
-		r.command(s.Command)
+		r.checkCommand(s.Command)
 	case s.SQL != nil:
-		r.sql(s.SQL)
+		r.checkSQL(s.SQL)
 	}
 }
 
-func (r *reader) query(q *Query) {
+func (r *reader) checkQuery(q *Query) {
 	if r.d.OK(&q.Over) && q.Over < 10*time.Second {
 		r.d.Wrong(&q.Over, "at least 10s, one slot", "over %s is too short", r.d.S(&q.Over))
 	}
@@ -42,14 +42,14 @@ func (r *reader) query(q *Query) {
 	}
 }
 
-func (r *reader) http(h *HTTP) {
+func (r *reader) checkHTTP(h *HTTP) {
 	if h.Method == "" {
 		h.Method = "GET"
 		if h.Body != "" {
 			h.Method = "POST"
 		}
 	}
-	r.noPassword(&h.URL)
+	r.refusePassword(&h.URL)
 	if r.d.Given(&h.JSON) && r.d.Given(&h.Regexp) {
 		r.d.Wrong(&h.Regexp, "leave one of them out", "json and regexp are two values")
 	}
@@ -65,11 +65,11 @@ func (r *reader) http(h *HTTP) {
 	case h.Measure == "regexp" && !r.d.Given(&h.Regexp):
 		r.d.Wrong(&h.Measure, `write regexp: "active: (\\d+)"`, "regexp needs one")
 	}
-	r.texts("header", &h.Headers)
+	r.checkTexts("header", &h.Headers)
 }
 
-func (r *reader) command(c *Command) {
-	for _, a := range fields(c.Args) {
+func (r *reader) checkCommand(c *Command) {
+	for _, a := range pointers(c.Args) {
 		if plainArgument.MatchString(*a) {
 			r.d.Wrong(a, "everybody on the machine sees arguments: give it by env: {NAME: {env: NAME}}", "a secret is written in an argument")
 		}
@@ -77,11 +77,11 @@ func (r *reader) command(c *Command) {
 	if (len(c.Args) == 0) == (c.Shell == "") {
 		r.d.Wrong(c, "write args: [/usr/lib/nagios/plugins/check_disk, -w, 10%], or shell: with a line for /bin/sh", "a command has either args or shell")
 	}
-	r.texts("env", &c.Env)
+	r.checkTexts("env", &c.Env)
 }
 
-func (r *reader) sql(s *SQL) {
-	r.secret(s.DSN.Secret)
+func (r *reader) checkSQL(s *SQL) {
+	r.checkSecret(s.DSN.Secret)
 	if dsn := s.DSN.Plain; passwordInDSN.MatchString(dsn) || hasPassword(dsn) {
 		r.d.Wrong(&s.DSN, "write dsn: {env: NAME} or dsn: {file: PATH}", "the dsn holds a password, which is not written here")
 	}
@@ -95,7 +95,7 @@ var (
 	passwordInDSN = regexp.MustCompile(`(?i)\bpassword\s*=\s*[^\s&]|^[^:@/]+:[^@]+@`)
 )
 
-// hasPassword says whether a URL holds one.
+// hasPassword reports whether a URL holds a password.
 func hasPassword(s string) bool {
 	u, err := url.Parse(s)
 	if err != nil || u.User == nil {
@@ -105,15 +105,15 @@ func hasPassword(s string) bool {
 	return ok && p != ""
 }
 
-// noPassword refuses an address, at a pointer to its field, that holds a password.
-func (r *reader) noPassword(field any) {
+// refusePassword refuses an address, at a pointer to its field, that holds a password.
+func (r *reader) refusePassword(field any) {
 	if hasPassword(r.d.S(field)) {
 		r.d.Wrong(field, "give it where it can be read from the environment or a file, such as headers: {Authorization: {env: NAME}}", "the address holds a password, which is not written here")
 	}
 }
 
-// texts checks headers, or an environment.
-func (r *reader) texts(what string, texts *map[string]Text) {
+// checkTexts checks headers, or an environment.
+func (r *reader) checkTexts(what string, texts *map[string]Text) {
 	for _, name := range names(*texts) {
 		v, at := (*texts)[name], r.d.Node(texts).Get(name).At
 		if what == "header" && !headerName.MatchString(name) {
@@ -121,7 +121,7 @@ func (r *reader) texts(what string, texts *map[string]Text) {
 		}
 		switch {
 		case v.Secret != nil:
-			r.secret(v.Secret)
+			r.checkSecret(v.Secret)
 		case what == "header" && strings.ContainsFunc(v.Plain, unicode.IsControl):
 			r.problem(at, "write one line", "the header %s has line breaks or control characters", name)
 		case secretName.MatchString(name) && v.Plain != "":
@@ -130,8 +130,8 @@ func (r *reader) texts(what string, texts *map[string]Text) {
 	}
 }
 
-// secret checks that one, if there is one, comes from one place.
-func (r *reader) secret(s *Secret) {
+// checkSecret checks that one, if there is one, comes from one place.
+func (r *reader) checkSecret(s *Secret) {
 	if s != nil && r.d.Given(&s.Env) == r.d.Given(&s.File) {
 		r.d.Wrong(s, "write {env: NAME} or {file: PATH}", "a secret is read from the environment or from a file")
 	}

@@ -84,7 +84,7 @@ type Source struct {
 	SQL     *SQL          `key:"sql" doc:"Asks a database; the value is the first column of the first row."`
 }
 
-// Kind is the source's word in files and on the page.
+// Kind returns the source's key in files, which the page shows too.
 func (s *Source) Kind() string {
 	switch {
 	case s.Query != nil:
@@ -119,13 +119,13 @@ type Query struct {
 }
 
 // Secret is read when it is needed, from the environment or a file. It never
-// prints: String, GoString, MarshalJSON and LogValue say only where it comes from.
+// prints: String, GoString, MarshalJSON and LogValue return only where it comes from.
 type Secret struct {
 	Env  string `key:"env" doc:"A variable of the server's environment."`
 	File string `key:"file" doc:"A file; its first line is the secret."`
 }
 
-// Text stands in the file or, with a Secret, elsewhere.
+// Text is Plain or, if it has one, its Secret.
 type Text struct {
 	Plain  string
 	Secret *Secret
@@ -175,7 +175,7 @@ type SQL struct {
 	Query  string `key:"query" need:"yes" doc:"%%yyyy-MM-dd%% and %%yyyy-MM-dd%[D-1]%% stand for dates."`
 }
 
-// Schedule says when: exactly one of Interval, Cron, After.
+// Schedule is when a check runs: exactly one of Interval, Cron and After is set.
 type Schedule struct {
 	Interval time.Duration `key:"every" doc:"How often; the first run is at a random moment within it."`
 	Cron     string        `key:"cron" is:"cron" doc:"Five fields, or six with seconds first."` // ? as in Quartz
@@ -218,14 +218,14 @@ type Window struct {
 	Zone       string        `key:"zone" is:"zone" doc:"Of start, end and cron; default the file's."`
 }
 
-// Calendar says what days there are. Package profile gives it meaning.
+// Calendar lists holidays. Package profile applies it.
 type Calendar struct {
 	Zone     string   `key:"zone" is:"zone" doc:"Default: the file's."`
 	Holidays []string `key:"holidays" is:"date" doc:"2026-12-25, 12-25 for every year, easter, easter+1, easter-2, 11-thu#4 (fourth Thursday of November), 05-mon#L (last Monday of May), 06-20+sat (first Saturday from then on)."`
 	Week     string   `key:"week" is:"iso|us" default:"iso" doc:"How weeks are numbered and begin."`
 }
 
-// Profile is a threshold by the clock. Package profile gives it meaning.
+// Profile is a threshold by the clock. Package profile applies it.
 type Profile struct {
 	Calendar string       `key:"calendar" is:"word" doc:"Name of a calendar."`
 	Days     []ProfileDay `key:"days" doc:"The first that fits wins, in the order holiday, date, week and weekday, day of month, weekday, month, week, default."`
@@ -258,7 +258,7 @@ type Interval struct {
 }
 
 // Learn makes a profile from history: for each hour of the kinds of day in By,
-// the quantiles Low, Middle and High of what was seen in Over.
+// the quantiles Low, Middle and High of the values in Over.
 type Learn struct {
 	Selector string        `key:"series" is:"selector" doc:"What it is learned from; default the check's own values."`
 	By       string        `key:"by" is:"hour|weekday-weekend|weekday" default:"weekday" doc:"Kinds of day."`
@@ -270,7 +270,7 @@ type Learn struct {
 	Least    int           `key:"least" is:"1..1000000" default:"20" doc:"Samples that an hour needs for a threshold."`
 }
 
-// Refresh says when a profile is learned again: either Every or Cron.
+// Refresh is when a profile is learned again: either Every or Cron is set.
 type Refresh struct {
 	Every time.Duration `key:"every" doc:"How often."`
 	Cron  string        `key:"cron" is:"cron" doc:"Or when."`

@@ -94,13 +94,13 @@ func (m *Machine) Soft() bool { return m.Ran && m.Last != m.Hard }
 // follow to dst. quiet says why receivers are not to be told, empty if they are.
 // id makes the name of an incident that opens at a moment. Times must not fall.
 func (m *Machine) Run(r Rules, level event.Level, at time.Time, quiet string, id func(time.Time) string, dst []Event) []Event {
-	m.note(r, level, at)
+	m.noteRun(r, level, at)
 	was := m.Hard
 	switch {
-	case was == event.OK && bad(m.Runs, m.N, r.Soft.Of) >= atLeastOne(r.Soft.N) && level != event.OK:
-		m.turn(level, at)
-	case was != event.OK && good(m.Runs, m.N, r.Recover.Of) >= atLeastOne(r.Recover.N) && level == event.OK:
-		m.turn(event.OK, at)
+	case was == event.OK && countBad(m.Runs, m.N, r.Soft.Of) >= atLeastOne(r.Soft.N) && level != event.OK:
+		m.setHard(level, at)
+	case was != event.OK && countGood(m.Runs, m.N, r.Recover.Of) >= atLeastOne(r.Recover.N) && level == event.OK:
+		m.setHard(event.OK, at)
 	case was != event.OK && level != event.OK && level != was:
 		m.Hard, m.Since = level, at
 	}
@@ -109,7 +109,7 @@ func (m *Machine) Run(r Rules, level event.Level, at time.Time, quiet string, id
 	} else if m.Differs.IsZero() {
 		m.Differs = at
 	}
-	return m.settle(r, at, quiet, id, dst)
+	return m.updateIncident(r, at, quiet, id, dst)
 }
 
 // Tick is a look without a run: acknowledgements end, reminders are due, what
@@ -119,7 +119,7 @@ func (m *Machine) Tick(r Rules, at time.Time, quiet string, dst []Event) []Event
 		m.Quiet = quiet
 		return dst
 	}
-	return m.settle(r, at, quiet, nil, dst)
+	return m.updateIncident(r, at, quiet, nil, dst)
 }
 
 // Acknowledge notes that somebody takes care until the incident is over, or
@@ -129,7 +129,7 @@ func (m *Machine) Acknowledge(a Ack, quiet string, dst []Event) ([]Event, bool) 
 		return dst, false
 	}
 	m.Ack = &a
-	e := m.next(event.Acknowledged, a.At, m.Incident.Level, m.Incident.Level)
+	e := m.newEvent(event.Acknowledged, a.At, m.Incident.Level, m.Incident.Level)
 	e.Ack, e.Notify = &a, quiet == "" && m.Incident.Notified != event.OK
 	return append(dst, e), true
 }
@@ -144,7 +144,7 @@ func (m *Machine) Unacknowledge() bool {
 // Close ends the incident because its check is gone, and forgets all runs.
 func (m *Machine) Close(at time.Time, why string, dst []Event) []Event {
 	if m.Incident != nil {
-		e := m.next(event.Resolved, at, m.Incident.Level, event.OK)
+		e := m.newEvent(event.Resolved, at, m.Incident.Level, event.OK)
 		e.Notify, e.Why = m.Incident.Notified != event.OK, why
 		dst = append(dst, e)
 	}
@@ -152,8 +152,8 @@ func (m *Machine) Close(at time.Time, why string, dst []Event) []Event {
 	return dst
 }
 
-// note remembers the run.
-func (m *Machine) note(r Rules, level event.Level, at time.Time) {
+// noteRun remembers the run.
+func (m *Machine) noteRun(r Rules, level event.Level, at time.Time) {
 	if !m.Ran {
 		m.Ran, m.Since, m.Last = true, at, level
 	}
@@ -178,26 +178,26 @@ func (m *Machine) note(r Rules, level event.Level, at time.Time) {
 	}
 }
 
-// turn makes the hard state OK or bad; runs before it no longer count.
-func (m *Machine) turn(level event.Level, at time.Time) {
+// setHard makes the hard state OK or bad; runs before it no longer count.
+func (m *Machine) setHard(level event.Level, at time.Time) {
 	m.Hard, m.Since, m.Runs, m.N = level, at, 0, 0
 }
 
-// settle brings the incident to the hard state.
-func (m *Machine) settle(r Rules, at time.Time, quiet string, id func(time.Time) string, dst []Event) []Event {
+// updateIncident brings the incident to the hard state.
+func (m *Machine) updateIncident(r Rules, at time.Time, quiet string, id func(time.Time) string, dst []Event) []Event {
 	ackEnded := m.Ack != nil && !m.Ack.Until.IsZero() && !at.Before(m.Ack.Until)
 	if ackEnded {
 		m.Ack = nil
 	}
 	if m.Incident == nil && m.Hard != event.OK && id != nil {
 		m.Incident = &Incident{ID: id(at), Opened: at, Level: m.Hard, Worst: m.Hard}
-		e := m.next(event.Opened, at, event.OK, m.Hard)
+		e := m.newEvent(event.Opened, at, event.OK, m.Hard)
 		e.Notify = quiet == ""
-		m.told(e)
+		m.noteNotified(e)
 		dst = append(dst, e)
 	}
 	if m.Incident != nil {
-		dst = m.damp(at, quiet, dst)
+		dst = m.reportFlapping(at, quiet, dst)
 	}
 	in := m.Incident
 	if in != nil && m.Hard.Severity() > in.Worst.Severity() {
@@ -209,30 +209,30 @@ func (m *Machine) settle(r Rules, at time.Time, quiet string, id func(time.Time)
 	}
 	silent := quiet != "" || m.Ack != nil
 	if m.Hard == event.OK {
-		e := m.next(event.Resolved, at, in.Level, event.OK)
+		e := m.newEvent(event.Resolved, at, in.Level, event.OK)
 		e.Notify = in.Notified != event.OK
 		m.Incident, m.Ack, m.Quiet = nil, nil, quiet
 		return append(dst, e)
 	}
 	if m.Hard != in.Level {
-		e := m.next(event.Changed, at, in.Level, m.Hard)
+		e := m.newEvent(event.Changed, at, in.Level, m.Hard)
 		in.Level = m.Hard
 		e.Notify = !silent && in.Notified != event.OK && in.Notified != m.Hard
 		if !e.Notify {
 			in.Changed = e.Seq
 		}
-		m.told(e)
+		m.noteNotified(e)
 		dst = append(dst, e)
 	}
 	if !silent && !in.NotifiedAt.Equal(at) {
-		dst = m.late(at, m.Quiet != "", ackEnded, r, dst)
+		dst = m.catchUp(at, m.Quiet != "", ackEnded, r, dst)
 	}
 	m.Quiet = quiet
 	return dst
 }
 
-// damp tells that flapping began and ended, once each within an incident.
-func (m *Machine) damp(at time.Time, quiet string, dst []Event) []Event {
+// reportFlapping tells that flapping began and ended, once each within an incident.
+func (m *Machine) reportFlapping(at time.Time, quiet string, dst []Event) []Event {
 	in := m.Incident
 	if m.Flapping == in.Damped {
 		return dst
@@ -242,14 +242,14 @@ func (m *Machine) damp(at time.Time, quiet string, dst []Event) []Event {
 	if m.Flapping {
 		kind = event.Flapping
 	}
-	e := m.next(kind, at, in.Level, m.Hard)
+	e := m.newEvent(kind, at, in.Level, m.Hard)
 	e.Notify = quiet == "" && m.Ack == nil && in.Notified != event.OK
 	return append(dst, e)
 }
 
-// late tells what receivers would have been told had they not been left alone,
+// catchUp tells what receivers would have been told had they not been left alone,
 // or reminds them; at most one event.
-func (m *Machine) late(at time.Time, wasQuiet, ackEnded bool, r Rules, dst []Event) []Event {
+func (m *Machine) catchUp(at time.Time, wasQuiet, ackEnded bool, r Rules, dst []Event) []Event {
 	in := m.Incident
 	var e Event
 	switch {
@@ -258,45 +258,45 @@ func (m *Machine) late(at time.Time, wasQuiet, ackEnded bool, r Rules, dst []Eve
 	case in.Notified != in.Level && in.Changed > 0:
 		e = Event{Seq: in.Changed, Kind: event.Changed, Time: at, From: in.Notified, To: in.Level, Late: true}
 	case wasQuiet:
-		e = m.next(event.Changed, at, in.Level, in.Level)
+		e = m.newEvent(event.Changed, at, in.Level, in.Level)
 		e.Why = QuietEnd
 	case ackEnded:
-		e = m.next(event.Changed, at, in.Level, in.Level)
+		e = m.newEvent(event.Changed, at, in.Level, in.Level)
 		e.Why = AckEnded
 	case r.Remind > 0 && at.Sub(in.NotifiedAt) >= r.Remind:
-		e = m.next(event.Changed, at, in.Level, in.Level)
+		e = m.newEvent(event.Changed, at, in.Level, in.Level)
 		e.Why = StillBad
 	default:
 		return dst
 	}
 	e.Incident, e.Opened, e.Notify = in.ID, in.Opened, true
-	m.told(e)
+	m.noteNotified(e)
 	in.NotifiedAt, in.Changed = at, 0
 	return append(dst, e)
 }
 
-// next numbers an event of the open incident.
-func (m *Machine) next(kind event.Kind, at time.Time, from, to event.Level) Event {
+// newEvent numbers an event of the open incident.
+func (m *Machine) newEvent(kind event.Kind, at time.Time, from, to event.Level) Event {
 	in := m.Incident
 	in.Seq++
 	return Event{Incident: in.ID, Seq: in.Seq, Kind: kind, Time: at, Opened: in.Opened, From: from, To: to}
 }
 
-// told notes what receivers believe now.
-func (m *Machine) told(e Event) {
+// noteNotified notes what receivers believe now.
+func (m *Machine) noteNotified(e Event) {
 	if e.Notify {
 		m.Incident.Notified, m.Incident.NotifiedAt = e.To, e.Time
 	}
 }
 
-// bad and good count among the last of runs.
-func bad(runs uint64, n, of int) int {
+// countBad and good count among the last of runs.
+func countBad(runs uint64, n, of int) int {
 	return bits.OnesCount64(runs & (1<<min(n, atLeastOne(of)) - 1))
 }
 
-func good(runs uint64, n, of int) int {
+func countGood(runs uint64, n, of int) int {
 	of = min(n, atLeastOne(of))
-	return of - bad(runs, n, of)
+	return of - countBad(runs, n, of)
 }
 
 func atLeastOne(n int) int { return max(1, min(n, MostRuns)) }
