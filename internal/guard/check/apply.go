@@ -14,11 +14,11 @@ import (
 	"tailscope/internal/series"
 )
 
-// steady is how often a series is written whose value does not change: state and
-// bands. It must be shorter than PromQL's lookback.
+// steady is the time after which a series is written again whose value has not changed:
+// state and bands. It must be shorter than PromQL's lookback.
 const steady = time.Minute
 
-// apply makes states of outcomes of one definition, stores them and tells of them.
+// apply turns outcomes of one definition into states, stores them and notifies receivers.
 func (e *Engine) apply(outcomes []outcome) {
 	if len(outcomes) == 0 {
 		return
@@ -54,7 +54,7 @@ func (e *Engine) apply(outcomes []outcome) {
 	}
 }
 
-// overtaken says that a run that began later has been applied. One that is later
+// overtaken reports that a run that began later has been applied. One that is later
 // by more than a run lasts is of a clock that was set back since.
 func overtaken(o *outcome) bool {
 	by := o.in.last.Time.Sub(o.at)
@@ -91,12 +91,13 @@ func (e *Engine) updateState(o *outcome) {
 	}
 }
 
-// newID names an incident: when it opened, and of which check.
+// newID makes the id of an incident from the moment it opens at and its check.
 func (c *condition) newID(at time.Time) string {
 	return strconv.FormatInt(at.UnixMilli(), 36) + "-" + fmt.Sprintf("%08x", uint32(xxh3.HashString(c.id)))
 }
 
-// makeResult is what receivers of every run and the page are told. Needs mu.
+// makeResult returns the result of a run for receivers of every run and for the page.
+// Needs mu.
 func (in *instance) makeResult(o *outcome, quiet string) event.Result {
 	m := &in.machine
 	r := event.Result{
@@ -182,7 +183,7 @@ func (in *instance) appendSamples(o *outcome, dst []sample) []sample {
 	return dst
 }
 
-// eventOf puts a machine's event into words. Needs mu.
+// eventOf makes an event for receivers of a machine's. Needs mu.
 func (e *Engine) eventOf(in *instance, s *state.Event) event.Event {
 	all := map[string]string{}
 	for _, l := range labelsOf(in.labels) {

@@ -29,10 +29,10 @@ const (
 	mostAlarms     = 2000
 )
 
-// Backtest answers what a threshold would have done. Values are those that the
+// Backtest computes what a threshold would have done. Values are those that the
 // check stored; where it has stored none, a query, an expression or PromQL is
 // asked again as of then. It runs from the start on until the end, or until its
-// time is over: then the answer's End is how far it came, and it is Truncated.
+// time is over: then the answer's End is where it stopped, and it is Truncated.
 func (e *Engine) Backtest(ctx context.Context, r api.CheckBacktest) (*api.CheckBacktestResponse, error) {
 	leave, err := e.long.enter(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ type backtest struct {
 	truncated      bool
 }
 
-// variant is what one threshold makes of the values.
+// variant judges the values by one threshold.
 type variant struct {
 	d       *definition
 	c       *spec.Check
@@ -174,7 +174,7 @@ func (e *Engine) plan(r api.CheckBacktest) (*backtest, error) {
 	if given(r.Every) {
 		p.every = time.Duration(float64(r.Every) * float64(time.Second))
 	}
-	// The store tells slots of ten seconds apart, and no less.
+	// The store has slots of ten seconds, and nothing finer.
 	p.every = max(10*time.Second, p.every.Round(10*time.Second))
 	if p.slot = p.every; p.cron != nil {
 		p.slot = 10 * time.Second
@@ -406,7 +406,7 @@ func (p *backtest) hold(was *event.Bands) {
 	p.held[len(p.held)-1] = apiBands(was)
 }
 
-// run is one run of a course.
+// run is one run of a variant.
 func (c *variant) run(ctx context.Context, e *Engine, at time.Time, r event.Reading) (event.Bands, error) {
 	bands, err := e.bands(ctx, c.d, c.d.profile, c.c, c.id, at, r)
 	if err != nil {
@@ -489,7 +489,7 @@ func (c *variant) summary(marked []api.Incident, start, end time.Time) (api.Back
 	return s, found
 }
 
-// answer is what the whole came to.
+// answer returns the result of all runs.
 func (p *backtest) answer() *api.CheckBacktestResponse {
 	end := p.points.end
 	if end.Before(p.start) {

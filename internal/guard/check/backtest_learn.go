@@ -12,7 +12,7 @@ import (
 )
 
 // A backtest of a profile that learns would look better than it is if it were
-// held against values that the profile was learned from. So a course learns as
+// held against values that the profile was learned from. So a variant learns as
 // the check would have: again and again, from what came before.
 
 // learner holds what a variant has learned so far.
@@ -24,7 +24,7 @@ type learner struct {
 	from    []minute  // of the series that it learns from, if that is not the check's own
 }
 
-// minute is what was seen in one minute, in time's order.
+// minute is the values of one minute, in order of time.
 type minute struct {
 	at  time.Time // its start
 	sum float64
@@ -45,7 +45,7 @@ func (p *backtest) see(at time.Time, v float64) {
 	p.seen = append(p.seen, minute{at, v, 1})
 }
 
-// beginLearning begins what the courses learn, and reads what came before the start.
+// beginLearning begins the variants' learning, and reads the values before the start.
 func (p *backtest) beginLearning(ctx context.Context) error {
 	var over time.Duration // of the check's own values
 	for _, c := range []*variant{p.tested, p.before} {
@@ -87,7 +87,7 @@ func (p *backtest) loadMinutes(ctx context.Context, rule spec.Learn, from, to ti
 	return seen, nil
 }
 
-// relearn makes the courses' profiles what they would have been at a moment.
+// relearn makes the variants' profiles those that they would have had at a moment.
 func (p *backtest) relearn(at time.Time) error {
 	for _, c := range []*variant{p.tested, p.before} {
 		if c == nil || c.lesson == nil || at.Before(c.lesson.next) {

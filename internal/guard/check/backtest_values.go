@@ -17,15 +17,15 @@ import (
 
 type valuesAt = func(context.Context, time.Time) (event.Reading, error)
 
-// errNotYet says that the check was not there at a moment and its source cannot be
+// errNotYet reports that the check did not exist at a moment and its source cannot be
 // asked of then, or that nothing had been measured yet.
 var errNotYet = errors.New("the check was not there yet")
 
-// errNotRun says that a check of which more is stored did not run at a moment: it
-// stored neither a value nor how long it took to come to none.
+// errNotRun reports that a check of which other runs are stored did not run at a moment:
+// it stored neither a value nor how long measuring took.
 var errNotRun = errors.New("the check did not run")
 
-// loadValues answers what the check measured within [from, to): what was stored, or
+// loadValues returns what the check measured within [from, to): what was stored, or
 // what the source says of then.
 func (p *backtest) loadValues(ctx context.Context, from, to time.Time) (valuesAt, error) {
 	if p.own.IsEmpty() {
@@ -177,7 +177,7 @@ func (p *backtest) late(at time.Time) int64 {
 	return late
 }
 
-// at is what belongs to the run at a moment, see late.
+// at returns the mean that belongs to the run at a moment, see late.
 func (s *slotted) at(at time.Time, late int64) (mean float64, ok bool) {
 	own := s.begin + (at.Unix()-s.begin)/s.step*s.step
 	for t := own; t > own-s.lasts; t -= s.step {
@@ -201,7 +201,7 @@ func (s *slotted) at(at time.Time, late int64) (mean float64, ok bool) {
 	return 0, false
 }
 
-// slid answers a query of the common measures for all runs at once, as figures of
+// slid computes a query of the common measures for all runs at once, as figures of
 // a window that slides. ok is false for other measures.
 func (p *backtest) slid(ctx context.Context, from, to time.Time) (valuesAt, bool, error) {
 	v := p.in.c.Value.Query

@@ -1,10 +1,10 @@
 // Package check guards values by thresholds that are computed from history.
 //
-// A definition (package spec) says where a value comes from, when, and what it is
-// held against; an Engine runs all of them: it measures, looks the threshold up
-// in what was stored before (packages expr and history) or in a profile of the
-// day (package profile), turns runs into states and incidents (package state),
-// stores everything as series of its own, and tells the receivers.
+// A definition (package spec) has a source of values, a schedule and a threshold. An
+// Engine runs all definitions: it measures a value, evaluates the threshold over history
+// (packages expr and history) or a profile of the day (package profile), turns runs into
+// states and incidents (package state), stores all of it as series, and notifies
+// receivers.
 package check
 
 import (
@@ -31,14 +31,14 @@ const (
 )
 
 // Prober measures what lies outside of the store: http, tcp, tls, command, sql.
-// It honours ctx's deadline, never panics, and says what failed in the Reading.
+// It honours ctx's deadline, never panics, and returns failures in the Reading.
 type Prober interface {
 	Probe(ctx context.Context, s *spec.Source) event.Reading
 }
 
-// Notifier tells receivers. Neither method waits for any of them.
+// Notifier notifies receivers. Neither method waits for any of them.
 type Notifier interface {
-	// Results hands over what runs came to, for receivers that want every one.
+	// Results hands over the results of runs, for receivers that want every one.
 	Results(receivers []string, results []event.Result)
 	// Events hands over events in their order. When it returns nil they are on
 	// disk and will be delivered at least once.

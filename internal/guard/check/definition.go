@@ -31,7 +31,7 @@ type definition struct {
 	store    bool             // values come out of the store, so that all instances run together
 
 	// Of an Each whose value is one question: the question, and the order of the
-	// labels that tell instances apart.
+	// labels that distinguish instances.
 	grouped *spec.Query
 	by      []string
 
@@ -42,8 +42,7 @@ type definition struct {
 	tasks     []*task
 }
 
-// instance is a definition applied to one series, or to nothing if it has no
-// Each. It does not change.
+// instance is a definition applied to one series, or to none without Each. It does not change.
 type instance struct {
 	d       *definition
 	c       *spec.Check      // with $labels substituted
@@ -53,7 +52,7 @@ type instance struct {
 	*condition
 }
 
-// condition is what is known of a check: it outlives changes of its definition.
+// condition is the state of a check. It outlives changes of the definition.
 // Guarded by Engine.mu but for what is said otherwise.
 type condition struct {
 	key     event.Key
@@ -68,7 +67,7 @@ type condition struct {
 	transitions []transition
 	events      *incident // the open incident as it is kept
 	dirty       bool
-	receivers   []string  // who are told, as long as no definition says otherwise
+	receivers   []string  // who are notified; used after the definition is gone
 	masked      bool      // by what it depends on, at its last run
 	in          *instance // as it runs now; nil if no definition has it
 
@@ -109,7 +108,7 @@ var familyNames = [families]string{
 	FamilyValue, FamilyThreshold, FamilyLowCritical, FamilyLowWarning, FamilyHighWarning, FamilyHighCritical, FamilyState, FamilySeconds,
 }
 
-// output is the series of a family.
+// output returns the series of a family.
 func (c *condition) output(family int) *written {
 	w := &c.out[family]
 	if !w.made {
@@ -189,8 +188,8 @@ func (e *Engine) define(c *spec.Check, profiles map[string]*profile.Profile) (*d
 	return d, nil
 }
 
-// groupedQuery is the one question that answers every instance of an Each, or
-// nil if instances ask different ones: matchers like operation="$operation" of
+// groupedQuery returns the query that measures every instance of an Each, or nil if
+// their queries differ: matchers like operation="$operation" of
 // the labels of Each are what grouping does.
 func groupedQuery(c *spec.Check) *spec.Query {
 	if c.Value.Query == nil {

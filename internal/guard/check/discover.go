@@ -14,7 +14,7 @@ import (
 
 const (
 	discoverEvery = time.Minute
-	// discoverBack is how far a look goes back: further than the one before, and
+	// discoverBack bounds how far a look goes back: further than the one before, and
 	// than what is not yet whole.
 	discoverBack = 3 * time.Minute
 	// discoverWhole is how often a look goes back as far as the first one of a

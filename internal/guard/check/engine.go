@@ -24,12 +24,12 @@ type Options struct {
 	Agg      *agg.Aggregator
 	Prom     *query.PromEngine // nil: checks by PromQL are UNKNOWN
 	Prober   Prober            // nil: checks that measure outside are UNKNOWN
-	Notifier Notifier          // nil: nobody is told
+	Notifier Notifier          // nil: nobody is notified
 	// Target is the Apdex target of a service in seconds; default query.DefaultApdexT.
 	Target func(ctx context.Context, service string) float64
 	// Tenants is the list that makes cohorts, nil if there is none.
 	Tenants func() *series.TenantList
-	// Receivers says whether telling works, for the page.
+	// Receivers returns the states of receivers, for the page.
 	Receivers func() []api.CheckReceiver
 	Records   store.Records    // of this server alone (store.OwnRecords): states and incidents; default Store's
 	Cache     *history.Cache   // over Store, of who puts and maintains through it; default: each look-up reads

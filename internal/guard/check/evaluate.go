@@ -17,7 +17,7 @@ const (
 	evaluateBudget = 10 * time.Second // of a range
 )
 
-// Evaluate answers what an expression comes to at a moment, and over a range.
+// Evaluate returns the value of an expression at a moment, and over a range.
 func (e *Engine) Evaluate(ctx context.Context, r api.CheckEvaluate) (*api.CheckEvaluateResponse, error) {
 	leave, err := e.long.enter(ctx)
 	if err != nil {
@@ -123,7 +123,7 @@ func parseAsked(field, text string) (*expr.Program, error) {
 	return p, nil
 }
 
-// evalError says whose fault it is that an expression did not come to anything.
+// evalError tells an error of the expression from one of the server.
 func evalError(field string, err error) error {
 	var wrong *expr.Error
 	var ambiguous *expr.AmbiguousError

@@ -24,7 +24,7 @@ const (
 	mostPoints    = 5000
 )
 
-// Get answers one check with its past.
+// Get returns one check with its past.
 func (e *Engine) Get(ctx context.Context, r GetRequest) (*api.CheckResponse, error) {
 	leave, err := e.short.enter(ctx)
 	if err != nil {
@@ -133,7 +133,7 @@ func grid(from, to time.Time, every time.Duration) (start, end, step int64, err 
 // bandFamilies are those that points are made of, the value first.
 var bandFamilies = familyNames[outValue : outHighCritical+1]
 
-// loadPoints are what was stored of a check, thinned.
+// loadPoints returns the stored points of a check, thinned.
 func (e *Engine) loadPoints(ctx context.Context, own labels.Labels, start, end, step int64) ([]api.CheckPoint, error) {
 	n := int((end - start) / step)
 	nan := api.Float(math.NaN())

@@ -17,7 +17,7 @@ import (
 	"tailscope/internal/query"
 )
 
-// change makes a change that somebody asked for, and keeps it before it answers.
+// change makes a change that a user asked for, and stores it before it returns.
 func (e *Engine) change(ctx context.Context, make func() error) error {
 	e.mu.Lock()
 	err := make()
@@ -31,11 +31,11 @@ func (e *Engine) change(ctx context.Context, make func() error) error {
 	if err := e.save(ctx); err != nil {
 		return fmt.Errorf("keep the change: %w", err)
 	}
-	_ = e.sendEvents(ctx, false) // else it is told later: what it is asked for is kept
+	_ = e.sendEvents(ctx, false) // else they are sent later: they are stored
 	return nil
 }
 
-// Acknowledge says that somebody takes care of a check that is not OK.
+// Acknowledge notes that somebody takes care of a check that is not OK.
 func (e *Engine) Acknowledge(ctx context.Context, id string, a api.Ack) (*api.Check, error) {
 	now := e.o.Now()
 	until := time.Time{}
@@ -91,7 +91,7 @@ func (e *Engine) Unacknowledge(ctx context.Context, id, user string) (*api.Check
 	return out, err
 }
 
-// Incidents answers incidents, the newest first.
+// Incidents returns incidents, the newest first.
 func (e *Engine) Incidents(ctx context.Context, r IncidentsRequest) (*api.IncidentsResponse, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

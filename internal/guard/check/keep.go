@@ -13,13 +13,13 @@ import (
 
 const (
 	keepEvery = time.Second
-	// Receivers are told of what cannot be stored for so long: a full disk must
+	// Receivers are notified of what cannot be stored after this time: a full disk must
 	// not make the guard fall silent.
 	tellAnyway = 10 * time.Second
 )
 
-// runKeeper stores what changed, at most once a second, and tells receivers of what
-// is stored, until ctx is done; then it does so a last time.
+// runKeeper stores changes, at most once a second, and notifies receivers of what is
+// stored. When ctx is done it does so a last time.
 func (e *Engine) runKeeper(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -54,14 +54,14 @@ func (e *Engine) runKeeper(ctx context.Context) {
 	}
 }
 
-// hasUnsaved says that there is more to put.
+// hasUnsaved reports whether changes are not stored yet.
 func (e *Engine) hasUnsaved() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.dirty) > 0 || len(e.records) > 0
 }
 
-// waitTime is how long nothing has to be done for unless something happens.
+// waitTime returns the time until something has to be done although nothing happens.
 func (e *Engine) waitTime(failing bool) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -86,7 +86,7 @@ func (e *Engine) waitTime(failing bool) time.Duration {
 	return max(0, wait)
 }
 
-// keepOnce puts what changed, then tells.
+// keepOnce stores changes, then notifies receivers.
 func (e *Engine) keepOnce(ctx context.Context) error {
 	e.keeping.Lock()
 	defer e.keeping.Unlock()
@@ -116,11 +116,11 @@ func (e *Engine) keepOnce(ctx context.Context) error {
 	return errors.Join(err, e.sendEvents(ctx, true))
 }
 
-// save puts what changed in one step. Needs keeping.
+// save stores changes in one write. Needs keeping.
 func (e *Engine) save(ctx context.Context) error {
 	e.mu.Lock()
-	// All of them: an incident whose condition were left for the next put would be
-	// told of, and after a crash in between nobody would ever end it.
+	// All of them: receivers would be notified of an incident whose condition is left
+	// for the next write, and after a crash in between nothing would ever end it.
 	kept := e.dirty
 	e.dirty = nil
 	for _, c := range kept {
@@ -191,7 +191,7 @@ func (e *Engine) sendEvents(ctx context.Context, all bool) error {
 	}
 }
 
-// tickIncidents looks at open incidents without a run: what made it quiet may be over.
+// tickIncidents looks at open incidents without a run: maintenance may be over.
 func (e *Engine) tickIncidents() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

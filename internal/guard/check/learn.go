@@ -40,7 +40,7 @@ func learnedKey(p *profile.Profile, id string) string {
 	return p.Name() + "\x00" + id
 }
 
-// profileFor is what was learned for a check, nil if nothing was yet.
+// profileFor returns the profile learned for a check, nil if none is yet.
 func (l *learnedProfiles) profileFor(p *profile.Profile, id string) *profile.Profile {
 	key := learnedKey(p, id)
 	l.mu.RLock()
@@ -48,8 +48,8 @@ func (l *learnedProfiles) profileFor(p *profile.Profile, id string) *profile.Pro
 	return l.compiled[key]
 }
 
-// frozen is what a check's profile has learned, as a file of checks says it;
-// empty if there is none.
+// frozen returns the profile learned for a check as YAML for a file of checks, empty if
+// none is yet.
 func (l *learnedProfiles) frozen(p *profile.Profile, id string) string {
 	if p == nil || p.Learn() == nil {
 		return ""
@@ -111,7 +111,7 @@ func (e *Engine) learn(ctx context.Context) {
 	}
 }
 
-// replaceCalendars goes by the calendars of new definitions, and forgets what was learned
+// replaceCalendars uses the calendars of new definitions, and forgets what was learned
 // from other series than they name.
 func (l *learnedProfiles) replaceCalendars(was, now map[string]*profile.Profile) {
 	l.mu.Lock()
@@ -224,7 +224,7 @@ func (e *Engine) learnOne(ctx context.Context, p *profile.Profile, c *condition,
 	return nil
 }
 
-// learningSamples are the values to learn from, one a minute.
+// learningSamples returns the values to learn from, one a minute.
 func (e *Engine) learningSamples(ctx context.Context, rule *spec.Learn, own labels.Labels, end time.Time) (iter.Seq2[time.Time, float64], error) {
 	q := store.Query{Family: FamilyValue, Step: 60, Schema: hist.MaxSchema, MaxSeries: 1000}
 	q.Matchers = exactly(own)

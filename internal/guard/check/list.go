@@ -62,7 +62,7 @@ func (e *Engine) find(id string) (*instance, error) {
 	return nil, &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no check %q; %s", id, query.Suggest(id, known))}
 }
 
-// List answers checks by falling severity, then by name.
+// List returns checks by falling severity, then by name.
 func (e *Engine) List(ctx context.Context, r ListRequest) (*api.ChecksResponse, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func (e *Engine) apiCheck(in *instance, now time.Time) *api.Check {
 	return out
 }
 
-// nextRun is when an instance runs next, zero if that is not known. Needs mu.
+// nextRun returns when an instance runs next, zero if that is not known. Needs mu.
 func (e *Engine) nextRun(in *instance) time.Time {
 	if in.task != nil {
 		return e.loop.dueTime(in.task)
@@ -172,7 +172,7 @@ func (e *Engine) nextRun(in *instance) time.Time {
 	return time.Time{}
 }
 
-// RunNow runs a check besides its schedule, and waits for what it comes to.
+// RunNow runs a check besides its schedule, and waits for its result.
 func (e *Engine) RunNow(ctx context.Context, id string) (*api.Check, error) {
 	leave, err := e.short.enter(ctx)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"tailscope/internal/guard/check/schedule"
 )
 
-// task is what runs as one: all instances of a definition whose values are in
+// task runs as one: all instances of a definition whose values are in
 // the store, or one instance of another. Guarded by loop.mu.
 type task struct {
 	d       *definition
@@ -32,8 +32,8 @@ func (t *task) schedule() schedule.Schedule {
 }
 
 // loop starts tasks when they are due. A heap holds when that is; those that are
-// due wait in one of two lines, since what waits for something outside must not
-// hold up what is answered by the store.
+// due wait in one of two queues, since checks that wait for something outside must not
+// delay those that the store answers.
 type loop struct {
 	now     func() time.Time
 	run     func(ctx context.Context, t *task, due time.Time)
@@ -50,14 +50,14 @@ type loop struct {
 	store, outside taskQueue
 }
 
-// round is how far the instances of an Each that run by themselves have come.
+// round counts the instances of an Each that have run, where each runs by itself.
 type round struct {
 	all map[string]*task // by labels
 	ran map[*task]bool   // since the last round was over
 }
 
-// markRan notes that t has run, and says whether all of them have: none is left, or
-// one has come round again.
+// markRan notes that t has run, and reports whether a round is over: all have run, or t
+// has run twice.
 func (r *round) markRan(t *task) bool {
 	if r.ran[t] {
 		r.ran = map[*task]bool{t: true}
@@ -71,6 +71,7 @@ func (r *round) markRan(t *task) bool {
 	return true
 }
 
+// taskQueue holds due tasks, the oldest first.
 type taskQueue struct {
 	mu    sync.Mutex
 	tasks []started
@@ -132,7 +133,7 @@ func (l *loop) remove(t *task) {
 	}
 }
 
-// dueTime is when a task is due, zero if that is not known.
+// dueTime returns when a task is due, zero if that is not known.
 func (l *loop) dueTime(t *task) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -173,7 +174,7 @@ func (l *loop) serve(ctx context.Context, outside int) {
 	}
 }
 
-// dispatch puts what is due into its line, and answers how long until more is.
+// dispatch moves due tasks to their queue, and returns the time until the next is due.
 func (l *loop) dispatch() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -237,7 +238,7 @@ func (l *taskQueue) push(s started) {
 	}
 }
 
-// pop takes the oldest; who takes one leaves a token for the next if there is one.
+// pop removes the oldest task, and leaves a token if another waits.
 func (l *taskQueue) pop() (started, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

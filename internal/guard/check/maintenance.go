@@ -19,7 +19,7 @@ import (
 	"tailscope/internal/query"
 )
 
-// window is a time in which nobody is told: once, or by a schedule.
+// window is a time in which nobody is notified: once, or by a schedule.
 type window struct {
 	name       string
 	checks     []string // names or ids
@@ -74,7 +74,7 @@ func parseMatchers(text string) ([]*labels.Matcher, error) {
 	return s.Matchers, nil
 }
 
-// parseSelector reads a selector that has no brackets.
+// parseSelector reads a selector without brackets.
 func parseSelector(text string) (*expr.Selector, error) {
 	p, err := expr.Parse("last("+text+"[0])", expr.Options{})
 	if err != nil {
@@ -86,7 +86,7 @@ func parseSelector(text string) (*expr.Selector, error) {
 	return nil, fmt.Errorf("%s is not one list of matchers", text)
 }
 
-// active says whether it is open at a moment, and until when.
+// active reports whether the window is open at a moment, and until when.
 func (w *window) active(at time.Time) (until time.Time, ok bool) {
 	if w.lasts > 0 {
 		start, ok := w.again.Open(at, w.lasts)
@@ -95,7 +95,7 @@ func (w *window) active(at time.Time) (until time.Time, ok bool) {
 	return w.end, !at.Before(w.start) && at.Before(w.end)
 }
 
-// nextChange is when it next opens or closes, zero if never.
+// nextChange returns when the window next opens or closes, zero if never.
 func (w *window) nextChange(at time.Time) time.Time {
 	if until, ok := w.active(at); ok {
 		return until
@@ -125,8 +125,8 @@ func matches(all []*labels.Matcher, l labels.Labels) bool {
 	return true
 }
 
-// quietReason says why receivers are not told of a check at a moment, empty if they
-// are. Needs mu.
+// quietReason returns why receivers are not notified of a check at a moment, empty if
+// they are. Needs mu.
 func (e *Engine) quietReason(in *instance, at time.Time) string {
 	if in.c.Silent {
 		return "silent"
@@ -144,8 +144,8 @@ func (e *Engine) quietReason(in *instance, at time.Time) string {
 	return ""
 }
 
-// openWindows are the windows that are open at a moment. They are looked for once a
-// second: a thousand runs ask within it. Needs mu.
+// openWindows returns the windows that are open at a moment. It looks once a second: a
+// thousand runs ask within it. Needs mu.
 func (e *Engine) openWindows(at time.Time) []*window {
 	if second := at.Unix(); e.openedAt != second {
 		e.openedAt, e.openNow = second, e.openNow[:0]
@@ -158,8 +158,8 @@ func (e *Engine) openWindows(at time.Time) []*window {
 	return e.openNow
 }
 
-// findNotOK is a check of that name that is not OK, or whose last run was not, empty
-// if there is none. Of an Each it is the one with the same labels, if both are
+// findNotOK returns the id of a check of that name that is not OK, or whose last run was
+// not, empty if there is none. Of an Each it is the one with the same labels, if both are
 // applied to the same, else any. Needs mu.
 func (e *Engine) findNotOK(name string, child *instance) string {
 	d := e.byName[name]
@@ -190,7 +190,7 @@ func (c *condition) notOK() string {
 	return ""
 }
 
-// rebuildWindows makes the list of windows anew. Needs mu.
+// rebuildWindows merges the windows of files and posted ones. Needs mu.
 func (e *Engine) rebuildWindows() {
 	now := e.ageReference()
 	e.windows, e.openedAt = slices.Clone(e.fixed), 0

@@ -21,17 +21,16 @@ import (
 	"tailscope/internal/store"
 )
 
-// whole is how long after a slot has ended it is surely whole in the store: what
-// ended in it may come some seconds later, and waits for the next flush.
+// whole is the time after which an ended slot is surely whole in the store: spans that
+// ended in it may arrive some seconds later, and wait for the next flush.
 const whole = 12 * time.Second
 
-// lastWhole is the end of the last slot that is surely whole at a moment.
+// lastWhole returns the end of the last slot that is surely whole at a moment.
 func lastWhole(at time.Time) time.Time {
 	return time.Unix(series.Base.Slot(at.Add(-whole).Unix()), 0)
 }
 
-// measurer answers measures out of the store. All groups that by tells apart are
-// answered by one question.
+// measurer measures queries by the store. One query measures all groups of by.
 type measurer struct {
 	store   store.Store
 	target  func(ctx context.Context, service string) float64
@@ -53,7 +52,7 @@ func (a measurer) cacheTargets() measurer {
 	return a
 }
 
-// tally is what was seen of one group in the window.
+// tally counts the spans or values of one group in the window.
 type tally struct {
 	labels labels.Labels
 	// Good and failed are spans without and with status="error"; of measures that
@@ -141,8 +140,8 @@ func (a *measurer) measure(ctx context.Context, q *spec.Query, by []string, end 
 	return out, nil
 }
 
-// emptyReading is what a measure comes to where nothing was seen: none is a number of
-// things, and no value otherwise.
+// emptyReading returns the reading of a group without data: 0 for a measure that counts,
+// null otherwise.
 func emptyReading(measure string) event.Reading {
 	if measure == "count" || measure == "rate" {
 		return event.Reading{Text: "nothing was seen"}
@@ -212,7 +211,7 @@ func (a *measurer) measureIncreases(ctx context.Context, q *spec.Query, family s
 	return tallies, nil
 }
 
-// readTally is what a group's tally comes to.
+// readTally returns the reading of a group's tally.
 func (a *measurer) readTally(ctx context.Context, q *spec.Query, t *tally, over time.Duration) event.Reading {
 	if t.good == nil && t.failed == nil {
 		return numberReading(q.Measure, t)
@@ -317,7 +316,7 @@ func reading(v float64, text string) event.Reading {
 	return event.Reading{Value: v, Text: text}
 }
 
-// joinValues is the values of labels, in that order, in one string.
+// joinValues returns the values of labels, in that order, in one string.
 func joinValues(l labels.Labels, by []string) string {
 	switch len(by) {
 	case 0:

@@ -30,10 +30,9 @@ import (
 //	m id               a maintenance window that was posted
 //	p profile NUL id   a learned profile
 //
-// What happened and the events that tell of it are put together. Events are
-// handed to the notifier after that, and forgotten by the put after: so after a
-// crash receivers are told again what they may not have been told, and never of
-// an incident that is not known here.
+// Changes and their events are stored by one write. Events are handed to the notifier
+// after that, and deleted by the next write. So after a crash receivers get events again
+// that they may not have got, and never one of an incident that is not stored.
 const kind = "checks"
 
 type conditionRecord struct {
@@ -41,8 +40,8 @@ type conditionRecord struct {
 	Each    map[string]string `json:"each,omitempty"`
 	Seen    time.Time         `json:"seen,omitzero"`
 	Machine state.Machine     `json:"machine"`
-	// Receivers and Labels are those of the definition, who are to be told of the
-	// end when it is gone.
+	// Receivers and Labels are those of the definition. The receivers are notified of
+	// the end when it is gone.
 	Receivers []string          `json:"receivers,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 }
@@ -68,7 +67,7 @@ const (
 // incident is one as it is kept.
 type incident struct{ api.Incident }
 
-// pendingEvents is what receivers have not been handed yet.
+// pendingEvents are events that the notifier has not been handed yet.
 type pendingEvents struct {
 	number    uint64
 	Receivers []string  `json:"receivers"`
@@ -116,7 +115,7 @@ func (j *eventJSON) decode() event.Event {
 	}
 }
 
-// load reads what is kept. It is called once, by Open.
+// load reads all records. It is called once, by Open.
 func (e *Engine) load(ctx context.Context) error {
 	now := e.o.Now()
 	transitions := map[string][]transition{}
@@ -207,7 +206,7 @@ func transitionKey(id string, at time.Time) string {
 	return fmt.Sprintf("t%s\x00%013d", id, at.UnixMilli())
 }
 
-// touchCondition notes that a condition is to be kept anew. Needs mu.
+// touchCondition notes that a condition has to be stored again. Needs mu.
 func (e *Engine) touchCondition(c *condition) {
 	if !c.dirty {
 		c.dirty = true

@@ -16,7 +16,7 @@ import (
 	"tailscope/internal/guard/check/spec"
 )
 
-// outcome is what one run of an instance measured, before it becomes a state.
+// outcome is one run of an instance before it becomes a state.
 type outcome struct {
 	in      *instance
 	at      time.Time
@@ -25,7 +25,7 @@ type outcome struct {
 	level   event.Level
 }
 
-// runTask measures, holds against thresholds, and applies what it came to.
+// runTask measures, judges by thresholds, and applies the outcomes.
 func (e *Engine) runTask(ctx context.Context, t *task) {
 	e.mu.Lock()
 	instances := t.d.instances
@@ -85,7 +85,7 @@ func (e *Engine) measure(ctx context.Context, d *definition, instances []*instan
 	return out
 }
 
-// query is the question of an Each for this instance only.
+// query returns the query of an Each for this instance alone.
 func (in *instance) query() *spec.Query {
 	q := *in.d.grouped
 	q.Series.Matchers = append(slices.Clip(q.Series.Matchers), exactly(labels.FromMap(in.each))...)
@@ -144,9 +144,9 @@ func (e *Engine) applyThreshold(ctx context.Context, d *definition, o *outcome) 
 	}
 }
 
-// levelOf is what a run comes to: the source's own level if it gives one, made
-// worse, never better, by the threshold; without a value what the check says of
-// that; OK without a threshold; UNKNOWN if the threshold cannot be looked up.
+// levelOf returns the level of a run: the source's own level if it has one, made worse,
+// never better, by the threshold; OnNull without a value; OK without a threshold; UNKNOWN
+// if the threshold cannot be evaluated.
 func levelOf(c *spec.Check, r *event.Reading, b *event.Bands, thresholdErr error) event.Level {
 	level := event.OK
 	if r.Level != nil {
@@ -175,7 +175,7 @@ func worse(a, b event.Level) event.Level {
 	return a
 }
 
-// bands are the thresholds of c, the check id, at a moment; p is its profile, if
+// bands returns the thresholds of c, the check id, at a moment; p is its profile, if
 // it has one.
 func (e *Engine) bands(ctx context.Context, d *definition, p *profile.Profile, c *spec.Check, id string, at time.Time, r event.Reading) (event.Bands, error) {
 	t, nan := c.Threshold, math.NaN()
@@ -215,8 +215,8 @@ func evaluate(ctx context.Context, h expr.History, p *expr.Program, at time.Time
 	return res.Value, false, nil
 }
 
-// profileBands are those of a profile: around T, or beyond the band that was
-// learned, by the same distances.
+// profileBands returns the thresholds of a profile: around T, or beyond the band that
+// was learned, by the same distances.
 func profileBands(ctx context.Context, h expr.History, p *profile.Profile, t *spec.Threshold, at time.Time, o expr.EvalOptions) (event.Bands, error) {
 	blend := p.At(at)
 	if blend.None() {

@@ -15,7 +15,7 @@ import (
 	"tailscope/internal/guard/check/state"
 )
 
-// link is where a check is on the page, empty if its address is not known.
+// link returns the address of a check on the page, empty if that of the page is not known.
 func (e *Engine) link(id string) string {
 	if e.page == "" {
 		return ""

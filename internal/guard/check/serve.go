@@ -27,7 +27,7 @@ type Engine struct {
 	loop    *loop
 	sink    sink
 	lessons learnedProfiles
-	wake    chan struct{} // something is to be kept or told
+	wake    chan struct{} // something has to be stored or sent
 	defined chan struct{} // definitions were replaced
 	scratch sync.Pool     // of *[]sample
 
@@ -40,7 +40,7 @@ type Engine struct {
 	page        string
 	files       []string
 	problem     string
-	trouble     string    // why states are not kept or receivers not told
+	trouble     string    // why states are not stored or receivers not notified
 	unstored    time.Time // since when nothing can be put; zero if it can
 	definitions []*definition
 	byName      map[string]*definition
@@ -64,8 +64,8 @@ type Engine struct {
 	stats       Stats
 }
 
-// refill is how long after a restart checks that ask the store wait: until senders
-// are back and what they sent can be seen, nothing there is no news.
+// refill delays checks that ask the store after a restart: until senders are back and
+// what they sent can be queried, missing data means nothing.
 const refill = 30 * time.Second
 
 // Open reads what is kept of earlier runs. Nothing runs before Run.
@@ -117,8 +117,8 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	return e, nil
 }
 
-// Run runs checks until ctx is done, ends runs under way and keeps what they
-// came to.
+// Run runs checks until ctx is done, ends runs under way and stores their
+// states.
 func (e *Engine) Run(ctx context.Context) {
 	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var last sync.WaitGroup
@@ -313,7 +313,7 @@ func historyOptions(c *spec.Check, s schedule.Schedule, zone *time.Location, hol
 	return history.ForOptions{Tolerance: tolerance, Location: zone, Holidays: holiday}
 }
 
-// SetProblem says why the definitions on disk are not those that run; empty: they are.
+// SetProblem sets why the definitions on disk are not those that run; empty: they are.
 func (e *Engine) SetProblem(problem string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -12,7 +12,7 @@ func noBands(rule string) event.Bands {
 	return event.Bands{Threshold: n, LowCritical: n, LowWarning: n, HighWarning: n, HighCritical: n, Rule: rule}
 }
 
-// judge says how bad a value is: strictly beyond a band. Bands that are NaN
+// judge returns the level of a value, which is bad strictly beyond a band. Bands that are NaN
 // hold nothing against it.
 func judge(v float64, b *event.Bands) event.Level {
 	switch {

@@ -14,9 +14,9 @@ type file struct {
 	Templates   section[Check]    `key:"templates" doc:"What several checks share, by name. A check that names templates gets them merged in their order, and then what it says itself: mappings merge, lists and values replace."`
 	Calendars   section[Calendar] `key:"calendars" doc:"Holidays, time zone and weeks, for profiles."`
 	Profiles    section[Profile]  `key:"profiles" doc:"Thresholds by the clock and the calendar, or learned from history."`
-	Receivers   section[Receiver] `key:"receivers" doc:"Who is told, by name."`
-	Maintenance []window          `key:"maintenance" doc:"Times in which nobody is told."`
-	Page        string            `key:"page" is:"url" doc:"Address under which people reach the page, for links in what receivers are told."`
+	Receivers   section[Receiver] `key:"receivers" doc:"Who is notified, by name."`
+	Maintenance []window          `key:"maintenance" doc:"Times in which nobody is notified."`
+	Page        string            `key:"page" is:"url" doc:"Address under which people reach the page, for links in notifications."`
 	Zone        string            `key:"zone" is:"zone" doc:"Time zone of cron, calendars and maintenance that name none; default UTC."`
 }
 

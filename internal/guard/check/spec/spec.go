@@ -36,7 +36,7 @@ type Check struct {
 	Labels      map[string]string `key:"labels" doc:"Added to the check's series, states and events."`
 	Unit        string            `key:"unit" is:"word" doc:"Of the value, such as s, B or %."`
 	Inactive    bool              `key:"inactive" doc:"Validated, never run."`
-	Silent      bool              `key:"silent" doc:"Run and stored, told to nobody."` // Bischeck's sendserver=false
+	Silent      bool              `key:"silent" doc:"Run and stored; nobody is notified."` // Bischeck's sendserver=false
 
 	Each  *Each  `key:"each" doc:"Apply the check to every series that has data."`
 	Value Source `key:"value" doc:"What is measured: an expression, or one kind of source."`
@@ -47,8 +47,8 @@ type Check struct {
 	Tolerance time.Duration `key:"tolerance" doc:"How far from the asked time a sample may lie; default twice the interval and at least 1m."`
 	Threshold *Threshold    `key:"threshold" doc:"What the value is held against."` // nil: the source's own level, or always OK
 	state.Rules
-	Receivers []string `key:"receivers" is:"word" doc:"Who is told, by name."`
-	DependsOn []string `key:"depends_on" is:"word" doc:"Checks: while one of them is not OK nobody is told of this one."`
+	Receivers []string `key:"receivers" is:"word" doc:"Who is notified, by name."`
+	DependsOn []string `key:"depends_on" is:"word" doc:"Checks: while one of them is not OK nobody is notified of this one."`
 
 	File string // where it is defined
 	Line int

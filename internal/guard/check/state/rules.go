@@ -15,7 +15,7 @@ type Rules struct {
 	Soft     Runs          `key:"soft" default:"3 of 3" doc:"Bad runs that make the state hard: 3 of 5."`
 	Recover  Runs          `key:"recover" default:"1 of 1" doc:"Good runs that make it OK again: 2 of 2."`
 	Flapping Flapping      `key:"flapping" doc:"Shares of changes among the last 21 runs that begin and end flapping, or off."`
-	Remind   time.Duration `key:"remind" doc:"Tell of an open incident again after so long; default never."`
+	Remind   time.Duration `key:"remind" doc:"Time after which receivers are notified again of an open incident; default never."`
 }
 
 // Runs are N of the last Of runs; 0 means 1.

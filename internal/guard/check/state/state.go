@@ -1,15 +1,15 @@
-// Package state turns what runs of a check came to into its state.
+// Package state turns the levels of a check's runs into its state.
 //
 // One bad run says little: a Machine is hard only after Soft.N of the last Soft.Of
 // runs were not OK, and OK again after Recover.N of the last Recover.Of were; until then
-// the change is soft. From the first bad hard state to the next OK lasts an
-// incident, which has one id and numbered events. A check that changes all the
-// time is flapping: that an incident began is told as ever, but its changes and
-// its end wait until the check is steady.
+// the change is soft. An incident lasts from
+// the first bad hard state to the next OK, and has one id and numbered events. A check
+// that changes all the time is flapping: the beginning of an incident is notified as
+// ever, but its changes and its end wait until the check is steady.
 //
-// A Machine does not know clocks, stores or receivers: it is handed runs with
-// their times and whether receivers are to be left alone (quiet), and answers
-// the events that follow, each with whether it is to be told now. It encodes as
+// A Machine does not know clocks, stores or receivers. It is handed runs with their
+// times and why receivers are not notified (quiet), and returns the events that follow,
+// each with whether receivers are notified of it now. It encodes as
 // JSON, and a decoded machine goes on exactly as the encoded one would have.
 package state
 
@@ -23,7 +23,7 @@ import (
 // MostRuns bounds how many runs a rule looks back on.
 const MostRuns = 60
 
-// window is how many runs flapping is judged by, as Nagios does.
+// window is the number of runs that flapping is judged by, as in Nagios.
 const window = 21
 
 // Machine is the state of one check. The zero value has not run yet. It is not
@@ -40,23 +40,23 @@ type Machine struct {
 	Flapping bool        `json:"flapping,omitempty"`
 	Ack      *Ack        `json:"ack,omitempty"` // only while there is an incident
 	Incident *Incident   `json:"incident,omitempty"`
-	Quiet    string      `json:"quiet,omitempty"` // why receivers were left alone when it was last looked at
+	Quiet    string      `json:"quiet,omitempty"` // why receivers were not notified at the last look
 }
 
-// Incident is what is open.
+// Incident is an open incident.
 type Incident struct {
 	ID         string      `json:"id"`
 	Opened     time.Time   `json:"opened"`
 	Seq        int         `json:"seq"`   // of the last event
 	Level      event.Level `json:"level"` // as of the last event
 	Worst      event.Level `json:"worst"`
-	Notified   event.Level `json:"told"`              // what receivers believe; OK: they know of no incident
-	NotifiedAt time.Time   `json:"told_at,omitzero"`  // when they were last told
-	Changed    int         `json:"changed,omitempty"` // seq of the last Changed that was not told
-	Damped     bool        `json:"damped,omitempty"`  // Flapping was the last word of flapping, Steady is owed
+	Notified   event.Level `json:"told"`              // what receivers know; OK: they do not know of the incident
+	NotifiedAt time.Time   `json:"told_at,omitzero"`  // when they were last notified
+	Changed    int         `json:"changed,omitempty"` // seq of the last Changed that was not notified
+	Damped     bool        `json:"damped,omitempty"`  // Flapping was reported, Steady was not yet
 }
 
-// Ack says that somebody takes care.
+// Ack notes that somebody takes care.
 type Ack struct {
 	User    string    `json:"user"`
 	Comment string    `json:"comment,omitempty"`
@@ -72,9 +72,8 @@ type Event struct {
 	Time     time.Time
 	Opened   time.Time
 	From, To event.Level
-	// Notify says that receivers are to be told now. Late says that the event is
-	// an earlier one that they were not told of then: it has been answered
-	// before, with the same Seq.
+	// Notify reports that receivers are notified now. Late reports that the event is an
+	// earlier one of which they were not: it was returned before, with the same Seq.
 	Notify, Late bool
 	Why          string // of a Changed that changes nothing: what reminds
 	Ack          *Ack   // of an Acknowledged
@@ -87,11 +86,11 @@ const (
 	QuietEnd = "nobody was to be told until now"
 )
 
-// Soft says that the last run differs from the hard state.
+// Soft reports whether the last run differs from the hard state.
 func (m *Machine) Soft() bool { return m.Ran && m.Last != m.Hard }
 
-// Run takes in what a run at the moment at came to, and appends the events that
-// follow to dst. quiet says why receivers are not to be told, empty if they are.
+// Run adds a run at the moment at, and appends the events that follow to dst. quiet is
+// why receivers are not notified, empty if they are.
 // id makes the name of an incident that opens at a moment. Times must not fall.
 func (m *Machine) Run(r Rules, level event.Level, at time.Time, quiet string, id func(time.Time) string, dst []Event) []Event {
 	m.noteRun(r, level, at)
@@ -112,8 +111,8 @@ func (m *Machine) Run(r Rules, level event.Level, at time.Time, quiet string, id
 	return m.updateIncident(r, at, quiet, id, dst)
 }
 
-// Tick is a look without a run: acknowledgements end, reminders are due, what
-// made it quiet is over.
+// Tick looks without a run: acknowledgements end, reminders fall due, maintenance is
+// over.
 func (m *Machine) Tick(r Rules, at time.Time, quiet string, dst []Event) []Event {
 	if m.Incident == nil {
 		m.Quiet = quiet
@@ -123,7 +122,7 @@ func (m *Machine) Tick(r Rules, at time.Time, quiet string, dst []Event) []Event
 }
 
 // Acknowledge notes that somebody takes care until the incident is over, or
-// until a time. Without an incident it does nothing and answers false.
+// until a time. Without an incident it does nothing and returns false.
 func (m *Machine) Acknowledge(a Ack, quiet string, dst []Event) ([]Event, bool) {
 	if m.Incident == nil {
 		return dst, false
@@ -134,7 +133,8 @@ func (m *Machine) Acknowledge(a Ack, quiet string, dst []Event) ([]Event, bool) 
 	return append(dst, e), true
 }
 
-// Unacknowledge takes it back: what changed in between is told by the next Tick.
+// Unacknowledge takes the acknowledgement back. The next Tick reports what changed in
+// between.
 func (m *Machine) Unacknowledge() bool {
 	was := m.Ack != nil
 	m.Ack = nil
@@ -152,7 +152,7 @@ func (m *Machine) Close(at time.Time, why string, dst []Event) []Event {
 	return dst
 }
 
-// noteRun remembers the run.
+// noteRun adds a run to the history that states are judged by.
 func (m *Machine) noteRun(r Rules, level event.Level, at time.Time) {
 	if !m.Ran {
 		m.Ran, m.Since, m.Last = true, at, level
@@ -247,8 +247,8 @@ func (m *Machine) reportFlapping(at time.Time, quiet string, dst []Event) []Even
 	return append(dst, e)
 }
 
-// catchUp tells what receivers would have been told had they not been left alone,
-// or reminds them; at most one event.
+// catchUp appends the event that receivers missed while they were not notified, or a
+// reminder; at most one.
 func (m *Machine) catchUp(at time.Time, wasQuiet, ackEnded bool, r Rules, dst []Event) []Event {
 	in := m.Incident
 	var e Event
@@ -282,14 +282,14 @@ func (m *Machine) newEvent(kind event.Kind, at time.Time, from, to event.Level) 
 	return Event{Incident: in.ID, Seq: in.Seq, Kind: kind, Time: at, Opened: in.Opened, From: from, To: to}
 }
 
-// noteNotified notes what receivers believe now.
+// noteNotified notes what receivers know now.
 func (m *Machine) noteNotified(e Event) {
 	if e.Notify {
 		m.Incident.Notified, m.Incident.NotifiedAt = e.To, e.Time
 	}
 }
 
-// countBad and good count among the last of runs.
+// countBad and countGood count among the last of runs.
 func countBad(runs uint64, n, of int) int {
 	return bits.OnesCount64(runs & (1<<min(n, atLeastOne(of)) - 1))
 }
