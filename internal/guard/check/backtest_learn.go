@@ -73,7 +73,7 @@ func (p *backtest) beginLearning(ctx context.Context) error {
 	return err
 }
 
-// loadMinutes are the samples of [from, to) that a rule learns from.
+// loadMinutes reads the samples of [from, to) that a rule learns from.
 func (p *backtest) loadMinutes(ctx context.Context, rule spec.Learn, from, to time.Time) (seen []minute, err error) {
 	rule.Over = to.Sub(from)
 	samples, err := p.e.learningSamples(ctx, &rule, p.own, to)

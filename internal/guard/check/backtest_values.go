@@ -53,7 +53,7 @@ func (p *backtest) loadValues(ctx context.Context, from, to time.Time) (valuesAt
 	}, nil
 }
 
-// evaluateValues asks the source as of then. Until it first says something there was
+// evaluateValues asks the source as of then. Until its first value there was
 // nothing to guard.
 func (p *backtest) evaluateValues(ctx context.Context, from, to time.Time) (valuesAt, error) {
 	ask, err := p.source(ctx, from, to)
@@ -96,7 +96,7 @@ func (p *backtest) again(ctx context.Context, at time.Time) (event.Reading, erro
 	return r, nil
 }
 
-// loadStored are the check's own values: of a slot the mean. Slots become longer with
+// loadStored reads the check's own values: of a slot the mean. Slots become longer with
 // age; then one holds for all runs within it. Runs begin late at times, so that a
 // slot has none of its own and the one beside it two: then it is one of these. By a
 // clock it is what came within five minutes of a run, before the next. first is the earliest, zero

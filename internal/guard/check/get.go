@@ -196,7 +196,7 @@ func bandOf(b *api.CheckBands, family int) *api.Float {
 	return &b.HighCritical
 }
 
-// statesBetween are the bands of state within a range. Needs mu.
+// statesBetween returns the bands of state within a range. Needs mu.
 func (c *condition) statesBetween(start, end time.Time) []api.CheckState {
 	out := []api.CheckState{}
 	for i, t := range c.transitions {

@@ -63,7 +63,7 @@ type tally struct {
 	num, den                             float64 // of a counter
 }
 
-// measure measures q over the window that ends at end. The answer is by the labels
+// measure measures q over the window that ends at end. The result is keyed by the labels
 // of by, in the order given, joined by joinValues. A group of which nothing was
 // seen is absent.
 func (a *measurer) measure(ctx context.Context, q *spec.Query, by []string, end time.Time) (map[string]event.Reading, error) {
@@ -180,7 +180,7 @@ func add(into **hist.Histogram, h *hist.Histogram) error {
 	return (*into).Merge(h)
 }
 
-// measureIncreases asks for counters, whose increase lies between samples.
+// measureIncreases measures counters, whose increase lies between samples.
 func (a *measurer) measureIncreases(ctx context.Context, q *spec.Query, family string, by []string, start, end time.Time) (map[string]*tally, error) {
 	s, err := query.Slots(ctx, a.store, query.SlotsRequest{
 		Selection: query.Selection{Family: family, Matchers: q.Series.Matchers, Start: start, End: end}, Step: int64(series.Base), By: by,

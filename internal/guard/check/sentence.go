@@ -50,7 +50,7 @@ func sentence(in *instance, s *state.Event, r *event.Result, now time.Time) stri
 	return text
 }
 
-// measuredText is the value beside the band that it lies beyond, or what failed.
+// measuredText returns the value beside the band that it lies beyond, or what failed.
 func measuredText(in *instance, r *event.Result) string {
 	if r.Time.IsZero() {
 		return ""

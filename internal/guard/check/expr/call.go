@@ -53,7 +53,7 @@ func (p *parser) call(t token) (*node, error) {
 	if old, err := p.oldTrend(n); old || err != nil {
 		return n, err
 	}
-	return n, p.parseArguments(n)
+	return n, p.checkArguments(n)
 }
 
 // named is the function's own spelling of a name in lower case.
@@ -66,8 +66,8 @@ func (f *Function) named(lower string) string {
 	return lower
 }
 
-// parseArguments refuses those that the function does not take.
-func (p *parser) parseArguments(n *node) error {
+// checkArguments refuses those that the function does not take.
+func (p *parser) checkArguments(n *node) error {
 	f := n.function
 	usage := "write " + n.name + "(" + f.Args + ")"
 	least, most := f.least, f.most

@@ -16,7 +16,7 @@ func (r *reader) addCalendar(name string, def defined[Calendar]) {
 	r.out.Calendars[name] = *c
 }
 
-// addProfile checks a threshold by the clock.
+// addProfile checks a profile and adds it to the File.
 func (r *reader) addProfile(name string, def defined[Profile]) {
 	p := def.it
 	p.File, p.Line = def.at.File.Name, def.at.Line
@@ -86,7 +86,7 @@ func (r *reader) checkDay(profile string, d *ProfileDay) {
 	}
 }
 
-// checkHour checks a number, an expression or none, which becomes the word of nothing.
+// checkHour checks a number, an expression or none, and makes none of nothing.
 func (r *reader) checkHour(what string, t *string) {
 	if !r.d.Given(t) || *t == "" {
 		*t = "none"
@@ -149,7 +149,7 @@ func (r *reader) checkCron(t *string, s Schedule) {
 
 var moments = []string{time.RFC3339, "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02"}
 
-// addWindow checks a time in which nobody is notified.
+// addWindow checks a window and adds it to the File.
 func (r *reader) addWindow(w *window) {
 	at := r.d.Node(w).At
 	checkNamed(r, "check", pointers(w.Checks), r.all.Checks.of)

@@ -174,7 +174,7 @@ func (r *reader) resolve() {
 
 func names[T any](of map[string]T) []string { return slices.Sorted(maps.Keys(of)) }
 
-// pointers are pointers to the items of a list.
+// pointers returns pointers to the items of a list.
 func pointers(list []string) []*string {
 	out := make([]*string, len(list))
 	for i := range list {

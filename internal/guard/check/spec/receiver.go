@@ -2,7 +2,7 @@ package spec
 
 import "time"
 
-// addReceiver checks who is notified.
+// addReceiver checks a receiver and adds it to the File.
 func (r *reader) addReceiver(name string, def defined[Receiver]) {
 	out := def.it
 	out.Name, out.Levels, out.File, out.Line = name, unique(out.Levels), def.at.File.Name, def.at.Line

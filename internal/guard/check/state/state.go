@@ -231,7 +231,7 @@ func (m *Machine) updateIncident(r Rules, at time.Time, quiet string, id func(ti
 	return dst
 }
 
-// reportFlapping tells that flapping began and ended, once each within an incident.
+// reportFlapping appends the beginning and end of flapping, once each within an incident.
 func (m *Machine) reportFlapping(at time.Time, quiet string, dst []Event) []Event {
 	in := m.Incident
 	if m.Flapping == in.Damped {
