@@ -20,8 +20,8 @@ import (
 //	rate(x[R])      sum_over_time(x[R]) / R
 //	increase(x[R])  sum_over_time(x[R])
 //
-// wherever x is a distribution. A window (t-R, t] then holds the slots that
-// end in it. Counters and gauges are left as they are.
+// wherever x is a distribution. A window then reaches back R from the end of the
+// last slot that ended at or before t. Counters and gauges are left as they are.
 //
 // Every selector of a distribution gets a private matcher, the marker, which
 // tells the Queryable what the engine's hints do not: which view to read, by

@@ -315,8 +315,8 @@ func TestMarkerRoundTrip(t *testing.T) {
 	})
 }
 
-// Windows of any length, at any moment, hold the slots that end in them.
-func TestWindowsHoldTheSlotsThatEndInThem(t *testing.T) {
+// Windows of any length, at any moment, hold whole slots and the share of the one that they cut.
+func TestWindowsHoldTheirShareOfSlots(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		st, settle := anyStore(t, rt)
 		w := querytest.NewWriter()
@@ -378,8 +378,11 @@ func TestWindowsHoldTheSlotsThatEndInThem(t *testing.T) {
 				at := start.Add(time.Duration(i) * step).UnixMilli()
 				want, any := 0.0, false
 				for i, k := range slots {
-					if end := (epoch + k*10 + 10) * 1000; end > at-window && end <= at {
-						want, any = want+c.value(i), true
+					// The window reaches back from the end of the last slot that has ended.
+					end := (epoch + k*10 + 10) * 1000
+					within := min(end, floorTo(at, 10_000)) - max(end-10_000, floorTo(at, 10_000)-window)
+					if within > 0 {
+						want, any = want+c.value(i)*float64(within)/10_000, true
 					}
 				}
 				v, ok := got[at]
@@ -391,7 +394,67 @@ func TestWindowsHoldTheSlotsThatEndInThem(t *testing.T) {
 	})
 }
 
-// A window shorter than a slot holds none of them or one too many.
+// Steady traffic has one rate and one quantile, whatever the window, the step and
+// the moment, also where slots of ten seconds are no longer kept.
+func TestSteadyTrafficHasOneRate(t *testing.T) {
+	ctx := context.Background()
+	st, err := pebblestore.Open(ctx, pebblestore.Options{Dir: "data", FS: vfs.NewMem(), MinFreeBytes: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	const perSlot = 200
+	h := hist.New(hist.DefaultSchema)
+	for i := range perSlot {
+		if err := h.Record(0.1 + float64(i)/perSlot); err != nil {
+			t.Fatal(err)
+		}
+	}
+	atMost, _, _ := h.AtMost(0.5)
+	below := atMost / perSlot
+	begin := epoch - epoch%3600
+	w := querytest.NewWriter()
+	for slot := begin; slot < begin+3600; slot += 10 {
+		if err := w.Merge(slot, series.Series{Family: "x_seconds", Labels: labels.FromStrings("a", "b")}, h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Put(ctx, st, 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, age := range []time.Duration{0, 10 * 24 * time.Hour} { // then only minutes are left
+		if err := st.Maintain(ctx, at(begin+7200).Add(age)); err != nil {
+			t.Fatal(err)
+		}
+		for _, window := range []string{"5s", "15s", "45s", "60s", "75s", "90s", "7m"} {
+			for _, step := range []time.Duration{7 * time.Second, 15 * time.Second, time.Minute} {
+				for query, want := range map[string]float64{
+					"histogram_count(rate(x_seconds[" + window + "]))":            perSlot / 10.0,
+					"histogram_quantile(0.9, rate(x_seconds[" + window + "]))":    h.Quantile(0.9),
+					"histogram_avg(sum(rate(x_seconds[" + window + "])))":         h.Mean(),
+					"histogram_fraction(0, 0.5, rate(x_seconds[" + window + "]))": below,
+				} {
+					pq, err := engineOver(st).Range(ctx, nil, query, at(begin+1215), at(begin+1215).Add(30*step), step)
+					if err != nil {
+						t.Fatal(err)
+					}
+					m, err := pq.Exec(ctx).Matrix()
+					if err != nil || len(m) != 1 || len(m[0].Floats) != 31 {
+						t.Fatalf("%s every %s, age %s: %v, %v", query, step, age, m, err)
+					}
+					for _, p := range m[0].Floats {
+						if math.Abs(p.F/want-1) > 0.01 {
+							t.Errorf("%s every %s, age %s, at %d: %v, want %v within 1 %%", query, step, age, p.T/1000-begin, p.F, want)
+							break
+						}
+					}
+					pq.Close()
+				}
+			}
+		}
+	}
+}
+
 func TestShortWindowsAreWarnedOf(t *testing.T) {
 	tw := storetest.NewTwin()
 	h := hist.New(hist.DefaultSchema)

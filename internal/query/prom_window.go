@@ -20,13 +20,15 @@ func (m marker) convert(h *hist.Histogram) *histogram.FloatHistogram {
 	return FloatHistogram(h)
 }
 
-// windows answers one sample per window that ends in [hints.Start, hints.End],
-// at its end: the sum of the slots that end in (end - window, end].
+// windows answers one sample per window that ends in [hints.Start, hints.End], at
+// its end. A window reaches back from the end of the last slot that has ended then.
+// It holds whole slots, and of the slot that its beginning cuts the share that lies
+// within, as if that slot's observations had come evenly. A window of a multiple of
+// 10 s therefore holds the slots that end in (end - window, end], exactly.
 func (q *promQuerier) windows(ctx context.Context, set *promSet, f store.FamilyInfo, m marker, hints *storage.SelectHints, sq store.Query) error {
 	const base = int64(series.Base) * 1000
 	if m.window < base {
-		// No answer between the ends of slots, and too high a rate at them.
-		set.warn("a window of %s is shorter than the slots of %s; write at least [10s]", durationText(time.Duration(m.window)*time.Millisecond), f.Name)
+		set.warn("a window of %s is shorter than the slots of %s and gets its share of one; write at least [10s]", durationText(time.Duration(m.window)*time.Millisecond), f.Name)
 	}
 	first, count := hints.Start, int64(1)
 	if m.period > 0 {
@@ -44,7 +46,7 @@ func (q *promQuerier) windows(ctx context.Context, set *promSet, f store.FamilyI
 	}
 	w := windowing{
 		first: first, period: m.period, window: m.window, count: int(count), block: block / 1000,
-		start: floorTo(first-m.window, base) / 1000, // of the first slot that ends after first - window
+		start: (floorTo(first, base) - ceilTo(m.window, base)) / 1000,
 		end:   floorTo(first+(count-1)*m.period, base) / 1000,
 	}
 	sq.Start, sq.End, sq.Step = w.start+q.shift, w.end+q.shift, w.block
@@ -55,8 +57,8 @@ func (q *promQuerier) windows(ctx context.Context, set *promSet, f store.FamilyI
 	if err != nil {
 		return AsError(err)
 	}
-	if kept := int64(res.Resolution); kept > w.block {
-		set.warn("%s is kept only by %s this far back; shorter windows are shares of those", f.Name, durationText(time.Duration(kept)*time.Second))
+	if kept := int64(res.Resolution); kept > w.block || res.Start < sq.Start || res.End > sq.End {
+		set.warn("%s is kept only by %s this far back; a window gets its share of a slot that it cuts", f.Name, durationText(time.Duration(kept)*time.Second))
 		sq.Step = kept
 		sq.Start, sq.End = series.Resolution(kept).Slot(sq.Start), series.Resolution(kept).Slot(sq.End+kept-1)
 		if res, err = q.store.Query(ctx, sq); err != nil {
@@ -72,9 +74,6 @@ func (q *promQuerier) windows(ctx context.Context, set *promSet, f store.FamilyI
 			}
 		}
 		return nil
-	}
-	if res.Start < sq.Start || res.End > sq.End {
-		set.warn("slots of %s this old are longer than 10 s; the window was widened to whole ones", f.Name)
 	}
 	for _, g := range res.Groups {
 		samples, err := w.sums(g.Points, q.shift, m, set)
@@ -98,8 +97,8 @@ type windowing struct {
 	block, start, end     int64
 }
 
-// sums slides over the blocks. Counts are integers, so that what leaves a
-// window is taken away exactly.
+// sums slides over the blocks. Counts of whole slots are integers, so that what
+// leaves a window is taken away exactly.
 func (w *windowing) sums(points []store.MergedPoint, shift int64, m marker, set *promSet) ([]promSample, error) {
 	var sum slider = &merging{m: m}
 	if w.count > 1 && !m.moments && uniform(points) {
@@ -110,26 +109,33 @@ func (w *windowing) sums(points []store.MergedPoint, shift int64, m marker, set 
 		return nil, err
 	}
 	out := make([]promSample, 0, most)
-	from, to := 0, 0 // points in the window
+	const base = int64(series.Base) * 1000
+	cut := mod(w.window, base) // of the slot before the whole ones
+	whole := w.window - cut
+	ended := func(i int) int64 { return (points[i].Start - shift + w.block) * 1000 }
+	from, to := 0, 0 // points that are wholly in the window
 	for i := range w.count {
 		t := w.first + int64(i)*w.period
-		for to < len(points) && (points[to].Start-shift+w.block)*1000 <= t {
+		for to < len(points) && ended(to) <= t {
 			sum.enter(points[to].Hist)
 			to++
 		}
-		for from < to && (points[from].Start-shift+w.block)*1000 <= t-w.window {
+		begin := floorTo(t, base) - whole
+		for from < to && ended(from) <= begin {
 			sum.leave(points[from].Hist)
 			from++
 		}
-		if from == to {
-			if to == len(points) {
-				break
+		var h *histogram.FloatHistogram
+		var err error
+		if from < to {
+			if h, err = sum.total(points[from:to]); err != nil {
+				return nil, err
 			}
-			continue
 		}
-		h, err := sum.total(points[from:to])
-		if err != nil {
-			return nil, err
+		if cut > 0 && from > 0 && ended(from-1) == begin {
+			if h, err = addShare(h, points[from-1].Hist, float64(cut)/float64(base), m); err != nil {
+				return nil, err
+			}
 		}
 		if h != nil {
 			out = append(out, promSample{t: t, h: h})
@@ -137,11 +143,27 @@ func (w *windowing) sums(points []store.MergedPoint, shift int64, m marker, set 
 				return nil, err
 			}
 		}
+		if from == len(points) && (from == 0 || ended(from-1) < begin) {
+			break
+		}
 		if i%64 == 0 && set.ctx.Err() != nil {
 			return nil, set.ctx.Err()
 		}
 	}
 	return out, nil
+}
+
+// addShare adds a share of h to sum, which may be nil and is changed.
+func addShare(sum *histogram.FloatHistogram, h *hist.Histogram, share float64, m marker) (*histogram.FloatHistogram, error) {
+	if h == nil || h.Count == 0 {
+		return sum, nil
+	}
+	part := m.convert(h).Mul(share)
+	if sum == nil {
+		return part, nil
+	}
+	sum, _, _, err := sum.Add(part)
+	return sum, err
 }
 
 // shares sums windows over slots that are longer than the blocks, taking of
@@ -151,24 +173,19 @@ func (w *windowing) shares(points []store.MergedPoint, kept, shift int64, m mark
 	from := 0
 	for i := range w.count {
 		t := w.first + int64(i)*w.period
-		end := floorTo(t, 10_000)/1000 + shift
-		begin := end - ceilDiv(w.window, 1000)
-		for from < len(points) && points[from].Start+kept <= begin {
+		end := floorTo(t, 10_000) + shift*1000
+		begin := end - w.window
+		for from < len(points) && (points[from].Start+kept)*1000 <= begin {
 			from++
 		}
 		var sum *histogram.FloatHistogram
-		for k := from; k < len(points) && points[k].Start < end; k++ {
-			if points[k].Hist == nil || points[k].Hist.Count == 0 {
-				continue
+		for _, p := range points[from:] {
+			if p.Start*1000 >= end {
+				break
 			}
-			overlap := min(end, points[k].Start+kept) - max(begin, points[k].Start)
-			part := m.convert(points[k].Hist).Mul(float64(overlap) / float64(kept))
-			if sum == nil {
-				sum = part
-				continue
-			}
+			overlap := min(end, (p.Start+kept)*1000) - max(begin, p.Start*1000)
 			var err error
-			if sum, _, _, err = sum.Add(part); err != nil {
+			if sum, err = addShare(sum, p.Hist, float64(overlap)/float64(kept*1000), m); err != nil {
 				return nil, err
 			}
 		}
