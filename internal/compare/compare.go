@@ -64,6 +64,8 @@ type Request struct {
 	// Target is what satisfies a user, in seconds; query.DefaultApdexT if nil. It
 	// is called by several goroutines at once.
 	Target func(service, operation string) float64
+
+	brief bool // answers measures and verdict only
 }
 
 // Days that are like another one.
@@ -207,7 +209,7 @@ func (c *comparison) compareDistributions(ctx context.Context) error {
 		}
 	}
 	c.out.Covered, c.out.Strata, c.out.StrataBy = api.Float(strata.covered), strata.compared, c.strataLabels()
-	if err := c.judge(whole, strata); err != nil {
+	if err := c.judge(whole, strata); err != nil || c.brief {
 		return err
 	}
 	if err := c.more(whole, strata); err != nil {
@@ -226,7 +228,7 @@ func (c *comparison) compareDistributions(ctx context.Context) error {
 func (c *comparison) compareNumbers(ctx context.Context) error {
 	c.out.Covered = api.Float(math.NaN())
 	whole, each, names := c.numbers()
-	if err := c.judge(whole, whole); err != nil {
+	if err := c.judge(whole, whole); err != nil || c.brief {
 		return err
 	}
 	if c.Per != "" { // the samples say nothing

@@ -31,7 +31,7 @@ func TestDaylightSaving(t *testing.T) {
 	w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(4, 4))
 	saturday, monday := time.Date(2025, 10, 25, 10, 0, 0, 0, zone), time.Date(2025, 10, 27, 10, 0, 0, 0, zone)
 	// Load follows the clocks: by UTC, an hour's shift would look like a change.
-	for day, start := range []time.Time{saturday, monday} {
+	for day, start := range []time.Time{saturday, monday, saturday.AddDate(0, 0, -1)} {
 		for i := range int64(720) {
 			busy := math.Exp(float64(i) / 360)
 			if i >= 360 {

@@ -71,7 +71,9 @@ func (c *comparison) warnTime(ctx context.Context) error {
 	if c.Label != "" {
 		return nil
 	}
-	c.warnSeason()
+	if err := c.warnSeason(ctx); err != nil {
+		return err
+	}
 	return c.warnMarks(ctx)
 }
 
@@ -188,7 +190,7 @@ func (c *comparison) warnRates(s *strata) error {
 
 // warnSeason says when hours of the day, or another kind of day, may be what
 // differs, and how to compare without them.
-func (c *comparison) warnSeason() {
+func (c *comparison) warnSeason(ctx context.Context) error {
 	const day, near = 86400, 1800
 	free := func(t int64) bool {
 		d := time.Unix(t, 0).In(c.Zone).Weekday()
@@ -201,15 +203,63 @@ func (c *comparison) warnSeason() {
 		if c.days() == 1 && free(c.a.start) != free(c.b.start) {
 			c.warning("season", "one side is of a working day, the other is not: compare with days that are alike, %s", c.earlier(LikeWorkday))
 		}
-		return
+		return nil
 	}
 	apart := c.b.start - c.a.start
 	off := ((apart % day) + day) % day
 	if min(off, day-off) < near {
-		return
+		return nil
 	}
-	c.warning("season", "the sides are of different hours: where traffic has a daily season, compare with the same hours of earlier days, %s", c.earlier(LikeWorkday))
+	usual, known, err := c.usualDifference(ctx)
+	switch {
+	case err != nil:
+		return err
+	case usual != "":
+		c.warning("season", "the same hours of an earlier day differ as well (%s): compare with the same hours of earlier days, %s", usual, c.earlier(LikeWorkday))
+	case !known && min(off, day-off) >= apartUnknown:
+		c.warning("season", "the sides are of hours far apart, and there is no earlier day to see a daily season by: once there is, compare with the same hours of earlier days, %s", c.earlier(LikeWorkday))
+	}
+	return nil
 }
+
+// apartUnknown is from how many seconds between the sides on a season is feared of
+// which nothing is known.
+const apartUnknown = 3 * 3600
+
+// usualDifference compares the same hours of an earlier day: the last that is like
+// side B's, else the same day of the week before, else the day before. It returns
+// what differs there, empty if nothing does, and whether a day has enough data.
+func (c *comparison) usualDifference(ctx context.Context) (what string, known bool, err error) {
+	r := c.Request
+	r.Mark, r.Label, r.Days, r.Like, r.Include, r.Live = "", "", 1, LikeWorkday, nil, false
+	r.brief, r.Level = true, 0.99
+	if c.kind != ofNumbers {
+		r.Measures = []string{"p50", "p95"}
+	}
+	a, b := c.a.window(), c.b.window()
+	days, err := (&comparison{Request: r}).earlierDays(b)
+	if err != nil {
+		return "", false, nil // a side is longer than a day
+	}
+	for _, n := range append(days, 7, 1) {
+		r.A, r.B, r.Days, r.Like = c.earlierWindow(a, n), c.earlierWindow(b, n), 0, ""
+		out, err := Compare(ctx, c.st, r)
+		if err != nil {
+			return "", false, err
+		}
+		if out.Verdict == judge.TooLittle {
+			continue
+		}
+		if judge.Moved(out.Verdict) {
+			what = figure.Sentence(out.Sentence)
+		}
+		return what, true, nil
+	}
+	return "", false, nil
+}
+
+// window returns the range of a side.
+func (s *side) window() Window { return Window{time.Unix(s.start, 0), time.Unix(s.end, 0)} }
 
 // days is how many days side A is of.
 func (c *comparison) days() int { return max(1, len(c.a.days)) }
