@@ -132,6 +132,15 @@ type CompareMeasure struct {
 	Sentence string  `json:"sentence"`
 }
 
+// Judged returns the figure that the verdict is of: the like-for-like one if there is
+// one, else the raw one. It is m's own.
+func (m *CompareMeasure) Judged() *CompareFigure {
+	if m.Like != nil {
+		return m.Like
+	}
+	return &m.Raw
+}
+
 // CompareFigure is a figure of side A and of side B.
 type CompareFigure struct {
 	A Float `json:"a"`
@@ -167,7 +176,7 @@ type CompareRow struct {
 	// they say how much time a row takes more or less.
 	MeanA    Float            `json:"mean_a"`
 	MeanB    Float            `json:"mean_b"`
-	Measures []CompareMeasure `json:"measures"` // p50, p95, p99: raw
+	Measures []CompareMeasure `json:"measures"` // p50, p95, p99; an operation's tenants and a tenant's operations like for like
 	// Adjusted is the least adjusted probability among them, over all measures
 	// of all rows of the list; Changed says that it is small enough.
 	Adjusted Float `json:"adjusted_p"`

@@ -132,12 +132,14 @@ func (d *mixture) figure(p float64) figure {
 		f.outer = func(float64) float64 { return math.NaN() }
 		return f
 	}
+	f.value = d.quantile(p)
+	above, below := d.effective(f.value)
 	// A limit that leaves less than one observation beyond it is unknown.
 	f.outer = func(share float64) float64 {
 		switch {
-		case share*d.count < 1 && share < 1-p:
+		case share*above < 1 && share < 1-p:
 			return math.Inf(1)
-		case (1-share)*d.count < 1 && share > 1-p:
+		case (1-share)*below < 1 && share > 1-p:
 			return math.Inf(-1)
 		}
 		v := d.quantile(1 - share)
@@ -149,7 +151,6 @@ func (d *mixture) figure(p float64) figure {
 		}
 		return math.Log(v)
 	}
-	f.value = d.quantile(p)
 	if !(f.value > 0) {
 		f.short = fmt.Sprintf("the quantile is %v, which has no ratio", f.value)
 		return f
@@ -204,6 +205,33 @@ func (s Side) mixture(mix []float64) mixture {
 		}
 	}
 	return d
+}
+
+// effective returns how many observations of equal weight would say as much of the
+// shares above and below a value, as numbers of the whole (Kish 1965, Survey Sampling,
+// section 11.7). They are count where each observation has the same weight, and fewer
+// where the mix lets a few observations of a stratum stand for many.
+func (d *mixture) effective(v float64) (above, below float64) {
+	if d.raw || len(d.strata) == 1 {
+		return d.count, d.count
+	}
+	var massAbove, massBelow, squaresAbove, squaresBelow float64
+	for i, x := range d.strata {
+		at := x.atMostAll(x.placeOf(v)) / x.total
+		each := d.weight[i] / x.total // weight of an observation
+		massAbove += d.weight[i] * (1 - at)
+		massBelow += d.weight[i] * at
+		squaresAbove += d.weight[i] * (1 - at) * each
+		squaresBelow += d.weight[i] * at * each
+	}
+	above, below = d.count, d.count
+	if squaresAbove > 0 {
+		above = massAbove / squaresAbove
+	}
+	if squaresBelow > 0 {
+		below = massBelow / squaresBelow
+	}
+	return above, below
 }
 
 func (d *mixture) atMost(v float64) float64 {

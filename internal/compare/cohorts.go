@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -21,31 +22,55 @@ const mostCohortTenants = 2000
 // cohortNames, the largest first; what is in none of the others is small.
 var cohortNames = []string{series.VeryLarge, series.Large, series.Medium, series.Small}
 
-// cohorts counts the requests of tenants, and cuts operations into the cohorts
-// of their tenants. A tenant's cohort is that of its share of both sides'
-// requests together, the mean of its two shares, so it is the same on both.
+// ownTenants is how many tenants, the heaviest, are strata of their own, and
+// ownShare the least share of requests that such a tenant has.
+const (
+	ownTenants = 20
+	ownShare   = 0.001
+)
+
+// cohorts counts the requests of tenants, and cuts operations into the heaviest
+// tenants and the cohorts of all others. A tenant's share is the mean of its shares
+// of the two sides, so that its cohort is the same on both.
 func (c *comparison) cohorts(ctx context.Context) error {
 	if ok, err := c.countTenants(ctx); err != nil || !ok {
 		return err
 	}
-	members := c.members()
+	shares := c.tenantShares()
+	own := heaviestOf(shares)
+	members := c.members(shares, own)
 	if members == nil {
 		return nil
 	}
 	tenants, many := max(len(c.tenantCounts[0]), len(c.tenantCounts[1])), c.manyTenants()
 	if many {
-		tenants = 0
+		tenants = len(own)
 		for _, values := range members {
 			tenants += len(values)
 		}
 	}
 	longer := c.longer(len(c.a.strata) * tenants)
 	type wanted struct {
-		cohort string
+		cohort string // empty where the strata have theirs
 		match  *labels.Matcher
+		by     []string
+		name   func(labels.Labels) operation
 	}
 	var all []wanted
-	var before []string // in cohorts that are read
+	var before []string // in what is read
+	if len(own) > 0 {
+		m, err := labels.NewMatcher(labels.MatchRegexp, series.LabelTenant, series.Either(own...))
+		if err != nil {
+			return err
+		}
+		before = append(before, own...)
+		all = append(all, wanted{"", m, append(c.strataBy(), series.LabelTenant), func(l labels.Labels) operation {
+			o := c.operationOf(l)
+			o.tenant = l.Get(series.LabelTenant)
+			o.cohort = c.cohortOf(o.tenant, shares[o.tenant])
+			return o
+		}})
+	}
 	for _, cohort := range cohortNames {
 		match, values := labels.MatchRegexp, members[cohort]
 		if cohort == series.Small {
@@ -59,14 +84,14 @@ func (c *comparison) cohorts(ctx context.Context) error {
 			return err
 		}
 		before = append(before, values...)
-		all = append(all, wanted{cohort, m})
+		all = append(all, wanted{cohort, m, c.strataBy(), c.operationOf})
 	}
 	found := make([]*side, 2*len(all))
 	g, reading := errgroup.WithContext(ctx)
 	for i, of := range []*side{c.a, c.b} {
 		for k, w := range all {
 			g.Go(func() (err error) {
-				found[i*len(all)+k], err = c.gather(reading, of.in(longer), longer, c.strataBy(), c.operationOf, append(c.only(i), w.match)...)
+				found[i*len(all)+k], err = c.gather(reading, of.in(longer), longer, w.by, w.name, append(c.only(i), w.match)...)
 				return err
 			})
 		}
@@ -91,7 +116,9 @@ func (c *comparison) cohorts(ctx context.Context) error {
 				return nil // it expired meanwhile
 			}
 			for name, x := range s.strata {
-				name.cohort = w.cohort
+				if w.cohort != "" {
+					name.cohort = w.cohort
+				}
 				fine[i].strata[name] = x
 			}
 			if many && !rest[i].less(s) {
@@ -115,11 +142,11 @@ func (c *comparison) cohorts(ctx context.Context) error {
 	return nil
 }
 
-// less takes away what another side of the same slots has; false if it has not
-// all of that.
+// less takes away what another side of the same slots has of the same operations;
+// false if it has not all of that.
 func (s *side) less(o *side) bool {
 	for name, y := range o.strata {
-		x := s.strata[name]
+		x := s.strata[operation{service: name.service, operation: name.operation}]
 		if x == nil {
 			return false
 		}
@@ -174,29 +201,51 @@ func (c *comparison) manyTenants() bool {
 	return max(len(c.tenantCounts[0]), len(c.tenantCounts[1])) > mostCohortTenants
 }
 
-// members are the tenants of each cohort but the small one; nil if all tenants
-// are of one cohort.
-func (c *comparison) members() map[string][]string {
-	counts := c.tenantCounts
+// tenantShares returns the mean of each tenant's shares of the two sides' requests;
+// nil if a side has no requests.
+func (c *comparison) tenantShares() map[string]float64 {
 	var totals [2]uint64
-	share := map[string]float64{}
-	for i := range counts {
-		for _, n := range counts[i] {
+	shares := map[string]float64{}
+	for i, counts := range c.tenantCounts {
+		for _, n := range counts {
 			totals[i] += n
 		}
-		for name, n := range counts[i] {
-			share[name] += float64(n) / float64(totals[i]) / 2
+		for name, n := range counts {
+			shares[name] += float64(n) / float64(totals[i]) / 2
 		}
 	}
 	if totals[0] == 0 || totals[1] == 0 {
 		return nil
 	}
+	return shares
+}
+
+// heaviestOf returns the tenants that are strata of their own, sorted by name.
+func heaviestOf(shares map[string]float64) []string {
+	var names []string
+	for name, v := range shares {
+		if name != "" && name != series.Other && v >= ownShare {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(x, y string) int { return cmp.Or(cmp.Compare(shares[y], shares[x]), cmp.Compare(x, y)) })
+	names = names[:min(len(names), ownTenants)]
+	slices.Sort(names)
+	return names
+}
+
+// members returns the tenants of each cohort but the small one, without those that
+// are strata of their own; nil if all tenants are in one stratum.
+func (c *comparison) members(shares map[string]float64, own []string) map[string][]string {
 	cohorts := map[string][]string{}
-	for name, v := range share {
+	for name, v := range shares {
+		if _, found := slices.BinarySearch(own, name); found {
+			continue
+		}
 		cohort := c.cohortOf(name, v)
 		cohorts[cohort] = append(cohorts[cohort], name)
 	}
-	if len(cohorts) < 2 {
+	if len(cohorts)+len(own) < 2 {
 		return nil
 	}
 	delete(cohorts, series.Small) // it is what is left
@@ -205,7 +254,7 @@ func (c *comparison) members() map[string][]string {
 			delete(cohorts, cohort)
 		}
 	}
-	if len(cohorts) == 0 {
+	if len(cohorts)+len(own) == 0 {
 		return nil
 	}
 	for _, names := range cohorts {
@@ -220,7 +269,7 @@ func (c *comparison) strataName() string {
 	case c.kind != ofSpans:
 		return "series"
 	case c.fineA != c.a:
-		return "operations and cohorts"
+		return "operations and tenants"
 	}
 	return "operations"
 }
@@ -232,7 +281,7 @@ func (c *comparison) strataLabels() []string {
 	out := []string{series.LabelService, series.LabelOperation}
 	out = slices.DeleteFunc(out, func(s string) bool { return s == c.Label })
 	if c.fineA != c.a {
-		out = append(out, series.LabelCohort)
+		out = append(out, series.LabelCohort, series.LabelTenant)
 	}
 	return out
 }

@@ -48,8 +48,8 @@ func TestCohortsOfManyTenants(t *testing.T) {
 		}
 	}
 	for i, s := range []struct{ all, fine *side }{{c.a, c.fineA}, {c.b, c.fineB}} {
-		large := s.fine.strata[operation{"shop", "GET /cart", series.VeryLarge}]
-		small := s.fine.strata[operation{"shop", "GET /cart", series.Small}]
+		large := s.fine.strata[operation{"shop", "GET /cart", series.VeryLarge, "whale"}]
+		small := s.fine.strata[operation{"shop", "GET /cart", series.Small, ""}]
 		if n := uint64([]int{16, 64}[i] * slots); large.requests != n || large.errors != 0 {
 			t.Errorf("side %d: %d requests of the whale, %d failed; want %d", i, large.requests, large.errors, n)
 		}
@@ -83,13 +83,13 @@ func TestMembersAreBounded(t *testing.T) {
 		}
 		return series.Small, true
 	}
-	if m := c.members(); len(m) != 1 || len(m[series.VeryLarge]) != 10 {
+	if m := c.members(c.tenantShares(), nil); len(m) != 1 || len(m[series.VeryLarge]) != 10 {
 		t.Errorf("%d cohorts, %d very large", len(m), len(m[series.VeryLarge]))
 	}
 	c.CohortOf = func(name string) (string, bool) {
 		return map[bool]string{true: series.Large, false: series.Small}[name > "2"], true
 	}
-	if m := c.members(); m != nil {
+	if m := c.members(c.tenantShares(), nil); m != nil {
 		t.Errorf("%d cohorts", len(m))
 	}
 }

@@ -209,8 +209,12 @@ func (c *comparison) compareDistributions(ctx context.Context) error {
 		}
 	}
 	c.out.Covered, c.out.Strata, c.out.StrataBy = api.Float(strata.covered), strata.compared, c.strataLabels()
-	if err := c.judge(whole, strata); err != nil || c.brief {
+	if err := c.judge(whole, strata); err != nil {
 		return err
+	}
+	if c.brief {
+		c.conclude()
+		return nil
 	}
 	if err := c.more(whole, strata); err != nil {
 		return err
@@ -221,6 +225,7 @@ func (c *comparison) compareDistributions(ctx context.Context) error {
 	if err := c.tenants(ctx); err != nil {
 		return err
 	}
+	c.conclude()
 	return c.warn(ctx, whole, strata)
 }
 
@@ -228,8 +233,12 @@ func (c *comparison) compareDistributions(ctx context.Context) error {
 func (c *comparison) compareNumbers(ctx context.Context) error {
 	c.out.Covered = api.Float(math.NaN())
 	whole, each, names := c.numbers()
-	if err := c.judge(whole, whole); err != nil || c.brief {
+	if err := c.judge(whole, whole); err != nil {
 		return err
+	}
+	if c.brief {
+		c.conclude()
+		return nil
 	}
 	if c.Per != "" { // the samples say nothing
 		for i, t := range []stat.Tally{whole.valuesA[0], whole.valuesB[0]} {
@@ -242,6 +251,7 @@ func (c *comparison) compareNumbers(ctx context.Context) error {
 	if err := c.labelRows(each, names); err != nil {
 		return err
 	}
+	c.conclude()
 	return c.warnNumbers(ctx)
 }
 

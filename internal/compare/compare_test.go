@@ -249,7 +249,7 @@ func TestCohortsMoved(t *testing.T) {
 	send(w, rng, epoch, epoch+1800, loads(4)...)
 	send(w, rng, epoch+1800, epoch+3600, loads(16)...)
 	r := compared(t, stored(t, w), Request{A: window(0, 1800), B: window(1800, 3600)})
-	if r.A.Requests != 36*180 || r.B.Requests != 48*180 || r.Strata != 3 || r.Covered != 1 || r.StrataBy[2] != "cohort" {
+	if r.A.Requests != 36*180 || r.B.Requests != 48*180 || r.Strata != 22 || r.Covered != 1 || r.StrataBy[2] != "cohort" || r.StrataBy[3] != "tenant" {
 		t.Fatalf("A %+v, B %+v, %d strata by %v, covered %v", r.A, r.B, r.Strata, r.StrataBy, r.Covered)
 	}
 	mean := measureOf(t, r, "mean")

@@ -1,7 +1,9 @@
 package compare
 
 import (
+	"math"
 	"slices"
+	"strings"
 
 	"tailscope/api"
 	"tailscope/internal/figure"
@@ -9,9 +11,20 @@ import (
 	"tailscope/stat"
 )
 
-// conclude says what all measures amount to. Nine measures find something more
-// often than one does, so a change counts here by its adjusted probability. What is
-// known of errors alone, unless nothing else was asked for, is too little.
+// sureRow is the greatest adjusted probability of a row's measure that counts in the
+// verdict of all, and sureBeyond how many requests of each side then lie beyond its
+// quantile at least. Both are strict, so that two lists beside the measures add at most
+// a hundredth to how often a verdict is wrong: so far out in its tail the distribution
+// of a figure of few requests is not Student's.
+const (
+	sureRow    = 0.002
+	sureBeyond = 30
+)
+
+// conclude says what all measures amount to, with the rows of the lists that surely
+// changed. Nine measures find something more often than one does, so a change counts
+// here by its adjusted probability. What is known of errors alone is too little,
+// unless nothing else was asked for.
 func (c *comparison) conclude() {
 	var moved, rest judge.Sum
 	known := len(c.out.Measures) == 1
@@ -29,10 +42,28 @@ func (c *comparison) conclude() {
 		}
 		known = known || m.Name != judge.ErrorShare
 	}
+	for _, rows := range [][]api.CompareRow{c.out.Operations, c.out.Tenants} {
+		for i := range rows {
+			for j := range rows[i].Measures {
+				if m := &rows[i].Measures[j]; sure(&rows[i], m) {
+					moved.Add(judge.Changed, m.Change)
+				}
+			}
+		}
+	}
 	if c.out.Verdict = moved.Verdict(); c.out.Verdict == judge.TooLittle && known {
 		c.out.Verdict = rest.Verdict()
 	}
 	c.out.Sentence = c.headline()
+}
+
+// sure says that a measure of a row changed, allowing for all rows.
+func sure(r *api.CompareRow, m *api.CompareMeasure) bool {
+	if !judge.Moved(m.Verdict) || float64(m.Adjusted) > sureRow {
+		return false
+	}
+	i := slices.IndexFunc(measures, func(of measure) bool { return of.Name == m.Name })
+	return i < 0 || measures[i].q == 0 || float64(min(r.RequestsA, r.RequestsB))*(1-measures[i].q) >= sureBeyond
 }
 
 // found says that a measure changed, allowing for how many there are.
@@ -40,16 +71,106 @@ func (c *comparison) found(m *api.CompareMeasure) bool {
 	return judge.Moved(m.Verdict) && float64(m.Adjusted) <= discovery && !c.aside(m)
 }
 
-// headline is the sentence of the measure that stands for all.
+// headline is the sentence of the measure that stands for all. Where a few tenants or
+// operations changed and most did not, theirs comes first. What went the other way
+// comes last.
 func (c *comparison) headline() string {
 	lead := Lead(c.out.Measures, c.found, c.Within)
-	if lead == nil && !judge.Moved(c.out.Verdict) {
-		lead = leadOf(c.out.Measures, func(m *api.CompareMeasure) bool { return m.Verdict == c.out.Verdict && !c.aside(m) }, c.Within)
+	way := judge.Worse
+	switch {
+	case lead != nil:
+		way = lead.Change
+	case c.out.Verdict == judge.Improvement:
+		way = judge.Better
+	case c.out.Verdict == judge.Changed:
+		way = ""
 	}
-	if lead == nil {
+	var said []string
+	few := c.few(way)
+	if few != "" {
+		said = append(said, few)
+	}
+	switch {
+	case lead != nil:
+		said = append(said, lead.Sentence)
+	case few != "":
+		said = append(said, "no evidence that "+c.out.Of+" changed as a whole")
+	case !judge.Moved(c.out.Verdict):
+		if lead = leadOf(c.out.Measures, func(m *api.CompareMeasure) bool { return m.Verdict == c.out.Verdict && !c.aside(m) }, c.Within); lead != nil {
+			said = append(said, lead.Sentence)
+		}
+	default: // of rows, most of which changed
+		said = append(said, c.rowSentence(way))
+	}
+	if c.out.Verdict == judge.Mixed && way == judge.Worse {
+		if better := leadOf(c.out.Measures, func(m *api.CompareMeasure) bool { return m.Change == judge.Better && c.found(m) }, c.Within); better != nil {
+			said = append(said, "but "+better.Sentence)
+		} else if row := c.rowSentence(judge.Better); row != "" {
+			said = append(said, "but "+row)
+		}
+	}
+	if len(said) == 0 {
 		return "No evidence of a change, as many measures were looked at"
 	}
-	return figure.Sentence(lead.Sentence)
+	return figure.Sentence(strings.Join(said, "; "))
+}
+
+// few is the sentence of the tenant, else of the operation, that surely changed the
+// most in a way, if at most half of its list did; empty if there is none.
+func (c *comparison) few(way judge.Way) string {
+	for _, list := range [][]api.CompareRow{c.out.Tenants, c.out.Operations} {
+		n, judged := 0, 0
+		for i := range list {
+			if rowLead(&list[i], way, c.Within) != nil {
+				n++
+			}
+			if !math.IsNaN(float64(list[i].Adjusted)) {
+				judged++
+			}
+		}
+		if judged >= 2 && n > 0 && 2*n <= judged {
+			return c.sentenceOf(list, way)
+		}
+	}
+	return ""
+}
+
+// rowSentence is the sentence of the row that surely changed the most in a way.
+func (c *comparison) rowSentence(way judge.Way) string {
+	for _, list := range [][]api.CompareRow{c.out.Tenants, c.out.Operations} {
+		if s := c.sentenceOf(list, way); s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// sentenceOf is the sentence of the first row of a list that surely changed in a way.
+func (c *comparison) sentenceOf(list []api.CompareRow, way judge.Way) string {
+	for i := range list {
+		r := &list[i]
+		m := rowLead(r, way, c.Within)
+		if m == nil {
+			continue
+		}
+		of := c.out.Of + " for " + r.Tenant
+		if r.Tenant == "" {
+			if of = r.Operation; r.Operation != "" && r.Service != "" && c.kind == ofSpans {
+				of += " of " + r.Service
+			}
+			if of == "" || c.kind != ofSpans {
+				return m.Sentence
+			}
+		}
+		i := slices.IndexFunc(c.measuresOf(), func(of measure) bool { return of.Name == m.Name })
+		return c.finding(c.measuresOf()[i], of, m.Judged()).Claim()
+	}
+	return ""
+}
+
+// rowLead is the measure that stands for a row that surely changed in a way.
+func rowLead(r *api.CompareRow, way judge.Way, within float64) *api.CompareMeasure {
+	return leadOf(r.Measures, func(m *api.CompareMeasure) bool { return m.Change == way && sure(r, m) }, within)
 }
 
 // Lead returns the measure that stands for those that are found to have changed, one
@@ -75,10 +196,7 @@ func leadOf(of []api.CompareMeasure, candidate func(*api.CompareMeasure) bool, w
 // margins is how large the change of a measure seems, and how large it is at least,
 // see judge.Finding.
 func margins(m *api.CompareMeasure, within float64) (seems, certain float64) {
-	f := &m.Raw
-	if m.Like != nil {
-		f = m.Like
-	}
+	f := m.Judged()
 	of := judge.Finding{Effect: float64(f.Effect), Low: float64(f.Low), High: float64(f.High), Margin: within}
 	if of.Ratio = m.Scale == scaleName(stat.LogRatio); !of.Ratio {
 		of.Margin = 0

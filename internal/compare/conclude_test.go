@@ -49,7 +49,7 @@ func TestHeadline(t *testing.T) {
 		}, judge.Improvement, "p50 is faster"},
 		{"of two directions the worse", []api.CompareMeasure{
 			of("p50", judge.Slower, judge.Worse, 1.1, 1.05, 1.15), of("p99", judge.Faster, judge.Better, 0.5, 0.4, 0.6),
-		}, judge.Mixed, "p50 is slower"},
+		}, judge.Mixed, "p50 is slower; but p99 is faster"},
 		{"many errors, a little slower", []api.CompareMeasure{
 			of("p99", judge.Slower, judge.Worse, 1.1, 1.05, 1.15), of(judge.ErrorShare, judge.MoreErrors, judge.Worse, 0.1, 0.08, 0.12),
 		}, judge.Regression, "Errors is more errors"},

@@ -20,7 +20,15 @@ import (
 // mostTenants bounds the tenants that are judged, those with the most requests.
 const mostTenants = 200
 
-// rowMeasures are those of a row, all raw: a row is one stratum.
+// row is an operation or a tenant: what it is called, and what there is of it.
+type row struct {
+	api  api.CompareRow
+	of   string
+	raw  *strata // all of it together; one
+	like *strata // what it is made of, at a common mix; nil if it is one thing
+}
+
+// measuresOfRow are the measures that rows are judged by.
 func (c *comparison) measuresOfRow() []measure {
 	if c.kind == ofNumbers {
 		return c.measuresOf()
@@ -39,65 +47,94 @@ func (c *comparison) labelRows(each []*strata, names []operation) error {
 			kept = append(kept, i)
 		}
 	}
-	return c.list(&c.out.Operations, len(kept), func(i int) (api.CompareRow, *strata, string, error) {
+	return c.list(&c.out.Operations, len(kept), func(i int) (row, error) {
 		name := names[kept[i]]
-		row := rowOf(c.a, c.b, name)
-		return row, each[kept[i]], c.of + " where " + name.operation, nil
+		return row{api: rowOf(c.a, c.b, name), of: c.of + " where " + name.operation, raw: each[kept[i]]}, nil
 	})
 }
 
-// operations lists the operations that are strata of their own.
+// operations lists the operations that are strata of their own, each with its
+// tenants in the same shares on both sides.
 func (c *comparison) operations(s *strata) error {
 	if c.kind == ofObservations && len(c.by) == 0 {
 		return nil
 	}
-	return c.list(&c.out.Operations, len(s.single), func(i int) (api.CompareRow, *strata, string, error) {
+	return c.list(&c.out.Operations, len(s.single), func(i int) (r row, err error) {
 		name := s.single[i]
-		row := rowOf(c.a, c.b, name)
-		if name.operation == "" {
-			return row, s.only(i), name.service, nil
+		r = row{api: rowOf(c.a, c.b, name), of: cmp.Or(name.operation, name.service), raw: s.only(i)}
+		if c.fineA != c.a {
+			of := func(o operation) bool { return o.service == name.service && o.operation == name.operation }
+			r.like, err = c.alike(c.fineA.only(of), c.fineB.only(of))
 		}
-		return row, s.only(i), name.operation, nil
+		return r, err
 	})
 }
 
-// rowOf is the row of a stratum, before its measures are judged.
-func rowOf(a, b *side, name operation) api.CompareRow {
-	return api.CompareRow{
-		Service: name.service, Operation: name.operation, RequestsA: a.requestsOf(name), RequestsB: b.requestsOf(name),
-		MeanA: api.Float(a.strata[name].mean()), MeanB: api.Float(b.strata[name].mean()),
+// alike cuts two parts of the sides into strata at a common mix; nil if they are one
+// stratum, or if no stratum is on both sides.
+func (c *comparison) alike(a, b *side) (*strata, error) {
+	s, err := c.strata(a, b)
+	if err != nil || len(s.a) < 2 || s.mix == nil {
+		return nil, err
 	}
+	return s, nil
 }
 
-// mean is that of all observations; NaN if there are none, or of numbers.
-func (x *stratum) mean() float64 {
-	if x == nil {
-		return math.NaN()
+// only returns the strata of a side that are wanted. They are shared with s.
+func (s *side) only(wanted func(operation) bool) *side {
+	out := *s
+	out.strata = map[operation]*stratum{}
+	for name, x := range s.strata {
+		if wanted(name) {
+			out.strata[name] = x
+		}
 	}
+	return &out
+}
+
+// rowOf returns the row of strata, before its measures are judged.
+func rowOf(a, b *side, names ...operation) api.CompareRow {
+	out := api.CompareRow{MeanA: api.Float(a.mean(names)), MeanB: api.Float(b.mean(names))}
+	for _, name := range names {
+		out.Service, out.Operation = name.service, name.operation
+		out.RequestsA += a.requestsOf(name)
+		out.RequestsB += b.requestsOf(name)
+	}
+	return out
+}
+
+// mean returns the mean of all observations of strata; NaN if there are none, or if
+// they are of numbers.
+func (s *side) mean(names []operation) float64 {
 	n, total := uint64(0), 0.0
-	for _, cells := range [][]*hist.Histogram{x.good, x.failed} {
-		for _, h := range cells {
-			if h != nil {
-				n, total = n+h.Count, total+h.Sum
+	for _, name := range names {
+		x := s.strata[name]
+		if x == nil {
+			continue
+		}
+		for _, cells := range [][]*hist.Histogram{x.good, x.failed} {
+			for _, h := range cells {
+				if h != nil {
+					n, total = n+h.Count, total+h.Sum
+				}
 			}
 		}
 	}
 	return total / float64(n) // 0/0 is NaN
 }
 
-// list judges n rows beside each other: row says whose a row is, what there is
-// of it, and what it is called.
-func (c *comparison) list(to *[]api.CompareRow, n int, row func(i int) (api.CompareRow, *strata, string, error)) error {
+// list judges n rows beside each other; make returns one of them.
+func (c *comparison) list(to *[]api.CompareRow, n int, rowAt func(i int) (row, error)) error {
 	rows := make([]api.CompareRow, n)
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range rows {
 		g.Go(func() error {
-			r, s, of, err := row(i)
+			r, err := rowAt(i)
 			if err == nil {
-				r.Measures, err = c.rowMeasures(s, of)
+				r.api.Measures, err = c.rowMeasures(&r)
 			}
-			rows[i] = r
+			rows[i] = r.api
 			return err
 		})
 	}
@@ -108,16 +145,14 @@ func (c *comparison) list(to *[]api.CompareRow, n int, row func(i int) (api.Comp
 	return nil
 }
 
-func (c *comparison) rowMeasures(s *strata, of string) ([]api.CompareMeasure, error) {
+func (c *comparison) rowMeasures(r *row) ([]api.CompareMeasure, error) {
 	var out []api.CompareMeasure
 	for _, m := range c.measuresOfRow() {
-		m = m.over(s)
-		x, err := m.change(s, nil, c.opts)
+		measure, _, err := c.judged(m, r.raw, r.like, orNone(r.of))
 		if err != nil {
 			return nil, err
 		}
-		f := c.figure(m, x)
-		out = append(out, api.CompareMeasure{Name: m.Name, Scale: scaleName(m.scale()), Raw: f, Verdict: f.Verdict, Change: m.Way(f.Verdict), Sentence: c.finding(m, orNone(of), &f).Sentence()})
+		out = append(out, measure)
 	}
 	return out, nil
 }
@@ -131,7 +166,7 @@ func (c *comparison) ranked(rows []api.CompareRow) []api.CompareRow {
 			all = append(all, &rows[i].Measures[j])
 		}
 	}
-	judge.Adjust(all, func(m *api.CompareMeasure) float64 { return float64(m.Raw.P) }, func(m *api.CompareMeasure, p float64) { m.Adjusted = api.Float(p) })
+	judge.Adjust(all, func(m *api.CompareMeasure) float64 { return float64(m.Judged().P) }, func(m *api.CompareMeasure, p float64) { m.Adjusted = api.Float(p) })
 	rows = judge.Ranked(rows, func(r *api.CompareRow) judge.Rank {
 		size := 0.0
 		r.Adjusted = api.Float(math.NaN())
@@ -142,7 +177,7 @@ func (c *comparison) ranked(rows []api.CompareRow) []api.CompareRow {
 			}
 			if judge.Moved(m.Verdict) && m.Adjusted <= discovery {
 				r.Changed = true
-				of := float64(m.Raw.Effect)
+				of := float64(m.Judged().Effect)
 				if m.Scale == scaleName(stat.LogRatio) {
 					of = math.Log(of)
 				}
@@ -161,7 +196,8 @@ func orOne(p api.Float) float64 {
 	return float64(p)
 }
 
-// tenants lists tenants, where they can be told apart: not beside instances.
+// tenants lists tenants, each with its operations in the same shares on both sides,
+// where they can be told apart: not beside instances.
 func (c *comparison) tenants(ctx context.Context) error {
 	chosen := c.heaviest()
 	if len(chosen) == 0 {
@@ -176,8 +212,12 @@ func (c *comparison) tenants(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for i, of := range []*side{c.a, c.b} {
 		g.Go(func() (err error) {
-			nameOf := func(l labels.Labels) operation { return operation{operation: l.Get(series.LabelTenant)} }
-			sides[i], err = c.gather(ctx, of.in(longer), longer, []string{series.LabelTenant}, nameOf, append(c.only(i), tenant)...)
+			nameOf := func(l labels.Labels) operation {
+				o := c.operationOf(l)
+				o.tenant = l.Get(series.LabelTenant)
+				return o
+			}
+			sides[i], err = c.gather(ctx, of.in(longer), longer, append(c.strataBy(), series.LabelTenant), nameOf, append(c.only(i), tenant)...)
 			return err
 		})
 	}
@@ -187,16 +227,23 @@ func (c *comparison) tenants(ctx context.Context) error {
 	if !sides[0].gathered(longer) || !sides[1].gathered(longer) {
 		return nil // it expired meanwhile
 	}
-	return c.list(&c.out.Tenants, len(chosen), func(i int) (row api.CompareRow, s *strata, of string, err error) {
-		key := []operation{{operation: chosen[i]}}
-		a, err := c.column(sides[0], key)
+	return c.list(&c.out.Tenants, len(chosen), func(i int) (r row, err error) {
+		of := func(o operation) bool { return o.tenant == chosen[i] }
+		a, b := sides[0].only(of), sides[1].only(of)
+		names := namesOf(a, b)
+		r = row{api: rowOf(a, b, names...), of: chosen[i]}
+		r.api.Service, r.api.Operation, r.api.Tenant = "", "", chosen[i]
+		ca, err := c.column(a, names)
 		if err != nil {
-			return row, nil, "", err
+			return r, err
 		}
-		b, err := c.column(sides[1], key)
-		row = rowOf(sides[0], sides[1], key[0])
-		row.Operation, row.Tenant = "", chosen[i]
-		return row, &strata{a: stat.Side{a.series}, b: stat.Side{b.series}}, chosen[i], err
+		cb, err := c.column(b, names)
+		if err != nil {
+			return r, err
+		}
+		r.raw = &strata{a: stat.Side{ca.series}, b: stat.Side{cb.series}}
+		r.like, err = c.alike(a, b)
+		return r, err
 	})
 }
 

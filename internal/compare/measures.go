@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -129,37 +130,49 @@ func (m measure) change(s *strata, mix []float64, o stat.Options) (stat.Change, 
 	return stat.Shares(s.apdexA, s.apdexB, mix, m.scale(), o)
 }
 
-// judge fills in the measures and the verdict of all: raw ones, and those of
-// strata at their common mix.
+// leastCovered is the share of requests that a claim like for like rests on at least.
+const leastCovered = 0.5
+
+// judge fills in the measures: raw ones, and those of strata at their common mix.
 func (c *comparison) judge(whole, s *strata) error {
 	var p []float64
 	for _, m := range c.asked() {
-		m = m.over(whole)
-		raw, err := m.change(whole, nil, c.opts)
+		out, change, err := c.judged(m, whole, s, c.out.Of)
 		if err != nil {
 			return err
 		}
-		out := api.CompareMeasure{Name: m.Name, Scale: scaleName(m.scale()), Raw: c.figure(m, raw)}
-		judged, of := raw, &out.Raw
-		if s.mix != nil && m.Name != judge.Rate {
-			like, err := m.change(s, s.mix, c.opts)
-			if err != nil {
-				return err
-			}
-			f := c.figure(m, like)
-			out.Like = &f
-			judged, of = like, &f
-		}
-		out.Verdict, out.Change = of.Verdict, m.Way(of.Verdict)
-		out.Sentence = c.finding(m, c.out.Of, of).Sentence()
-		p = append(p, probability(judged))
+		p = append(p, probability(change))
 		c.out.Measures = append(c.out.Measures, out)
 	}
 	for i, v := range stat.BenjaminiHochberg(p) {
 		c.out.Measures[i].Adjusted = api.Float(v)
 	}
-	c.conclude()
 	return nil
+}
+
+// judged judges one measure of what is called of: raw over whole, which is one
+// stratum, and like for like over like, if that is not nil and has a common mix.
+// Change is the one that the verdict is of.
+func (c *comparison) judged(m measure, whole, like *strata, of string) (out api.CompareMeasure, change stat.Change, err error) {
+	m = m.over(whole)
+	if change, err = m.change(whole, nil, c.opts); err != nil {
+		return out, change, err
+	}
+	out = api.CompareMeasure{Name: m.Name, Scale: scaleName(m.scale()), Raw: c.figure(m, change)}
+	if like != nil && like.mix != nil && m.Name != judge.Rate && (like.covered >= leastCovered || m.Name != judge.ErrorShare) {
+		if change, err = m.change(like, like.mix, c.opts); err != nil {
+			return out, change, err
+		}
+		if like.covered < leastCovered {
+			change.Short = fmt.Sprintf("only %s of the %ss can be compared like for like, at least %s are needed", figure.Percent(like.covered), c.what(), figure.Percent(leastCovered))
+		}
+		f := c.figure(m, change)
+		out.Like = &f
+	}
+	f := out.Judged()
+	out.Verdict, out.Change = f.Verdict, m.Way(f.Verdict)
+	out.Sentence = c.finding(m, of, f).Sentence()
+	return out, change, nil
 }
 
 // over is the measure on a scale on which it can be judged: what is 0 or less

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -35,19 +36,24 @@ func TestOneTenantAgainstEverybodyElse(t *testing.T) {
 	}
 }
 
-// A list says who is large, whatever they send; who is not on it is small.
+// A list says who is large, whatever they send; who is not on it is small. Who is too
+// light to be a stratum of its own is in that of its cohort.
 func TestCohortsOfAList(t *testing.T) {
 	w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(5, 8))
 	for _, from := range []int64{epoch, epoch + 1800} {
 		send(w, rng, from, from+1800, load{operation: "GET /cart", tenant: "acme", perSlot: 20, median: 0.1}, load{operation: "GET /cart", tenant: "globex", perSlot: 20, median: 0.3})
+		for i := range 1200 {
+			at := from + int64(i%180)*10
+			send(w, rng, at, at+10, load{operation: "GET /cart", tenant: fmt.Sprint("light-", i), perSlot: 1, median: 0.1})
+		}
 	}
-	list := func(name string) (string, bool) { return series.VeryLarge, name == "acme" }
+	list := func(name string) (string, bool) { return series.VeryLarge, name == "acme" || name >= "light-6" }
 	r := compared(t, stored(t, w), Request{A: window(0, 1800), B: window(1800, 3600), CohortOf: list})
-	if r.Strata != 2 || !strings.Contains(strings.Join(r.StrataBy, " "), series.LabelCohort) {
-		t.Errorf("%d strata by %v, want one for each cohort", r.Strata, r.StrataBy)
+	if r.Strata != 4 || !strings.Contains(strings.Join(r.StrataBy, " "), series.LabelCohort) {
+		t.Errorf("%d strata by %v, want two tenants, and a cohort on and off the list", r.Strata, r.StrataBy)
 	}
 	r = compared(t, stored(t, w), Request{A: window(0, 1800), B: window(1800, 3600)})
-	if r.Strata != 1 {
-		t.Errorf("%d strata, want one: both tenants are very large by their share", r.Strata)
+	if r.Strata != 3 {
+		t.Errorf("%d strata, want three: two tenants, and all others, who are small by their share", r.Strata)
 	}
 }

@@ -32,8 +32,20 @@ type side struct {
 }
 
 // operation names a stratum. Cohort is that of tenants, empty where they are
-// not told apart. Of a family that is not of spans, operation holds the labels.
-type operation struct{ service, operation, cohort string }
+// not told apart; tenant is one that is a stratum of its own, within its cohort. Of
+// a family that is not of spans, operation holds the labels.
+type operation struct{ service, operation, cohort, tenant string }
+
+// wider returns the stratum that holds this one and others: all tenants of the
+// cohort, then all of the operation.
+func (o operation) wider() operation {
+	if o.tenant != "" {
+		o.tenant = ""
+	} else {
+		o.cohort = ""
+	}
+	return o
+}
 
 // stratum is an operation's requests, or whatever is measured, in each slot of
 // a side.

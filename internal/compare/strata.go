@@ -124,22 +124,47 @@ func (s *side) requestsOf(name operation) uint64 {
 	return 0
 }
 
-// strata cuts both sides into operations, or operations and cohorts.
+// strata cuts both sides into operations, or operations and tenants. What is rare
+// is put together with others of its cohort, then of its operation, and only then
+// with all others.
 func (c *comparison) strata(a, b *side) (*strata, error) {
 	out := &strata{}
 	var groups [][]operation
 	var others, gone []operation // rare; only, or nearly only, on one side
-	for _, name := range namesOf(a, b) {
-		na, nb := a.requestsOf(name), b.requestsOf(name)
-		switch {
-		case min(na, nb) >= rare && len(groups) < mostStrata:
-			groups = append(groups, []operation{name})
-			out.single = append(out.single, name)
-		case min(na, nb) < rare && max(na, nb) >= common:
-			gone = append(gone, name)
-		default:
-			others = append(others, name)
+	order := namesOf(a, b)
+	members := map[operation][]operation{}
+	for _, name := range order {
+		members[name] = []operation{name}
+	}
+	requests := func(s *side, names []operation) (n uint64) {
+		for _, name := range names {
+			n += s.requestsOf(name)
 		}
+		return n
+	}
+	for len(order) > 0 {
+		var wider []operation
+		rest := map[operation][]operation{}
+		for _, name := range order {
+			names := members[name]
+			na, nb := requests(a, names), requests(b, names)
+			up := name.wider()
+			switch {
+			case min(na, nb) >= rare && len(groups) < mostStrata:
+				groups = append(groups, names)
+				out.single = append(out.single, name)
+			case min(na, nb) < rare && max(na, nb) >= common:
+				gone = append(gone, names...)
+			case up == name:
+				others = append(others, names...)
+			default:
+				if rest[up] == nil {
+					wider = append(wider, up)
+				}
+				rest[up] = append(rest[up], names...)
+			}
+		}
+		order, members = wider, rest
 	}
 	own := len(groups)
 	if len(others) > 0 {

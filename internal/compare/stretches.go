@@ -180,6 +180,7 @@ func (s *Stretches) Compare(p Part, a, b Stretch) (*Found, error) {
 	if err := c.judge(strata, strata); err != nil {
 		return nil, err
 	}
+	c.conclude()
 	found := &Found{Verdict: c.out.Verdict, Sentence: c.out.Sentence, Measures: c.out.Measures}
 	if moved, chance := shift(c.a, c.b); moved > mixMoved && moved > 2*chance {
 		found.Moved = moved

@@ -2,7 +2,9 @@ package compare
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -33,7 +35,7 @@ func (c *comparison) warning(code, format string, args ...any) {
 // warn says what speaks against taking the figures at their word.
 func (c *comparison) warn(ctx context.Context, whole, s *strata) error {
 	if moved, chance := shift(c.fineA, c.fineB); moved > mixMoved && moved > 2*chance {
-		c.warning("mix", "%s of the %ss are of other %s than on side A: go by the like-for-like figures", figure.Percent(moved), c.what(), c.strataName())
+		c.warning("mix", "%s of the %ss are of other %s than on side A%s: go by the like-for-like figures", figure.Percent(moved), c.what(), c.strataName(), c.mover())
 	}
 	switch {
 	case c.kind == ofObservations && len(c.by) == 0:
@@ -117,6 +119,42 @@ func (c *comparison) warnLoad(ctx context.Context) error {
 	return nil
 }
 
+// mover names the tenant or the operation whose share of the requests moved the most.
+func (c *comparison) mover() string {
+	type moved struct{ a, b float64 }
+	shares := map[string]*moved{}
+	add := func(what string, a, b float64) {
+		if shares[what] == nil {
+			shares[what] = &moved{}
+		}
+		shares[what].a += a
+		shares[what].b += b
+	}
+	totalA, _ := c.fineA.total()
+	totalB, _ := c.fineB.total()
+	for _, name := range namesOf(c.fineA, c.fineB) {
+		a, b := float64(c.fineA.requestsOf(name))/float64(totalA), float64(c.fineB.requestsOf(name))/float64(totalB)
+		add(orNone(name.operation), a, b)
+		switch {
+		case name.tenant != "":
+			add("tenant "+name.tenant, a, b)
+		case name.cohort != "":
+			add("other "+name.cohort+" tenants", a, b)
+		}
+	}
+	most := ""
+	for _, what := range slices.Sorted(maps.Keys(shares)) {
+		s := shares[what]
+		if most == "" || math.Abs(s.b-s.a) > math.Abs(shares[most].b-shares[most].a) {
+			most = what
+		}
+	}
+	if most == "" {
+		return ""
+	}
+	return fmt.Sprintf(", above all %s, from %s to %s", most, figure.Percent(shares[most].a), figure.Percent(shares[most].b))
+}
+
 // cameAndWent names a few of what only one side has.
 func (c *comparison) cameAndWent(gone []operation) string {
 	const few = 3
@@ -127,7 +165,10 @@ func (c *comparison) cameAndWent(gone []operation) string {
 			verb = "went"
 		}
 		title := orNone(name.operation)
-		if name.cohort != "" {
+		switch {
+		case name.tenant != "":
+			title += " for " + name.tenant
+		case name.cohort != "":
 			title += " of " + name.cohort + " tenants"
 		}
 		words = append(words, title+" "+verb)
@@ -244,10 +285,13 @@ func (c *comparison) usualDifference(ctx context.Context) (what string, known bo
 	for _, n := range append(days, 7, 1) {
 		r.A, r.B, r.Days, r.Like = c.earlierWindow(a, n), c.earlierWindow(b, n), 0, ""
 		out, err := Compare(ctx, c.st, r)
-		if err != nil {
+		var nothing *query.Error
+		switch {
+		case errors.As(err, &nothing) && nothing.Code == query.CodeInvalid: // no series then
+			continue
+		case err != nil:
 			return "", false, err
-		}
-		if out.Verdict == judge.TooLittle {
+		case out.Verdict == judge.TooLittle:
 			continue
 		}
 		if judge.Moved(out.Verdict) {

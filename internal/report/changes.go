@@ -29,10 +29,7 @@ func Changes(r *api.ChangesResponse, status string, zone *time.Location) *Docume
 		of := &Comparison{R: &api.CompareResponse{Within: 0.05}, Zone: zone, Unit: SecondsUnit}
 		for j := range c.Measures {
 			m := &c.Measures[j]
-			f := &m.Raw
-			if m.Like != nil {
-				f = m.Like
-			}
+			f := m.Judged()
 			row := of.measure(m)
 			t.Add("    "+m.Name, row[1], row[2], of.effect(m, f.Effect), row[5], string(m.Verdict))
 		}
@@ -80,10 +77,7 @@ func changesSheet(r *api.ChangesResponse) (header []string, rows [][]string) {
 		for _, n := range names {
 			effect, low, high := math.NaN(), math.NaN(), math.NaN()
 			for _, m := range c.Measures {
-				f := &m.Raw
-				if m.Like != nil {
-					f = m.Like
-				}
+				f := m.Judged()
 				if m.Name == n {
 					effect, low, high = float64(f.Effect), float64(f.Low), float64(f.High)
 				}
