@@ -75,8 +75,8 @@ func BenchmarkCompare(b *testing.B) {
 	before := spent(b)
 	for b.Loop() {
 		out, err := Compare(b.Context(), st, r)
-		if err != nil || out.Slot != 60 || len(out.StrataBy) != 3 || out.A.Slots != 720 {
-			b.Fatalf("%v, %+v", err, out)
+		if err != nil || out.Slot != 60 || len(out.StrataBy) != 4 || out.A.Slots != 720 {
+			b.Fatalf("%v, slots of %d s, strata by %v", err, out.Slot, out.StrataBy)
 		}
 	}
 	b.ReportMetric(float64(spent(b)-before)/float64(b.N)/1e6, "cpu-ms/op")

@@ -22,7 +22,7 @@ const mostCohortTenants = 2000
 // cohortNames, the largest first; what is in none of the others is small.
 var cohortNames = []string{series.VeryLarge, series.Large, series.Medium, series.Small}
 
-// ownTenants is how many tenants, the heaviest, are strata of their own, and
+// ownTenants is the most tenants, the heaviest, that are strata of their own, and
 // ownShare the least share of requests that such a tenant has.
 const (
 	ownTenants = 20
@@ -37,7 +37,7 @@ func (c *comparison) cohorts(ctx context.Context) error {
 		return err
 	}
 	shares := c.tenantShares()
-	own := heaviestOf(shares)
+	own := heaviestOf(shares, c.mostOwn())
 	members := c.members(shares, own)
 	if members == nil {
 		return nil
@@ -220,8 +220,20 @@ func (c *comparison) tenantShares() map[string]float64 {
 	return shares
 }
 
-// heaviestOf returns the tenants that are strata of their own, sorted by name.
-func heaviestOf(shares map[string]float64) []string {
+// mostOwn returns how many tenants can be strata of their own beside all cohorts in
+// each operation that is not rare.
+func (c *comparison) mostOwn() int {
+	operations := 0
+	for name := range c.a.strata {
+		if min(c.a.requestsOf(name), c.b.requestsOf(name)) >= rare {
+			operations++
+		}
+	}
+	return max(0, min(ownTenants, mostStrata/max(1, operations)-len(cohortNames)))
+}
+
+// heaviestOf returns at most so many tenants to be strata of their own, sorted by name.
+func heaviestOf(shares map[string]float64, most int) []string {
 	var names []string
 	for name, v := range shares {
 		if name != "" && name != series.Other && v >= ownShare {
@@ -229,7 +241,7 @@ func heaviestOf(shares map[string]float64) []string {
 		}
 	}
 	slices.SortFunc(names, func(x, y string) int { return cmp.Or(cmp.Compare(shares[y], shares[x]), cmp.Compare(x, y)) })
-	names = names[:min(len(names), ownTenants)]
+	names = names[:min(len(names), most)]
 	slices.Sort(names)
 	return names
 }

@@ -3,6 +3,7 @@ package compare
 import (
 	"errors"
 	"math"
+	"sync"
 
 	"tailscope/api"
 	"tailscope/hist"
@@ -53,6 +54,10 @@ type stratum struct {
 	good, failed     []*hist.Histogram // nil where there were none
 	num, den         []float64         // instead, of numbers, see query.SlotGroup
 	requests, errors uint64            // observations, or samples
+
+	made  sync.Once // alone
+	alone column    // of it by itself, which several rows need
+	err   error
 }
 
 func (s *side) slots() int { return int((s.end - s.start) / s.step) }

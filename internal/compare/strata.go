@@ -20,8 +20,8 @@ const (
 	// An operation that is rare on one side but has so many requests on the
 	// other came or went. It cannot be compared like for like.
 	common = 1000
-	// mostStrata bounds the operations that are strata of their own.
-	mostStrata = 300
+	// mostStrata bounds the strata, so that all are judged within a second or two.
+	mostStrata = 600
 )
 
 // strata are the sides as package stat takes them, an operation each.
@@ -53,8 +53,18 @@ type column struct {
 	apdex  stat.Tally
 }
 
-// column takes operations of a side together. It changes nothing of the side.
+// column takes operations of a side together. It changes nothing of the side, but
+// that it keeps the column of an operation by itself.
 func (c *comparison) column(s *side, names []operation) (column, error) {
+	if len(names) != 1 || s.strata[names[0]] == nil {
+		return c.makeColumn(s, names)
+	}
+	x := s.strata[names[0]]
+	x.made.Do(func() { x.alone, x.err = c.makeColumn(s, names) })
+	return x.alone, x.err
+}
+
+func (c *comparison) makeColumn(s *side, names []operation) (column, error) {
 	n := s.slots()
 	all := make([]*hist.Histogram, n)
 	owned := make([]bool, n) // a sum of several, ours to add to
