@@ -244,10 +244,13 @@ type ServiceVerdict struct {
 	Before Range `json:"before"`
 	After  Range `json:"after"`
 	// Lists of marks, and of services, leave out what follows; one mark has it.
-	// Measures are p50, p95, p99 and errors; Operations those that changed.
-	Measures   []CompareMeasure `json:"measures"`
-	Operations []CompareRow     `json:"operations"`
-	Warnings   []CompareWarning `json:"warnings"`
+	// Measures are p50, p95, p99, p99.9 and errors; Operations and Tenants those that
+	// changed, TenantsJudged how many tenants could be judged.
+	Measures      []CompareMeasure `json:"measures"`
+	Operations    []CompareRow     `json:"operations"`
+	Tenants       []CompareRow     `json:"tenants"`
+	TenantsJudged int              `json:"tenants_judged"`
+	Warnings      []CompareWarning `json:"warnings"`
 }
 
 type MarksResponse struct {

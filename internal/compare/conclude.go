@@ -59,9 +59,12 @@ func (c *comparison) conclude() {
 
 // sure says that a measure of a row changed, allowing for all rows.
 func sure(r *api.CompareRow, m *api.CompareMeasure) bool {
-	if !judge.Moved(m.Verdict) || float64(m.Adjusted) > sureRow {
-		return false
-	}
+	return judge.Moved(m.Verdict) && float64(m.Adjusted) <= sureRow && Enough(r, m)
+}
+
+// Enough says that enough requests of each side of a row lie beyond the quantile that
+// a measure is of.
+func Enough(r *api.CompareRow, m *api.CompareMeasure) bool {
 	i := slices.IndexFunc(measures, func(of measure) bool { return of.Name == m.Name })
 	return i < 0 || measures[i].q == 0 || float64(min(r.RequestsA, r.RequestsB))*(1-measures[i].q) >= sureBeyond
 }
@@ -153,17 +156,11 @@ func (c *comparison) sentenceOf(list []api.CompareRow, way judge.Way) string {
 		if m == nil {
 			continue
 		}
-		of := c.out.Of + " for " + r.Tenant
-		if r.Tenant == "" {
-			if of = r.Operation; r.Operation != "" && r.Service != "" && c.kind == ofSpans {
-				of += " of " + r.Service
-			}
-			if of == "" || c.kind != ofSpans {
-				return m.Sentence
-			}
+		if r.Operation == "" || r.Service == "" || c.kind != ofSpans {
+			return m.Sentence
 		}
 		i := slices.IndexFunc(c.measuresOf(), func(of measure) bool { return of.Name == m.Name })
-		return c.finding(c.measuresOf()[i], of, m.Judged()).Claim()
+		return c.finding(c.measuresOf()[i], r.Operation+" of "+r.Service, m.Judged()).Claim()
 	}
 	return ""
 }

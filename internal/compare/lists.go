@@ -231,7 +231,7 @@ func (c *comparison) tenants(ctx context.Context) error {
 		of := func(o operation) bool { return o.tenant == chosen[i] }
 		a, b := sides[0].only(of), sides[1].only(of)
 		names := namesOf(a, b)
-		r = row{api: rowOf(a, b, names...), of: chosen[i]}
+		r = row{api: rowOf(a, b, names...), of: c.of + " for " + chosen[i]}
 		r.api.Service, r.api.Operation, r.api.Tenant = "", "", chosen[i]
 		ca, err := c.column(a, names)
 		if err != nil {

@@ -21,7 +21,8 @@ func conclude(v *api.MarkVerdict) {
 		if judge.Moved(of.Verdict) && !weigh(of) {
 			demote(of)
 		}
-		of.Operations = of.Operations[:min(len(of.Operations), mostOperations)]
+		of.Operations = of.Operations[:min(len(of.Operations), mostRows)]
+		of.Tenants = of.Tenants[:min(len(of.Tenants), mostRows)]
 	}
 	order := []judge.Verdict{judge.Regression, judge.Mixed, judge.Improvement, judge.NoEvidence, judge.Same, judge.TooLittle}
 	slices.SortStableFunc(v.Services, func(a, b api.ServiceVerdict) int {
@@ -65,11 +66,13 @@ func among(services []api.ServiceVerdict) {
 		for j := range of.Measures {
 			adjust(&of.Measures[j].Adjusted)
 		}
-		for j := range of.Operations {
-			row := &of.Operations[j]
-			adjust(&row.Adjusted)
-			for k := range row.Measures {
-				adjust(&row.Measures[k].Adjusted)
+		for _, rows := range [][]api.CompareRow{of.Operations, of.Tenants} {
+			for j := range rows {
+				row := &rows[j]
+				adjust(&row.Adjusted)
+				for k := range row.Measures {
+					adjust(&row.Measures[k].Adjusted)
+				}
 			}
 		}
 	}

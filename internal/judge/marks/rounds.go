@@ -180,7 +180,7 @@ func (j *Judge) compare(ctx context.Context, marks []store.Mark, i int, now time
 
 func (j *Judge) compareService(ctx context.Context, service string, s sides, now time.Time) (api.ServiceVerdict, error) {
 	r := compare.Request{
-		A: s.before.window(), B: s.after.window(), Now: now, Measures: measures, Limit: allOperations,
+		A: s.before.window(), B: s.after.window(), Now: now, Measures: measures, Limit: allRows,
 		// An early verdict is one of several looks at what is still coming in.
 		Live: now.Before(time.Unix(s.complete(), 0)),
 	}

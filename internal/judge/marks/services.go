@@ -14,16 +14,16 @@ import (
 
 // measures that a mark is judged by: few, so that little is lost to looking at
 // many, and none that another contains.
-var measures = []string{"p50", "p95", "p99", "errors"}
+var measures = []string{"p50", "p95", "p99", "p99.9", "errors"}
 
-// Of a service all operations are looked at, and mostOperations kept.
+// Of a service all operations and tenants are looked at, and mostRows of either kept.
 const (
-	allOperations  = 500
-	mostOperations = 10
+	allRows  = 500
+	mostRows = 10
 )
 
-// A service has two families of figures: its measures, and those of its
-// operations. In each the false discovery rate is controlled at half of 5 %,
+// A service has three families of figures: its measures, those of its operations, and
+// those of its tenants. In each the false discovery rate is controlled at a third of 5 %,
 // so that where nothing changed something is found in at most 5 of 100 marks.
 // Services of one mark are families among which some are selected: those R of m
 // that Benjamini–Hochberg finds among the least probabilities, and within them
@@ -32,7 +32,7 @@ const (
 // 76, 2014). Probabilities are multiplied by m/R for it, see conclude.
 const (
 	discovery = 0.05
-	families  = 2
+	families  = 3
 )
 
 func (s sides) warnings(out []api.CompareWarning) []api.CompareWarning {
@@ -63,7 +63,7 @@ func inMinutes(seconds int64) string {
 func emptyVerdict(service string, s sides) api.ServiceVerdict {
 	return api.ServiceVerdict{
 		Service: service, Before: api.Range{Start: s.before.start, End: s.before.end}, After: api.Range{Start: s.after.start, End: s.after.end},
-		Measures: []api.CompareMeasure{}, Operations: []api.CompareRow{}, Warnings: s.warnings([]api.CompareWarning{}),
+		Measures: []api.CompareMeasure{}, Operations: []api.CompareRow{}, Tenants: []api.CompareRow{}, Warnings: s.warnings([]api.CompareWarning{}),
 	}
 }
 
@@ -82,6 +82,13 @@ func serviceVerdict(service string, s sides, r *api.CompareResponse) api.Service
 	v.Before, v.After = r.A.Range, r.B.Range
 	v.Measures = append(v.Measures, r.Measures...)
 	v.Operations = append(v.Operations, r.Operations...)
+	for _, row := range r.Tenants {
+		if math.IsNaN(float64(row.Adjusted)) {
+			continue
+		}
+		v.TenantsJudged++
+		v.Tenants = append(v.Tenants, row)
+	}
 	for _, w := range r.Warnings {
 		if w.Code == "season" { // without how to ask for it
 			w.Text, _, _ = strings.Cut(w.Text, ", b=")
@@ -113,19 +120,22 @@ func serviceVerdict(service string, s sides, r *api.CompareResponse) api.Service
 	return v
 }
 
-// weigh keeps the operations that changed, those first that matter most, and
-// says what was found; false if nothing was, surely enough.
+// weigh keeps the operations and tenants that changed, those first that matter most,
+// and says what was found; false if nothing was, surely enough.
 func weigh(v *api.ServiceVerdict) bool {
 	found := changedOf(v.Measures)
-	kept := []api.CompareRow{}
-	for _, row := range v.Operations {
-		if of := changedOf(row.Measures); len(of) > 0 {
-			row.Changed = true
-			found, kept = append(found, of...), append(kept, row)
+	for _, rows := range []*[]api.CompareRow{&v.Operations, &v.Tenants} {
+		kept := []api.CompareRow{}
+		for _, row := range *rows {
+			if of := changedOfRow(&row); len(of) > 0 {
+				row.Changed = true
+				found, kept = append(found, of...), append(kept, row)
+			}
 		}
+		slices.SortStableFunc(kept, func(x, y api.CompareRow) int { return cmp.Compare(moved(&y), moved(&x)) })
+		*rows = kept
 	}
-	slices.SortStableFunc(kept, func(x, y api.CompareRow) int { return cmp.Compare(moved(&y), moved(&x)) })
-	if v.Operations = kept; len(found) == 0 {
+	if len(found) == 0 {
 		return false
 	}
 	var sum judge.Sum
@@ -157,31 +167,44 @@ func changedOf(measures []api.CompareMeasure) (out []api.CompareMeasure) {
 	return out
 }
 
+// changedOfRow returns the measures of an operation or a tenant that changed, surely
+// enough. Of a tenant, which has few requests, some must lie beyond the quantile.
+func changedOfRow(row *api.CompareRow) []api.CompareMeasure {
+	return slices.DeleteFunc(changedOf(row.Measures), func(m api.CompareMeasure) bool { return row.Tenant != "" && !compare.Enough(row, &m) })
+}
+
 // demote takes back a finding that is not sure enough among all that was looked at.
 func demote(v *api.ServiceVerdict) {
-	v.Verdict, v.Operations = judge.NoEvidence, []api.CompareRow{}
+	v.Verdict, v.Operations, v.Tenants = judge.NoEvidence, []api.CompareRow{}, []api.CompareRow{}
 	v.Sentence = "no evidence that " + v.Service + " changed: what differs is no more than chance shows among so many figures"
 }
 
 // say names the measure that stands for those of the service that changed, and the
-// operation of which that matters most.
+// operation of which that matters most; before them, if at most half of the tenants
+// changed, the tenant of which it matters most.
 func say(v *api.ServiceVerdict) string {
-	sentence := ""
-	if m := tell(changedOf(v.Measures)); m != nil {
-		sentence = m.Sentence
+	var said []string
+	few := len(v.Tenants) > 0 && 2*len(v.Tenants) <= v.TenantsJudged
+	if few {
+		said = append(said, fmt.Sprintf("%d of %d tenants changed, most of all %s", len(v.Tenants), v.TenantsJudged, tell(changedOfRow(&v.Tenants[0])).Sentence))
 	}
-	if len(v.Operations) == 0 {
-		return sentence
+	whole := tell(changedOf(v.Measures))
+	if whole != nil {
+		said = append(said, whole.Sentence)
 	}
-	row := &v.Operations[0]
-	m := tell(changedOf(row.Measures))
-	switch {
-	case sentence == "":
-		sentence = m.Sentence
-	case row.Operation != "":
-		sentence += "; of its operations most of all " + m.Sentence
+	if len(v.Operations) > 0 {
+		row := &v.Operations[0]
+		switch s := tell(changedOfRow(row)).Sentence; {
+		case len(said) == 0:
+			said = append(said, s)
+		case row.Operation != "" && whole != nil && !few:
+			said = append(said, "of its operations most of all "+s)
+		}
 	}
-	return sentence
+	if len(said) == 0 { // most tenants, and nothing else
+		said = append(said, tell(changedOfRow(&v.Tenants[0])).Sentence)
+	}
+	return strings.Join(said, "; ")
 }
 
 // tell chooses the measure to speak of; nil if there is none.
@@ -201,8 +224,10 @@ func least(v *api.ServiceVerdict) float64 {
 	for i := range v.Measures {
 		take(v.Measures[i].Adjusted)
 	}
-	for i := range v.Operations {
-		take(v.Operations[i].Adjusted)
+	for _, rows := range [][]api.CompareRow{v.Operations, v.Tenants} {
+		for i := range rows {
+			take(rows[i].Adjusted)
+		}
 	}
 	return min(1, families*p)
 }

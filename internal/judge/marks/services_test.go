@@ -1,12 +1,21 @@
 package marks
 
 import (
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"tailscope/api"
+	"tailscope/internal/compare"
 	"tailscope/internal/judge"
+	"tailscope/internal/query"
+	"tailscope/internal/query/querytest"
+	"tailscope/internal/series"
+	"tailscope/internal/store/storetest"
 )
 
 // faster is a measure of which a probability was adjusted for its family.
@@ -45,8 +54,8 @@ func TestTheOperationThatMattersIsNamed(t *testing.T) {
 // the level; where all are selected, at the whole.
 func TestFiguresOfSelectedServices(t *testing.T) {
 	changes := func() *api.CompareResponse {
-		return response([]api.CompareMeasure{faster("p50", "shop", 1e-5), faster("p99", "shop", 0.02)},
-			rowOf("GET /sure", 1000, 0.2, 0.1, 1e-4), rowOf("GET /perhaps", 1000, 0.9, 0.1, 0.01))
+		return response([]api.CompareMeasure{faster("p50", "shop", 1e-5), faster("p99", "shop", 0.015)},
+			rowOf("GET /sure", 1000, 0.2, 0.1, 1e-4), rowOf("GET /perhaps", 1000, 0.9, 0.1, 0.008))
 	}
 	nothing := func() *api.CompareResponse {
 		return response([]api.CompareMeasure{{Name: "p50", Verdict: judge.NoEvidence, Adjusted: 0.6}, {Name: "p99", Verdict: judge.NoEvidence, Adjusted: 0.9}})
@@ -58,10 +67,10 @@ func TestFiguresOfSelectedServices(t *testing.T) {
 		p99            float64
 		sentence       string
 	}{
-		{"one", 1, 0, 2, 0.02, "p99 of shop is faster; of its operations most of all p99 of GET /perhaps is faster"},
-		{"all of three", 3, 0, 2, 0.02, "p99 of shop is faster; of its operations most of all p99 of GET /perhaps is faster"},
-		{"one of twenty", 1, 19, 1, 0.4, "p50 of shop is faster; of its operations most of all p99 of GET /sure is faster"},
-		{"two of four", 2, 2, 2, 0.04, "p50 of shop is faster; of its operations most of all p99 of GET /perhaps is faster"},
+		{"one", 1, 0, 2, 0.015, "p99 of shop is faster; of its operations most of all p99 of GET /perhaps is faster"},
+		{"all of three", 3, 0, 2, 0.015, "p99 of shop is faster; of its operations most of all p99 of GET /perhaps is faster"},
+		{"one of twenty", 1, 19, 1, 0.3, "p50 of shop is faster; of its operations most of all p99 of GET /sure is faster"},
+		{"two of four", 2, 2, 2, 0.03, "p50 of shop is faster; of its operations most of all p99 of GET /perhaps is faster"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := &api.MarkVerdict{}
@@ -87,6 +96,43 @@ func TestFiguresOfSelectedServices(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A mark names the tenant, where one of them changed, and not an operation.
+func TestTheTenantIsNamed(t *testing.T) {
+	const trials = 6
+	for trial := range trials {
+		st := storetest.NewTwin()
+		w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(uint64(trial), 19))
+		for slot := int64(0); slot < 3600; slot += 10 {
+			for tenant := range 8 {
+				name, median := fmt.Sprint("tenant-", tenant), 0.1
+				if tenant == 5 && slot >= 1800 {
+					median *= 1.4
+				}
+				for range 6 {
+					w.Span(epoch+slot, labels.FromStrings(series.LabelService, "shop", series.LabelOperation, []string{"GET /a", "GET /b"}[rng.IntN(2)], series.LabelKind, "server",
+						series.LabelStatus, "ok", series.LabelComponent, "app", series.LabelTenant, name), median*math.Exp(0.4*rng.NormFloat64()))
+				}
+			}
+		}
+		if err := w.Put(t.Context(), st, 1); err != nil {
+			t.Fatal(err)
+		}
+		r, err := compare.Compare(t.Context(), st, compare.Request{
+			Selection: query.Selection{Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, series.LabelService, "shop")}},
+			A:         compare.Window{Start: at(0), End: at(1800)}, B: compare.Window{Start: at(1800), End: at(3600)}, Measures: measures, Limit: allRows,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := &api.MarkVerdict{Services: []api.ServiceVerdict{serviceVerdict("shop", sides{}, r)}}
+		conclude(v)
+		of := v.Services[0]
+		if v.Verdict != judge.Regression || !strings.HasPrefix(v.Sentence, "1 of 8 tenants changed, most of all p") || !strings.Contains(v.Sentence, " of shop for tenant-5 is ") || len(of.Tenants) != 1 {
+			t.Errorf("trial %d: %s: %s", trial, v.Verdict, v.Sentence)
+		}
 	}
 }
 
