@@ -1506,6 +1506,8 @@ export interface components {
             operations: components["schemas"]["CompareRow"][];
             sentence: string;
             service: string;
+            tenants: components["schemas"]["CompareRow"][];
+            tenants_judged: number;
             verdict: components["schemas"]["Verdict"];
             warnings: components["schemas"]["CompareWarning"][];
         };
