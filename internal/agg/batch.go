@@ -35,7 +35,7 @@ type Batch struct {
 	handed []hist.Histogram // decoded cumulative histograms, so that commit need not decode them
 	counts []uint64         // backing array of their counts
 
-	heads   []uint32 // scratch of fetch
+	heads   []uint32 // scratch of prefetch
 	fetched uint64   // keeps the compiler from dropping the loads
 }
 
@@ -426,7 +426,7 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 	return refused, nil
 }
 
-// fetchAhead is the number of observations that one call of fetch loads: they should
+// fetchAhead is the number of observations that one call of prefetch loads: they should
 // still be in the nearer caches when they are applied.
 const fetchAhead = 512
 

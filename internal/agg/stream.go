@@ -41,7 +41,7 @@ type stream struct {
 	seen        int64 // Unix milliseconds, by the server's clock
 	total       float64
 	last        []byte          // the last cumulative histogram; nil for numbers
-	decoded     *hist.Histogram // the same, decoded, if memory allows; see assign
+	decoded     *hist.Histogram // the same, decoded, if memory allows; see assignFields
 	changed     bool
 	idle        uint8 // hours of running since it was last seen
 }

@@ -65,7 +65,7 @@ func (a *Aggregator) reclaim() {
 	a.full.Store(a.memory() > a.o.MemoryBytes)
 }
 
-// reclaimSoon frees what tidy retired while batches still held it: they end within
+// reclaimSoon frees what was retired while batches still held it: they end within
 // milliseconds, the next flush is seconds away, and until then new series would take
 // memory of their own.
 func (a *Aggregator) reclaimSoon() {

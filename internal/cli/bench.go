@@ -163,7 +163,7 @@ func (f *benchFlags) connection(fs *pflag.FlagSet, connections int, timeout time
 	fs.StringVar(&f.cacert, "tls.ca", "", "`file` of certificates to trust, PEM")
 }
 
-// protocol returns the protocol of requests, in the words of a scenario.
+// protocol is the flag of the protocol of requests, in the words of a scenario.
 type protocol struct{ http2 *bool }
 
 func (p protocol) Set(text string) error {

@@ -48,7 +48,7 @@ func bindField(fs *pflag.FlagSet, field any, name, usage string, tag reflect.Str
 	case *int:
 		fs.IntVar(p, name, *p, usage)
 	default:
-		b := &boundFlag{called: "--" + name, field: v, tag: tag}
+		b := &boundFlag{called: "--" + name, field: v, def: reflect.ValueOf(v.Interface()), tag: tag}
 		b.typ, b.parse = b.kind(field)
 		b.typ = cmp.Or(tag.Get("value"), b.typ)
 		if v.Kind() == reflect.String {
@@ -63,6 +63,7 @@ type boundFlag struct {
 	called string // in messages: --level, or --set level
 	typ    string // in help
 	field  reflect.Value
+	def    reflect.Value
 	tag    reflect.StructTag
 	parse  func(text string) error
 	text   string
@@ -73,11 +74,11 @@ func (b *boundFlag) Type() string   { return b.typ }
 
 // Set implements pflag.Value. An empty text is a flag that is not given.
 func (b *boundFlag) Set(text string) error {
-	b.field.SetZero()
-	b.text = text
-	if text == "" {
+	b.field.Set(b.def)
+	if b.text = text; text == "" {
 		return nil
 	}
+	b.field.SetZero()
 	if err := b.parse(text); err != nil {
 		return usage{fmt.Errorf("%s %w", b.called, err)}
 	}

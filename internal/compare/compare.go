@@ -200,7 +200,7 @@ func (c *comparison) compareDistributions(ctx context.Context) error {
 		return err
 	}
 	if c.kind == ofObservations && len(c.by) == 0 {
-		whole.mix = nil // one kind of thing: nothing to hold in the same shares
+		whole.mix, whole.apart = nil, false // one kind of thing: nothing to hold in the same shares
 	}
 	strata := whole
 	if c.fineA != c.a {
@@ -226,6 +226,7 @@ func (c *comparison) compareDistributions(ctx context.Context) error {
 		return err
 	}
 	c.conclude()
+	c.cutLists()
 	return c.warn(ctx, whole, strata)
 }
 
@@ -252,6 +253,7 @@ func (c *comparison) compareNumbers(ctx context.Context) error {
 		return err
 	}
 	c.conclude()
+	c.cutLists()
 	return c.warnNumbers(ctx)
 }
 
@@ -260,4 +262,10 @@ func sum(v []float64) (s float64) {
 		s += x
 	}
 	return s
+}
+
+// cutLists keeps as many rows as were asked for; the verdict is of all.
+func (c *comparison) cutLists() {
+	c.out.Operations = c.out.Operations[:min(len(c.out.Operations), c.Limit)]
+	c.out.Tenants = c.out.Tenants[:min(len(c.out.Tenants), c.Limit)]
 }

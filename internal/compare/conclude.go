@@ -54,7 +54,7 @@ func (c *comparison) conclude() {
 	if c.out.Verdict = moved.Verdict(); c.out.Verdict == judge.TooLittle && known {
 		c.out.Verdict = rest.Verdict()
 	}
-	c.out.Sentence = c.headline()
+	c.out.Sentence = c.headline(rest.Verdict())
 }
 
 // sure says that a measure of a row changed, allowing for all rows.
@@ -76,8 +76,8 @@ func (c *comparison) found(m *api.CompareMeasure) bool {
 
 // headline is the sentence of the measure that stands for all. Where a few tenants or
 // operations changed and most did not, theirs comes first. What went the other way
-// comes last.
-func (c *comparison) headline() string {
+// comes last. Whole is the verdict of the measures that did not change.
+func (c *comparison) headline(whole judge.Verdict) string {
 	lead := Lead(c.out.Measures, c.found, c.Within)
 	way := judge.Worse
 	switch {
@@ -96,6 +96,10 @@ func (c *comparison) headline() string {
 	switch {
 	case lead != nil:
 		said = append(said, lead.Sentence)
+	case few != "" && whole == judge.TooLittle:
+		said = append(said, "too little data to judge "+c.out.Of+" as a whole")
+	case few != "" && whole == judge.Same:
+		said = append(said, c.out.Of+" as a whole is the same")
 	case few != "":
 		said = append(said, "no evidence that "+c.out.Of+" changed as a whole")
 	case !judge.Moved(c.out.Verdict):
@@ -105,10 +109,14 @@ func (c *comparison) headline() string {
 	default: // of rows, most of which changed
 		said = append(said, c.rowSentence(way))
 	}
-	if c.out.Verdict == judge.Mixed && way == judge.Worse {
-		if better := leadOf(c.out.Measures, func(m *api.CompareMeasure) bool { return m.Change == judge.Better && c.found(m) }, c.Within); better != nil {
-			said = append(said, "but "+better.Sentence)
-		} else if row := c.rowSentence(judge.Better); row != "" {
+	if c.out.Verdict == judge.Mixed {
+		other := judge.Better
+		if way == judge.Better {
+			other = judge.Worse
+		}
+		if m := leadOf(c.out.Measures, func(m *api.CompareMeasure) bool { return m.Change == other && c.found(m) }, c.Within); m != nil {
+			said = append(said, "but "+m.Sentence)
+		} else if row := c.rowSentence(other); row != "" {
 			said = append(said, "but "+row)
 		}
 	}

@@ -74,7 +74,7 @@ func (c *comparison) operations(s *strata) error {
 // stratum, or if no stratum is on both sides.
 func (c *comparison) alike(a, b *side) (*strata, error) {
 	s, err := c.strata(a, b)
-	if err != nil || len(s.a) < 2 || s.mix == nil {
+	if err != nil || len(s.a) < 2 && !s.apart {
 		return nil, err
 	}
 	return s, nil
@@ -123,7 +123,7 @@ func (s *side) mean(names []operation) float64 {
 	return total / float64(n) // 0/0 is NaN
 }
 
-// list judges n rows beside each other; make returns one of them.
+// list judges n rows beside each other; rowAt returns one of them.
 func (c *comparison) list(to *[]api.CompareRow, n int, rowAt func(i int) (row, error)) error {
 	rows := make([]api.CompareRow, n)
 	var g errgroup.Group
@@ -186,7 +186,7 @@ func (c *comparison) ranked(rows []api.CompareRow) []api.CompareRow {
 		}
 		return judge.Rank{Changed: r.Changed, Size: size, P: orOne(r.Adjusted)}
 	})
-	return append([]api.CompareRow{}, rows[:min(len(rows), c.Limit)]...)
+	return append([]api.CompareRow{}, rows...)
 }
 
 func orOne(p api.Float) float64 {
@@ -203,11 +203,13 @@ func (c *comparison) tenants(ctx context.Context) error {
 	if len(chosen) == 0 {
 		return nil
 	}
+	longer := c.longer(len(c.a.strata) * len(chosen))
+	each := max(1, len(c.a.strata)*(c.a.in(longer).side(longer).slots()+c.b.in(longer).side(longer).slots()))
+	chosen = chosen[:min(len(chosen), max(ownTenants, manyPoints/each))]
 	tenant, err := labels.NewMatcher(labels.MatchRegexp, series.LabelTenant, series.Either(chosen...))
 	if err != nil {
 		return err
 	}
-	longer := c.longer(len(c.a.strata) * len(chosen))
 	var sides [2]*side
 	g, ctx := errgroup.WithContext(ctx)
 	for i, of := range []*side{c.a, c.b} {

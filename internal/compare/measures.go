@@ -159,14 +159,19 @@ func (c *comparison) judged(m measure, whole, like *strata, of string) (out api.
 		return out, change, err
 	}
 	out = api.CompareMeasure{Name: m.Name, Scale: scaleName(m.scale()), Raw: c.figure(m, change)}
-	if like != nil && like.mix != nil && m.Name != judge.Rate && (like.covered >= leastCovered || m.Name != judge.ErrorShare) {
+	lacks := like != nil && like.covered < leastCovered && (like.mix != nil || like.apart)
+	if like != nil && (like.mix != nil || lacks) && m.Name != judge.Rate && !(lacks && m.Name == judge.ErrorShare) {
 		if change, err = m.change(like, like.mix, c.opts); err != nil {
 			return out, change, err
 		}
-		if like.covered < leastCovered {
+		if lacks {
 			change.Short = fmt.Sprintf("only %s of the %ss can be compared like for like, at least %s are needed", figure.Percent(like.covered), c.what(), figure.Percent(leastCovered))
 		}
 		f := c.figure(m, change)
+		if lacks { // more data would not help
+			f.Needed, f.NeededSeconds = api.Float(math.NaN()), api.Float(math.NaN())
+			out.Raw.Needed, out.Raw.NeededSeconds = f.Needed, f.NeededSeconds
+		}
 		out.Like = &f
 	}
 	f := out.Judged()

@@ -39,6 +39,7 @@ type strata struct {
 	compared int
 	single   []operation // those that are a stratum of their own, the first ones
 	gone     []operation // those that are in none, for they came or went
+	apart    bool        // no operation can be compared, though both sides have requests enough
 }
 
 // only is the stratum i by itself.
@@ -122,7 +123,7 @@ func namesOf(a, b *side) []operation {
 	slices.SortFunc(names, func(x, y operation) int {
 		return cmp.Or(
 			cmp.Compare(a.requestsOf(y)+b.requestsOf(y), a.requestsOf(x)+b.requestsOf(x)),
-			cmp.Compare(x.service, y.service), cmp.Compare(x.operation, y.operation), cmp.Compare(x.cohort, y.cohort))
+			cmp.Compare(x.service, y.service), cmp.Compare(x.operation, y.operation), cmp.Compare(x.cohort, y.cohort), cmp.Compare(x.tenant, y.tenant))
 	})
 	return names
 }
@@ -221,6 +222,7 @@ func (c *comparison) strata(a, b *side) (*strata, error) {
 	}
 	out.gone = gone
 	out.ratesA, out.ratesB = rates(a, out.errorsA), rates(b, out.errorsB)
+	out.apart = len(gone) > 0 && min(heldA, heldB) == 0 && min(totalA, totalB) >= rare
 	if heldA > 0 && heldB > 0 {
 		out.mix, _ = stat.CommonMix(countsA, countsB)
 		out.covered = min(heldA/totalA, heldB/totalB)

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -181,5 +182,45 @@ func TestVerdictsWithoutAChange(t *testing.T) {
 	}
 	if wrong > most {
 		t.Errorf("%d of %d comparisons claim a change, want at most %d", wrong, trials, most)
+	}
+}
+
+// A tenant that goes from a quick operation to a slow one changes neither, and two
+// sides without a common operation say nothing of times.
+func TestNothingInCommon(t *testing.T) {
+	st, r := sides(t, 3, func(side int, all []load) []load {
+		return append(all, load{operation: []string{"GET /cart", "POST /reports"}[side], tenant: "globex", perSlot: 8, median: []float64{0.05, 0.6}[side]})
+	})
+	if out := compared(t, st, r); judge.Moved(out.Verdict) {
+		t.Errorf("a tenant asks for something else: %s: %s", out.Verdict, out.Sentence)
+	}
+	st, r = sides(t, 4, func(side int, _ []load) []load {
+		return []load{{operation: []string{"GET /old", "GET /new"}[side], tenant: "acme", perSlot: 20, median: []float64{0.05, 0.6}[side]}}
+	})
+	out := compared(t, st, r)
+	if m := measureOf(t, out, "p99"); judge.Moved(out.Verdict) || m.Verdict != judge.TooLittle || !math.IsNaN(float64(m.Judged().Needed)) {
+		t.Errorf("nothing in common: %s: %s", out.Verdict, out.Sentence)
+	}
+}
+
+// The verdict is that of all rows, however few are asked for, and a mixed one says both.
+func TestVerdictIsOfAllRows(t *testing.T) {
+	st, r := sides(t, 5, func(side int, all []load) []load {
+		for i := range all {
+			all[i].perSlot = 3
+			if side == 1 && all[i].tenant == "tenant-3" {
+				all[i].median *= 2
+			} else if side == 1 {
+				all[i].median *= 0.7
+			}
+		}
+		return all
+	})
+	for _, limit := range []int{1, 20} {
+		r.Limit = limit
+		out := compared(t, st, r)
+		if out.Verdict != judge.Mixed || !strings.Contains(out.Sentence, "; but ") || !strings.Contains(out.Sentence, " of shop for tenant-3 ") || len(out.Tenants) > limit {
+			t.Errorf("limit %d: %s: %s", limit, out.Verdict, out.Sentence)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package compare
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -285,9 +284,8 @@ func (c *comparison) usualDifference(ctx context.Context) (what string, known bo
 	for _, n := range append(days, 7, 1) {
 		r.A, r.B, r.Days, r.Like = c.earlierWindow(a, n), c.earlierWindow(b, n), 0, ""
 		out, err := Compare(ctx, c.st, r)
-		var nothing *query.Error
 		switch {
-		case errors.As(err, &nothing) && nothing.Code == query.CodeInvalid: // no series then
+		case err != nil && ctx.Err() == nil: // no series then, too many, or damaged: only a warning is lost
 			continue
 		case err != nil:
 			return "", false, err

@@ -78,7 +78,7 @@ func (h *Head) lengths() (n int64, found bool, err error) {
 	return n, found, nil
 }
 
-// chunked reports whether the only transfer coding is chunked.
+// chunked returns an error if chunked is not the only transfer coding.
 func (h *Head) chunked() error {
 	one := false
 	for i := range h.Fields {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"reflect"
 	"strings"
+	"sync"
 )
 
 // encoder is a response that writes itself faster than encoding/json does.
@@ -92,17 +93,24 @@ func fillNil(v reflect.Value) (full reflect.Value, changed bool) {
 	return full, changed
 }
 
+// lacking holds what mayLack found of structs, by type: a list has many of one.
+var lacking sync.Map
+
 // mayLack reports whether a value of type t may hold a nil list or map.
 func mayLack(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Slice, reflect.Map, reflect.Pointer:
 		return true
 	case reflect.Struct:
-		for i := range t.NumField() {
-			if mayLack(t.Field(i).Type) {
-				return true
-			}
+		if found, ok := lacking.Load(t); ok {
+			return found.(bool)
 		}
+		found := false
+		for i := range t.NumField() {
+			found = found || mayLack(t.Field(i).Type)
+		}
+		lacking.Store(t, found)
+		return found
 	}
 	return false
 }

@@ -40,7 +40,7 @@ type rewriter struct {
 	tenant   bool // the query names tenants somewhere
 }
 
-// Rewrite returns the query as the engine should run it. Errors say what to
+// rewrite returns the query as the engine should run it. Errors say what to
 // write instead.
 func (r *rewriter) rewrite(e parser.Expr) (parser.Expr, error) {
 	if err := r.survey(e); err != nil {

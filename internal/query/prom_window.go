@@ -57,26 +57,17 @@ func (q *promQuerier) windows(ctx context.Context, set *promSet, f store.FamilyI
 	if err != nil {
 		return AsError(err)
 	}
+	slot := w.block
 	if kept := int64(res.Resolution); kept > w.block || res.Start < sq.Start || res.End > sq.End {
 		set.warn("%s is kept only by %s this far back; a window gets its share of a slot that it cuts", f.Name, durationText(time.Duration(kept)*time.Second))
-		sq.Step = kept
+		slot, sq.Step = kept, kept
 		sq.Start, sq.End = series.Resolution(kept).Slot(sq.Start), series.Resolution(kept).Slot(sq.End+kept-1)
 		if res, err = q.store.Query(ctx, sq); err != nil {
 			return AsError(err)
 		}
-		for _, g := range res.Groups {
-			samples, err := w.shares(g.Points, kept, q.shift, m, set)
-			if err != nil {
-				return AsError(err)
-			}
-			if err := set.add(f.Name, g.Labels, samples); err != nil {
-				return err
-			}
-		}
-		return nil
 	}
 	for _, g := range res.Groups {
-		samples, err := w.sums(g.Points, q.shift, m, set)
+		samples, err := w.sums(g.Points, slot, q.shift, m, set)
 		if err != nil {
 			return AsError(err)
 		}
@@ -97,45 +88,53 @@ type windowing struct {
 	block, start, end     int64
 }
 
-// sums slides over the blocks. Counts of whole slots are integers, so that what
-// leaves a window is taken away exactly.
-func (w *windowing) sums(points []store.MergedPoint, shift int64, m marker, set *promSet) ([]promSample, error) {
+// sums slides over points, which are slots of a length in seconds. Counts of whole
+// slots are integers, so that what leaves a window is taken away exactly; of a slot that
+// the window cuts it takes the share within.
+func (w *windowing) sums(points []store.MergedPoint, slot, shift int64, m marker, set *promSet) ([]promSample, error) {
 	var sum slider = &merging{m: m}
 	if w.count > 1 && !m.moments && uniform(points) {
 		sum = newDense(points)
 	}
-	most := min(w.count, 16+len(points)*int(1+w.window/max(w.period, 1)))
+	most := min(w.count, 16+len(points)*int(1+(w.window+slot*1000)/max(w.period, 1)))
 	if err := set.hold(most * promSampleBytes); err != nil {
 		return nil, err
 	}
 	out := make([]promSample, 0, most)
-	const base = int64(series.Base) * 1000
-	cut := mod(w.window, base) // of the slot before the whole ones
-	whole := w.window - cut
-	ended := func(i int) int64 { return (points[i].Start - shift + w.block) * 1000 }
+	started := func(i int) int64 { return (points[i].Start - shift) * 1000 }
+	ended := func(i int) int64 { return started(i) + slot*1000 }
 	from, to := 0, 0 // points that are wholly in the window
 	for i := range w.count {
 		t := w.first + int64(i)*w.period
-		for to < len(points) && ended(to) <= t {
+		end := floorTo(t, int64(series.Base)*1000)
+		begin := end - w.window
+		for to < len(points) && ended(to) <= end {
 			sum.enter(points[to].Hist)
 			to++
 		}
-		begin := floorTo(t, base) - whole
-		for from < to && ended(from) <= begin {
+		for from < to && started(from) < begin {
 			sum.leave(points[from].Hist)
 			from++
 		}
 		var h *histogram.FloatHistogram
 		var err error
 		if from < to {
-			if h, err = sum.total(points[from:to]); err != nil {
-				return nil, err
+			h, err = sum.total(points[from:to])
+		}
+		share := func(i int) {
+			within := min(end, ended(i)) - max(begin, started(i))
+			if err == nil && within > 0 {
+				h, err = addShare(h, points[i].Hist, float64(within)/float64(slot*1000), m)
 			}
 		}
-		if cut > 0 && from > 0 && ended(from-1) == begin {
-			if h, err = addShare(h, points[from-1].Hist, float64(cut)/float64(base), m); err != nil {
-				return nil, err
-			}
+		if from > 0 {
+			share(from - 1)
+		}
+		if to < len(points) {
+			share(to)
+		}
+		if err != nil {
+			return nil, err
 		}
 		if h != nil {
 			out = append(out, promSample{t: t, h: h})
@@ -143,7 +142,7 @@ func (w *windowing) sums(points []store.MergedPoint, shift int64, m marker, set 
 				return nil, err
 			}
 		}
-		if from == len(points) && (from == 0 || ended(from-1) < begin) {
+		if from == len(points) && (from == 0 || ended(from-1) <= begin) {
 			break
 		}
 		if i%64 == 0 && set.ctx.Err() != nil {
@@ -164,42 +163,6 @@ func addShare(sum *histogram.FloatHistogram, h *hist.Histogram, share float64, m
 	}
 	sum, _, _, err := sum.Add(part)
 	return sum, err
-}
-
-// shares sums windows over slots that are longer than the blocks, taking of
-// each slot the share that lies in the window, as if it had happened evenly.
-func (w *windowing) shares(points []store.MergedPoint, kept, shift int64, m marker, set *promSet) ([]promSample, error) {
-	var out []promSample
-	from := 0
-	for i := range w.count {
-		t := w.first + int64(i)*w.period
-		end := floorTo(t, 10_000) + shift*1000
-		begin := end - w.window
-		for from < len(points) && (points[from].Start+kept)*1000 <= begin {
-			from++
-		}
-		var sum *histogram.FloatHistogram
-		for _, p := range points[from:] {
-			if p.Start*1000 >= end {
-				break
-			}
-			overlap := min(end, (p.Start+kept)*1000) - max(begin, p.Start*1000)
-			var err error
-			if sum, err = addShare(sum, p.Hist, float64(overlap)/float64(kept*1000), m); err != nil {
-				return nil, err
-			}
-		}
-		if sum != nil {
-			out = append(out, promSample{t: t, h: sum})
-			if err := set.hold(2*promSampleBytes + sizeOfHistogram(sum)); err != nil {
-				return nil, err
-			}
-		}
-		if i%64 == 0 && set.ctx.Err() != nil {
-			return nil, set.ctx.Err()
-		}
-	}
-	return out, nil
 }
 
 // slider keeps the sum of the points in a window.

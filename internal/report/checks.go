@@ -91,7 +91,7 @@ func (q Checks) List(r *api.ChecksResponse) *Document {
 	return d
 }
 
-// value writes a check's value with its unit.
+// checkValue writes a check's value with its unit.
 func checkValue(f api.Float, unit string) string {
 	v := float64(f)
 	switch {

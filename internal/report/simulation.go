@@ -58,7 +58,7 @@ func (d *Document) simulation(s *api.Simulation) {
 // shownQuantiles lists the quantiles of tables, in order, with their names.
 var shownQuantiles = [][2]string{{"0.5", "p50"}, {"0.95", "p95"}, {"0.99", "p99"}, {"0.999", "p99.9"}}
 
-// longest returns the greatest p99 of all layouts, NaN if none has one.
+// longestP99 returns the greatest p99 of all layouts, NaN if none has one.
 func longestP99(s *api.Simulation) float64 {
 	most := math.NaN()
 	for i := range s.Layouts {

@@ -263,7 +263,7 @@ func (e *email) deliver(c *smtp.Client, ev *event.Event) error {
 	return classifySMTP(w.Close())
 }
 
-// classifySMTP reports whether an answer is permanent. 5yz is, except 530 and its
+// classifySMTP marks an error of an answer that is permanent. 5yz is, except 530 and its
 // like, which concern the connection (RFC 5321, section 4.2.1; RFC 4954, section 6).
 func classifySMTP(err error) error {
 	var t *textproto.Error

@@ -162,7 +162,7 @@ func databaseNumber(v any) (f float64, null bool, err error) {
 	return f, false, err
 }
 
-// connectError returns the error of a connection that could not be made.
+// connectError is the error of a connection that could not be made.
 type connectError struct{ error }
 
 func (e connectError) Unwrap() error { return e.error }

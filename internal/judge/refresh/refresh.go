@@ -121,5 +121,5 @@ func (c *Cache[T]) keep(a answer[T]) {
 
 func (a *answer[T]) freshAt(now time.Time) bool {
 	age := now.Sub(a.at)
-	return age >= 0 && age < a.fresh
+	return age.Abs() < a.fresh // of two readers the later one may ask first
 }

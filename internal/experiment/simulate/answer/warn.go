@@ -150,7 +150,7 @@ func (w *warner) beyond(r *simulate.Result, name string, q float64) {
 	}
 }
 
-// last returns the notes.
+// last adds the last notes.
 func (w *warner) last() {
 	if len(w.unstable) > 0 {
 		w.warn("unstable", "%s cannot keep up: %s; lower the rate, or give more nodes, threads, cores or speed", named(w.unstable, len(w.spec.Layouts)), w.why)
