@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -64,6 +65,9 @@ func newQueryBreakdown(io streams) *cobra.Command {
 			return usage{withHint(errors.New("a breakdown is of one service's requests"), "name it with --service; tailscope query services lists them")}
 		}
 		rows := wanted.Limit
+		if rows < 0 {
+			return usage{fmt.Errorf("--limit %d: write 0 or more", rows)}
+		}
 		wanted.Limit = max(rows, 1)
 		var err error
 		if wanted.Requests, err = q.requests(); err != nil {

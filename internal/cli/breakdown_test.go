@@ -156,6 +156,7 @@ func TestRequestQuestionErrors(t *testing.T) {
 	}{
 		{"query breakdown", exitUsage, "tailscope: a breakdown is of one service's requests\nhint: name it with --service; tailscope query services lists them\n"},
 		{"query breakdown --service a --low fast", exitUsage, "tailscope: --low \"fast\" is not a time: write one such as 500ms or 0.5\n"},
+		{"query breakdown --service a --limit -1", exitUsage, "tailscope: --limit -1: write 0 or more\n"},
 		{"query timeline --step 0", exitUsage, "tailscope: --step \"0\" is not a time: write one such as 500ms or 0.5\n"},
 		{"query timeline --step 1e-10", exitUsage, "tailscope: --step \"1e-10\" is not a time: write one such as 500ms or 0.5\n"},
 		{"query timeline --offset soon", exitUsage, "tailscope: --offset \"soon\" is not a time: write one such as 500ms or 0.5\n"},

@@ -135,6 +135,21 @@ func (s *side) requestsOf(name operation) uint64 {
 	return 0
 }
 
+// oneSided says that what has na and nb requests came or went: it has hardly any on one
+// side, where as many as on the other, for all requests of the sides, would be enough.
+func oneSided(a, b *side, na, nb uint64) bool {
+	if min(na, nb) >= rare || max(na, nb) < common {
+		return false
+	}
+	totalA, _ := a.total()
+	totalB, _ := b.total()
+	expected := float64(nb) * float64(totalA) / float64(totalB)
+	if na > nb {
+		expected = float64(na) * float64(totalB) / float64(totalA)
+	}
+	return expected >= rare && expected > 10*float64(min(na, nb))
+}
+
 // strata cuts both sides into operations, or operations and tenants. What is rare
 // is put together with others of its cohort, then of its operation, and only then
 // with all others.
@@ -164,7 +179,7 @@ func (c *comparison) strata(a, b *side) (*strata, error) {
 			case min(na, nb) >= rare && len(groups) < mostStrata:
 				groups = append(groups, names)
 				out.single = append(out.single, name)
-			case min(na, nb) < rare && max(na, nb) >= common:
+			case oneSided(a, b, na, nb):
 				gone = append(gone, names...)
 			case up == name:
 				others = append(others, names...)

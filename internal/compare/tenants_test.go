@@ -224,3 +224,18 @@ func TestVerdictIsOfAllRows(t *testing.T) {
 		}
 	}
 }
+
+// What is rare on a side that is short has not gone.
+func TestShortSide(t *testing.T) {
+	w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(6, 31))
+	all := crowd()
+	for i := range all {
+		all[i].perSlot = 6
+	}
+	send(w, rng, epoch, epoch+7200, all...)
+	send(w, rng, epoch+7200, epoch+7350, all...)
+	out := compared(t, stored(t, w), Request{A: window(0, 7200), B: window(7200, 7350), Measures: []string{"p50"}})
+	if text := warningOf(out, "coverage"); text != "" || out.Covered < 0.99 {
+		t.Errorf("covered %v: %s", out.Covered, text)
+	}
+}
