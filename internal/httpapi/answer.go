@@ -48,12 +48,12 @@ func fillNil(v reflect.Value) (full reflect.Value, changed bool) {
 			full.Elem().Set(x)
 		}
 	case reflect.Struct:
-		for i := range t.NumField() {
-			if v.Field(i).IsZero() && strings.HasSuffix(t.Field(i).Tag.Get("json"), ",omitempty") {
+		for _, f := range fieldsThatMayLack(t) {
+			if f.omitted && v.Field(f.index).IsZero() {
 				continue
 			}
-			if x, ok := fillNil(v.Field(i)); ok {
-				change().Field(i).Set(x)
+			if x, ok := fillNil(v.Field(f.index)); ok {
+				change().Field(f.index).Set(x)
 			}
 		}
 	case reflect.Slice:
@@ -93,8 +93,29 @@ func fillNil(v reflect.Value) (full reflect.Value, changed bool) {
 	return full, changed
 }
 
-// lacking holds what mayLack found of structs, by type: a list has many of one.
+// lackingField is a field of a struct that may hold a nil list or map; omitted says
+// that JSON leaves it out if it is empty.
+type lackingField struct {
+	index   int
+	omitted bool
+}
+
+// lacking holds what fieldsThatMayLack found, by type: a list has many of one.
 var lacking sync.Map
+
+func fieldsThatMayLack(t reflect.Type) []lackingField {
+	if found, ok := lacking.Load(t); ok {
+		return found.([]lackingField)
+	}
+	var found []lackingField
+	for i := range t.NumField() {
+		if f := t.Field(i); mayLack(f.Type) {
+			found = append(found, lackingField{i, strings.HasSuffix(f.Tag.Get("json"), ",omitempty")})
+		}
+	}
+	lacking.Store(t, found)
+	return found
+}
 
 // mayLack reports whether a value of type t may hold a nil list or map.
 func mayLack(t reflect.Type) bool {
@@ -102,15 +123,7 @@ func mayLack(t reflect.Type) bool {
 	case reflect.Slice, reflect.Map, reflect.Pointer:
 		return true
 	case reflect.Struct:
-		if found, ok := lacking.Load(t); ok {
-			return found.(bool)
-		}
-		found := false
-		for i := range t.NumField() {
-			found = found || mayLack(t.Field(i).Type)
-		}
-		lacking.Store(t, found)
-		return found
+		return len(fieldsThatMayLack(t)) > 0
 	}
 	return false
 }
