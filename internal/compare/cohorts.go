@@ -65,8 +65,7 @@ func (c *comparison) cohorts(ctx context.Context) error {
 		}
 		before = append(before, own...)
 		all = append(all, wanted{"", m, append(c.strataBy(), series.LabelTenant), func(l labels.Labels) operation {
-			o := c.operationOf(l)
-			o.tenant = l.Get(series.LabelTenant)
+			o := c.operationOfTenant(l)
 			o.cohort = c.cohortOf(o.tenant, shares[o.tenant])
 			return o
 		}})

@@ -184,6 +184,8 @@ func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareRespon
 	if err := sides(ctx); err != nil {
 		return nil, err
 	}
+	c.conclude()
+	c.cutLists()
 	return c.out, nil
 }
 
@@ -213,7 +215,6 @@ func (c *comparison) compareDistributions(ctx context.Context) error {
 		return err
 	}
 	if c.brief {
-		c.conclude()
 		return nil
 	}
 	if err := c.more(whole, strata); err != nil {
@@ -225,8 +226,6 @@ func (c *comparison) compareDistributions(ctx context.Context) error {
 	if err := c.tenants(ctx); err != nil {
 		return err
 	}
-	c.conclude()
-	c.cutLists()
 	return c.warn(ctx, whole, strata)
 }
 
@@ -238,7 +237,6 @@ func (c *comparison) compareNumbers(ctx context.Context) error {
 		return err
 	}
 	if c.brief {
-		c.conclude()
 		return nil
 	}
 	if c.Per != "" { // the samples say nothing
@@ -252,8 +250,6 @@ func (c *comparison) compareNumbers(ctx context.Context) error {
 	if err := c.labelRows(each, names); err != nil {
 		return err
 	}
-	c.conclude()
-	c.cutLists()
 	return c.warnNumbers(ctx)
 }
 

@@ -186,7 +186,7 @@ func (c *comparison) ranked(rows []api.CompareRow) []api.CompareRow {
 		}
 		return judge.Rank{Changed: r.Changed, Size: size, P: orOne(r.Adjusted)}
 	})
-	return append([]api.CompareRow{}, rows...)
+	return rows
 }
 
 func orOne(p api.Float) float64 {
@@ -214,12 +214,7 @@ func (c *comparison) tenants(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for i, of := range []*side{c.a, c.b} {
 		g.Go(func() (err error) {
-			nameOf := func(l labels.Labels) operation {
-				o := c.operationOf(l)
-				o.tenant = l.Get(series.LabelTenant)
-				return o
-			}
-			sides[i], err = c.gather(ctx, of.in(longer), longer, append(c.strataBy(), series.LabelTenant), nameOf, append(c.only(i), tenant)...)
+			sides[i], err = c.gather(ctx, of.in(longer), longer, append(c.strataBy(), series.LabelTenant), c.operationOfTenant, append(c.only(i), tenant)...)
 			return err
 		})
 	}

@@ -171,6 +171,13 @@ func (c *comparison) operationOf(l labels.Labels) operation {
 	return o
 }
 
+// operationOfTenant is operationOf with the tenant.
+func (c *comparison) operationOfTenant(l labels.Labels) operation {
+	o := c.operationOf(l)
+	o.tenant = l.Get(series.LabelTenant)
+	return o
+}
+
 // both reads both sides, beside each other; the step of one is longer than
 // asked for where only longer slots are kept of it.
 func (c *comparison) both(ctx context.Context, a, b where, step int64) (*side, *side, error) {
