@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// blockBytes is how many bytes are read and committed at a time. A crash right after a
+// blockBytes is the size of a block, which is read and committed at a time. A crash right after a
 // commit may repeat one block.
 const blockBytes = 2 << 20
 

@@ -71,7 +71,7 @@ func (c *closer) snapshot() {
 	}
 }
 
-// fetchTraces is how many traces are loaded together: their data should stay in the
+// fetchTraces is the number of traces loaded together: their data should stay in the
 // nearest cache.
 const fetchTraces = 16
 

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// sweepTraces is how many traces are closed at a time: their memory is free again after
+// sweepTraces is the number of traces closed at a time: their memory is free again after
 // each.
 const sweepTraces = 1024
 

@@ -82,7 +82,7 @@ func (c *unitCache) get(day int64, sc scope) (*unit, error) {
 	return slot.u, slot.err
 }
 
-// recentPuts is how many of the last Puts keep their units in memory, whatever the
+// recentPuts is the number of last Puts that keep their units in memory, whatever the
 // limit: the next Puts would only load them again.
 const recentPuts = 3
 

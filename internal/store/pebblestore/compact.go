@@ -174,7 +174,7 @@ func (s *Store) rewrite(ctx context.Context, id scopeID, snap *pebble.Snapshot, 
 	return true, nil
 }
 
-// defaultCompactBatch is how many points are sorted at once, which bounds memory.
+// defaultCompactBatch is the number of points sorted at once, which bounds memory.
 const defaultCompactBatch = 400_000
 
 type compactor struct {

@@ -183,7 +183,7 @@ func sortByNumber(dst, src []located, numbers int) []located {
 	return dst
 }
 
-// defaultRollSeries is how many series are added up at once, which bounds memory.
+// defaultRollSeries is the number of series added up at once, which bounds memory.
 const defaultRollSeries = 1 << 16
 
 func (r *roller) roll(tier int, slot int64, sc scope) (added freshState, points int, err error) {
