@@ -146,14 +146,56 @@ type ScalingPoint struct {
 	Mean Float `json:"mean"` // mean latency, seconds
 	Time Float `json:"time"` // Unix seconds, null of a step
 	Left bool  `json:"left"` // left out of the fit
+	// Configuration is the index of the configuration that it is of, -1 of none: of a step,
+	// of a slot with a mark in it, and of one before the first configuration.
+	Configuration int `json:"configuration"`
 }
 
-// ScalingResponse answers GET /api/v1/scaling?match&start&end&step&width&level: the law of
-// what was stored of one service. Without a Law a warning says why.
+// ScalingResponse answers GET /api/v1/scaling?match&start&end&step&width&level: the laws of
+// what was stored of one service, one for each configuration: marks part the range. Without
+// a Law a warning says why.
 type ScalingResponse struct {
 	Range
-	Step     int64            `json:"step"` // seconds of a point
-	Law      *ScalingLaw      `json:"law,omitempty"`
-	Points   []ScalingPoint   `json:"points"`
+	Step int64 `json:"step"` // seconds of a point
+	// Law is that of the newest configuration.
+	Law            *ScalingLaw            `json:"law,omitempty"`
+	Points         []ScalingPoint         `json:"points"`
+	Configurations []ScalingConfiguration `json:"configurations"` // in order of time
+	// CPU and Memory are the families that the configurations' figures are of; empty if the
+	// service sends none that is known.
+	CPU    string `json:"cpu,omitempty"`
+	Memory string `json:"memory,omitempty"`
+	// Sentence says what each mark gave of the whole; empty without marks.
+	Sentence string           `json:"sentence,omitempty"`
 	Warnings []CompareWarning `json:"warnings"`
+}
+
+// ScalingConfiguration is the time between two marks: the requests of one configuration of
+// the service.
+type ScalingConfiguration struct {
+	Range
+	Marks     []Mark           `json:"marks"` // that it began with, several if they were close; none of the first
+	Name      string           `json:"name"`  // of the marks
+	Law       *ScalingLaw      `json:"law,omitempty"`
+	Warnings  []CompareWarning `json:"warnings"` // why it has no law
+	Requests  uint64           `json:"requests"`
+	Rate      Float            `json:"rate"`      // requests a second
+	Mean      Float            `json:"mean"`      // seconds
+	Quantiles map[string]Float `json:"quantiles"` // seconds, by p50, p95, p99
+	Errors    Float            `json:"errors"`    // share of requests, 0..1
+	Apdex     Float            `json:"apdex"`     // with each operation's target
+	CPU       Float            `json:"cpu"`       // of all instances, mean; null if it is not known
+	Memory    Float            `json:"memory"`
+	Change    *ScalingChange   `json:"change,omitempty"` // since the configuration before
+}
+
+// ScalingChange is how the mean response time changed from one configuration to the next,
+// both with the mix of operations of the whole range, so that the changes of neighbours add
+// up.
+type ScalingChange struct {
+	Before   Float        `json:"before"`  // seconds
+	After    Float        `json:"after"`   // seconds
+	Ratio    ScalingValue `json:"ratio"`   // After / Before, with its interval
+	Covered  Float        `json:"covered"` // share of the requests that are of operations of all configurations
+	Sentence string       `json:"sentence"`
 }

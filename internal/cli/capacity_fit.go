@@ -118,7 +118,7 @@ func fitFile(name string, level float64) (*api.ScalingResponse, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	r := &api.ScalingResponse{Law: law.API("steps"), Points: scaling.APIPoints(points), Warnings: []api.CompareWarning{}}
+	r := &api.ScalingResponse{Law: law.API("steps"), Points: scaling.APIPoints(points), Configurations: []api.ScalingConfiguration{}, Warnings: []api.CompareWarning{}}
 	for _, w := range law.Warnings {
 		r.Warnings = append(r.Warnings, api.CompareWarning{Code: "law", Text: w})
 	}
@@ -151,7 +151,7 @@ func readPoints(from io.Reader) ([]scaling.Point, error) {
 			return nil, err
 		}
 		line, _ := c.FieldPos(0)
-		p := scaling.Point{Mean: math.NaN(), Time: math.NaN()}
+		p := scaling.Point{Mean: math.NaN(), Time: math.NaN(), Configuration: -1}
 		for _, field := range []struct {
 			column int
 			to     *float64

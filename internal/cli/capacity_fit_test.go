@@ -44,6 +44,24 @@ func TestCapacityFit(t *testing.T) {
 	}
 }
 
+// Marks part the range: what each gave of the whole comes first.
+func TestCapacityFitByConfiguration(t *testing.T) {
+	r := lawFixture(t)
+	r.Sentence, r.CPU, r.Memory = "with one mix of operations the mean went from 96 ms to 54 ms: −42 ms with cache", "process.cpu.time", "process.memory.usage"
+	quantiles := map[string]api.Float{"p50": 0.05, "p95": 0.2, "p99": 0.4}
+	r.Configurations = []api.ScalingConfiguration{
+		{Range: api.Range{Start: 1778313600, End: 1778314800}, Requests: 12000, Rate: 10, Mean: 0.098, Quantiles: quantiles, Errors: 0.001, Apdex: 0.91, CPU: 3, Memory: 2e9},
+		{Range: api.Range{Start: 1778314860, End: 1778316000}, Name: "cache", Requests: 22800, Rate: 20, Mean: 0.055, Quantiles: quantiles, Errors: 0, Apdex: 0.99, CPU: 2, Memory: api.Float(math.NaN()),
+			Change: &api.ScalingChange{Before: 0.096, After: 0.054, Sentence: "the mean is 44 % faster (95 % interval 40–47 %)"}},
+	}
+	srv, _ := answering(t, r)
+	out, stderr, code := run(t, "capacity", "fit", "--service", "shop", "--width", "100", "--format", "text", "--server", srv.URL)
+	if code != exitOK || stderr != "" {
+		t.Fatalf("exit code %d, %s", code, stderr)
+	}
+	reporttest.Golden(t, "capacity-fit-marks.txt", out)
+}
+
 func TestCapacityFitWithoutLaw(t *testing.T) {
 	srv, _ := answering(t, &api.ScalingResponse{Step: 60, Points: []api.ScalingPoint{}, Warnings: []api.CompareWarning{{Code: "law", Text: "no request was seen in this range: ask for a longer one"}}})
 	_, stderr, code := run(t, "capacity", "fit", "--service", "shop", "--server", srv.URL)

@@ -65,15 +65,22 @@ func (s *server) compare(ctx context.Context, in *api.CompareRequest) (*api.Comp
 	if r.Zone, err = query.Zone("tz", in.Zone); err != nil {
 		return nil, err
 	}
+	if r.Target, err = s.target(ctx); err != nil {
+		return nil, err
+	}
+	return compare.Compare(ctx, s.Store, r)
+}
+
+// target returns what satisfies a user of an operation, in seconds.
+func (s *server) target(ctx context.Context) (func(service, operation string) float64, error) {
 	set, err := s.targets.All(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r.Target = func(service, operation string) float64 {
+	return func(service, operation string) float64 {
 		t, _ := set.T(service, operation)
 		return t
-	}
-	return compare.Compare(ctx, s.Store, r)
+	}, nil
 }
 
 // earlier says that side A is of earlier days.

@@ -16,5 +16,8 @@ func (s *server) scaling(ctx context.Context, in *api.ScalingRequest) (*api.Scal
 	if r.Grid, err = grid(in.Grid); err != nil {
 		return nil, err
 	}
+	if r.Target, err = s.target(ctx); err != nil {
+		return nil, err
+	}
 	return query.Scaling(ctx, s.Store, r)
 }

@@ -19,79 +19,149 @@ import (
 // steps with fewer are shown and left out of the law.
 const fewestInPoint = 20
 
-// scalingWidth is how many steps a range is cut into unless said otherwise.
-const scalingWidth = 240
+// scalingWidth is the most steps that a range longer than a day is cut into by default;
+// a shorter one has a step a minute.
+const scalingWidth = 1440
 
-// ScalingRequest asks for the scalability law of requests.
+// scalingSteps are the default steps of a range, in seconds: the first one is used in
+// which most steps have requests enough, for at least leastSteps of them.
+var scalingSteps = []int64{60, 600, 3600}
+
+const leastSteps = 12
+
+// ScalingRequest asks for the scalability laws of requests.
 type ScalingRequest struct {
 	Selection
 	Grid
-	Level float64 // of the intervals; 0 stands for 0.95
+	Level float64 // of the intervals; default 0.95
+	// Target returns what satisfies a user, in seconds; default DefaultApdexT.
+	Target func(service, operation string) float64
 }
 
-// Scaling fits the Universal Scalability Law to stored requests: in every step there
-// are rate × mean latency of them at a time (Little 1961). Steps depend on their
-// neighbours, so intervals are by the bootstrap on blocks of about twice the cube
-// root of their number (Hall, Horowitz & Jing 1995, Biometrika 82, on the order). The
-// law is missing where there is too little for one, and a warning says so.
+// Scaling fits the Universal Scalability Law to stored requests, once for each
+// configuration: in every step there are rate × mean latency of them at a time
+// (Little 1961). Steps depend on their neighbours, so intervals are by the bootstrap
+// on blocks of about twice the cube root of their number (Hall, Horowitz & Jing 1995,
+// Biometrika 82, on the order). A law is missing where there is too little for one,
+// and a warning says so.
 func Scaling(ctx context.Context, st store.Store, r ScalingRequest) (*api.ScalingResponse, error) {
-	if r.Level != 0 && !(r.Level > 0.5 && r.Level < 1) {
+	if r.Level == 0 {
+		r.Level = 0.95
+	}
+	if !(r.Level > 0.5 && r.Level < 1) {
 		return nil, Invalid("level", "a level of %v is not between 0.5 and 1; write 0.95", r.Level)
 	}
-	if r.Step == 0 && r.Width == 0 {
-		r.Width = scalingWidth
+	if r.Target == nil {
+		r.Target = func(string, string) float64 { return DefaultApdexT }
 	}
-	if serviceOf(r.Matchers) == "" {
+	service := serviceOf(r.Matchers)
+	if service == "" {
 		return nil, Invalid("match", `a law is of the requests of one service; write match={service="checkout"}`)
 	}
-	found, err := Requests(ctx, st, RequestsRequest{Selection: r.Selection, Grid: r.Grid, Measure: store.Moments})
+	found, err := r.steps(ctx, st)
 	if err != nil {
 		return nil, err
 	}
-	points, seen := found.points()
-	out := &api.ScalingResponse{
-		Range: api.Range{Start: found.Start, End: found.End}, Step: found.Step,
-		Points: scaling.APIPoints(points), Warnings: []api.CompareWarning{},
+	marks, err := store.Marks(ctx, st, r.Start, r.End)
+	if err != nil {
+		return nil, err
 	}
+	points := found.points()
+	s := &scaled{ScalingRequest: r, st: st, found: found, points: points, out: &api.ScalingResponse{
+		Range: api.Range{Start: found.Start, End: found.End}, Step: found.Step, Warnings: []api.CompareWarning{},
+	}}
+	s.part(marks, service)
+	for i := range s.out.Configurations {
+		if err := s.describe(ctx, i); err != nil {
+			return nil, err
+		}
+	}
+	newest := &s.out.Configurations[len(s.out.Configurations)-1]
+	s.out.Law, s.out.Points = newest.Law, scaling.APIPoints(points)
+	s.out.Warnings = append(s.out.Warnings, newest.Warnings...)
+	if err := s.usage(ctx); err != nil {
+		return nil, err
+	}
+	return s.out, s.changes()
+}
+
+// steps reads the requests by operation. By default it takes the finest step in which most
+// steps have requests enough for a point.
+func (r *ScalingRequest) steps(ctx context.Context, st store.Store) (*Requested, error) {
+	ask := func(g Grid) (*Requested, error) {
+		return Requests(ctx, st, RequestsRequest{Selection: r.Selection, Grid: g, By: []string{series.LabelOperation}, Measure: store.Moments})
+	}
+	length := r.End.Unix() - r.Start.Unix()
+	switch {
+	case r.Step != 0 || r.Width != 0:
+		return ask(r.Grid)
+	case length > scalingWidth*scalingSteps[0]:
+		return ask(Grid{Width: scalingWidth})
+	}
+	for i, step := range scalingSteps {
+		found, err := ask(Grid{Step: step})
+		if err != nil {
+			return nil, err
+		}
+		few, points := 0, found.points()
+		for _, p := range points {
+			if p.Left {
+				few++
+			}
+		}
+		if 2*few <= len(points) || i+1 == len(scalingSteps) || length/scalingSteps[i+1] < leastSteps {
+			return found, nil
+		}
+	}
+	panic("unreachable: the last step is always taken")
+}
+
+// fit fits the law to the points of configuration i.
+func (s *scaled) fit(i int) (law *api.ScalingLaw, warnings []api.CompareWarning, err error) {
+	warnings = []api.CompareWarning{}
 	warn := func(format string, args ...any) {
-		out.Warnings = append(out.Warnings, api.CompareWarning{Code: "law", Text: fmt.Sprintf(format, args...)})
+		warnings = append(warnings, api.CompareWarning{Code: "law", Text: fmt.Sprintf(format, args...)})
 	}
+	var own []scaling.Point
 	fitted := 0
-	for _, p := range points {
+	for _, p := range s.points {
+		if p.Configuration != i {
+			continue
+		}
+		own = append(own, p)
 		if !p.Left {
 			fitted++
 		}
 	}
-	if left := len(points) - fitted; left > 0 {
-		warn("%d of %d steps of %ds have fewer than %d requests and are left out: longer steps have more", left, len(points), found.Step, fewestInPoint)
+	if left := len(own) - fitted; left > 0 {
+		warn("%d of %d steps of %ds have fewer than %d requests and are left out: longer steps have more", left, len(own), s.found.Step, fewestInPoint)
 	}
-	law, err := scaling.Fit(points, scaling.Options{
-		Level: r.Level, Block: int(math.Ceil(2 * math.Cbrt(float64(fitted)))), Resamples: 300, Seed: uint64(found.Start),
+	found, err := scaling.Fit(own, scaling.Options{
+		Level: s.Level, Block: int(math.Ceil(2 * math.Cbrt(float64(fitted)))), Resamples: 300, Seed: uint64(s.found.Start),
 	})
 	switch {
-	case errors.Is(err, scaling.ErrTooLittle) && seen == 0:
+	case errors.Is(err, scaling.ErrTooLittle) && len(own) == 0:
 		warn("no request was seen in this range: ask for a longer one")
 	case errors.Is(err, scaling.ErrTooLittle):
 		warn("%v: ask for a longer range", err)
 	case errors.Is(err, scaling.ErrNoLaw):
 		warn("%v: ask for a range in which load went up and down, or for one operation", err)
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	default:
-		for _, w := range law.Warnings {
+		for _, w := range found.Warnings {
 			warn("%s", w)
 		}
-		out.Law = law.API("stored")
+		law = found.API("stored")
 	}
-	return out, nil
+	return law, warnings, nil
 }
 
-// points returns a point for every step with requests, and how many requests there
-// were. Groups are one on top of the other. The last step is left out unless it has
-// ended.
-func (r *Requested) points() (points []scaling.Point, seen uint64) {
+// points returns a point for every step with requests, of no configuration. Groups are one
+// on top of the other. The last step is left out unless it has ended.
+func (r *Requested) points() (points []scaling.Point) {
 	if r.Step == 0 {
-		return nil, 0
+		return nil
 	}
 	for i := range int((r.End - r.Start) / r.Step) {
 		start := r.Start + int64(i)*r.Step
@@ -100,23 +170,30 @@ func (r *Requested) points() (points []scaling.Point, seen uint64) {
 		}
 		count, sum := uint64(0), 0.0
 		for _, g := range r.Groups {
-			for _, h := range []*hist.Histogram{g.Good[i], g.Failed[i]} {
-				if h != nil {
-					count += h.Count
-					sum += h.Sum
-				}
-			}
+			n, s := g.total(i)
+			count += n
+			sum += s
 		}
 		if count == 0 || !(sum > 0) {
 			continue
 		}
-		seen += count
 		points = append(points, scaling.Point{
 			Rate: float64(count) / float64(r.Step), Mean: sum / float64(count), N: sum / float64(r.Step),
-			Time: float64(start), Left: count < fewestInPoint,
+			Time: float64(start), Left: count < fewestInPoint, Configuration: -1,
 		})
 	}
-	return points, seen
+	return points
+}
+
+// total returns how many requests there were in step i, and the sum of their durations.
+func (g *RequestGroup) total(i int) (count uint64, sum float64) {
+	for _, h := range []*hist.Histogram{g.Good[i], g.Failed[i]} {
+		if h != nil {
+			count += h.Count
+			sum += h.Sum
+		}
+	}
+	return count, sum
 }
 
 // serviceOf returns the service that matchers name, empty if they name none.

@@ -16,9 +16,9 @@ import (
 	"tailscope/internal/store/storetest"
 )
 
-// scaled is a store with a service that obeys the law: in the i-th minute it does
+// scaledStore is a store with a service that obeys the law: in the i-th minute it does
 // rate(i) requests a second, each as long as concurrency over throughput.
-func scaled(t *testing.T, minutes int, rate func(minute int) float64) store.Store {
+func scaledStore(t *testing.T, minutes int, rate func(minute int) float64) store.Store {
 	t.Helper()
 	st, w := storetest.NewTwin(), querytest.NewWriter()
 	l := labels.FromStrings("service", "shop", "operation", "GET /", "kind", "server", "status", "ok")
@@ -58,7 +58,7 @@ func TestScalingFindsTheLaw(t *testing.T) {
 	const minutes = 90
 	peak := (math.Sqrt((1 - testSigma) / testKappa))
 	most := testLambda * peak / (1 + (peak-1)*(testSigma+testKappa*peak))
-	st := scaled(t, minutes, func(i int) float64 { return most * (0.1 + 0.89*math.Abs(math.Sin(float64(i)/9))) })
+	st := scaledStore(t, minutes, func(i int) float64 { return most * (0.1 + 0.89*math.Abs(math.Sin(float64(i)/9))) })
 	out, err := Scaling(t.Context(), st, ofShop(minutes))
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestScalingSaysWhatIsMissing(t *testing.T) {
 		if strings.Contains(tc.name, "not ended") {
 			r.End = r.End.Add(-20 * time.Second)
 		}
-		out, err := Scaling(t.Context(), scaled(t, tc.minutes, func(int) float64 { return tc.rate }), r)
+		out, err := Scaling(t.Context(), scaledStore(t, tc.minutes, func(int) float64 { return tc.rate }), r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func TestScalingSaysWhatIsMissing(t *testing.T) {
 
 // A load that hardly changes has no law, and it is said what has.
 func TestScalingOfAConstantLoad(t *testing.T) {
-	out, err := Scaling(t.Context(), scaled(t, 30, func(i int) float64 { return 4 + 0.1*float64(i%4) }), ofShop(30))
+	out, err := Scaling(t.Context(), scaledStore(t, 30, func(i int) float64 { return 4 + 0.1*float64(i%4) }), ofShop(30))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestScalingOfAConstantLoad(t *testing.T) {
 }
 
 func TestScalingRefuses(t *testing.T) {
-	st := scaled(t, 1, func(int) float64 { return 1 })
+	st := scaledStore(t, 1, func(int) float64 { return 1 })
 	nobody, level := ofShop(1), ofShop(1)
 	nobody.Matchers, level.Level = nil, 95
 	for field, r := range map[string]ScalingRequest{"match": nobody, "level": level} {

@@ -24,8 +24,9 @@ type SlotsRequest struct {
 
 // Slotted is a family slot by slot.
 type Slotted struct {
-	Slot   int64 // the coarsest slots that were read; if above the step, nothing was answered
-	Groups []SlotGroup
+	Counter bool  // its figures are increases
+	Slot    int64 // the coarsest slots that were read; if above the step, nothing was answered
+	Groups  []SlotGroup
 }
 
 // SlotGroup is one group's slots. Of a distribution, unless it is divided by
@@ -72,7 +73,7 @@ func Slots(ctx context.Context, st store.Store, r SlotsRequest) (*Slotted, error
 	if err != nil {
 		return nil, err
 	}
-	out := &Slotted{Slot: slotOf(res)}
+	out := &Slotted{Slot: slotOf(res), Counter: sel.info.Kind == series.Counter}
 	if out.Slot > r.Step {
 		return out, nil
 	}

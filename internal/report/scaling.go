@@ -7,11 +7,16 @@ import (
 	"strings"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 )
 
 // Scaling returns the fitted law, if there is one, with its points for scripts.
 func Scaling(r *api.ScalingResponse, width int) *Document {
 	d := &Document{Name: "scalability law", Data: r}
+	if len(r.Configurations) > 1 {
+		d.configurations(r)
+		d.Gap()
+	}
 	if r.Law != nil {
 		d.scaling(r.Law, width)
 		if len(r.Warnings) > 0 {
@@ -27,6 +32,46 @@ func Scaling(r *api.ScalingResponse, width int) *Document {
 	}
 	d.Sheet([]string{"time", "concurrency", "rate", "mean", "left"}, rows)
 	return d
+}
+
+// configurations adds what each mark gave of the whole, and what the configurations between
+// marks came to.
+func (d *Document) configurations(r *api.ScalingResponse) {
+	if r.Sentence != "" {
+		d.Line(r.Sentence)
+		d.Gap()
+	}
+	columns := []string{"since", ">requests/s", ">mean", ">p50", ">p95", ">p99", ">errors", ">Apdex"}
+	if r.CPU != "" {
+		columns = append(columns, ">CPU")
+	}
+	if r.Memory != "" {
+		columns = append(columns, ">memory")
+	}
+	t := Columns(append(columns, "mean, against before")...)
+	for _, c := range r.Configurations {
+		name, change := c.Name, ""
+		if name == "" {
+			name = "(start)"
+		}
+		if c.Change != nil {
+			change = c.Change.Sentence
+		}
+		row := []string{name, scalingNumber(float64(c.Rate)), Seconds(float64(c.Mean))}
+		for _, q := range []string{"p50", "p95", "p99"} {
+			row = append(row, Seconds(float64(c.Quantiles[q])))
+		}
+		row = append(row, figure.Percent(float64(c.Errors)), fmt.Sprintf("%.2f", float64(c.Apdex)))
+		if r.CPU != "" {
+			row = append(row, scalingNumber(float64(c.CPU)))
+		}
+		if r.Memory != "" {
+			row = append(row, bytesUnit.Value(c.Memory))
+		}
+		t.Rows = append(t.Rows, append(row, change))
+	}
+	d.Table(t)
+	d.Paragraph()
 }
 
 // scaling adds a law: a sentence, its figures with their intervals, and the points with

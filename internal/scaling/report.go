@@ -124,7 +124,7 @@ func (l Law) API(source string) *api.ScalingLaw {
 func APIPoints(points []Point) []api.ScalingPoint {
 	out := make([]api.ScalingPoint, len(points))
 	for i, p := range points {
-		out[i] = api.ScalingPoint{N: api.Float(p.N), Rate: api.Float(p.Rate), Mean: api.Float(p.Mean), Time: api.Float(p.Time), Left: p.Left}
+		out[i] = api.ScalingPoint{N: api.Float(p.N), Rate: api.Float(p.Rate), Mean: api.Float(p.Mean), Time: api.Float(p.Time), Left: p.Left, Configuration: p.Configuration}
 	}
 	return out
 }

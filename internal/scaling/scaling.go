@@ -51,6 +51,8 @@ type Point struct {
 	Time float64 // Unix seconds, NaN of a step; only carried along
 	// Left says that the point is shown and not fitted.
 	Left bool
+	// Configuration is only carried along; -1 for none.
+	Configuration int
 }
 
 // Options say how a law is fitted. The zero value is that of a load test's steps.

@@ -52,7 +52,7 @@ export function capacityReport(service: string, start: number, ended = true) {
   const rates: [number, string][] = [[100, 'rise'], [200, 'rise'], [400, 'rise'], [800, 'rise'], [1131, 'rise'], [951, 'narrow'], [872, 'narrow'], [836, 'narrow'], [854, 'narrow'], [845, 'confirm'], [845, 'confirm']];
   const steps = rates.map(([x, phase], i) => step(x, x, start + i * 14, phase, next, i === 2 ? { valid: false, why: 'the generator was late: p99 of late sends 41 ms', kept: 'unclear' } : {}));
   const shown = ended ? steps : steps.slice(0, 5);
-  const points = steps.filter((s) => s.rate! < full * 0.98).map((s) => ({ n: s.concurrency, rate: s.rate, mean: s.latency.mean, time: null, left: !s.valid }));
+  const points = steps.filter((s) => s.rate! < full * 0.98).map((s) => ({ n: s.concurrency, rate: s.rate, mean: s.latency.mean, time: null, left: !s.valid, configuration: -1 }));
   return {
     kind: 'capacity', name: 'shop', service, start, ended,
     capacity: {

@@ -207,7 +207,7 @@ func (r *searching) law() *api.ScalingLaw {
 		if !(n > 0) || !(rate > 0) {
 			continue
 		}
-		points = append(points, scaling.Point{N: n, Rate: rate, Mean: float64(s.Latency.Mean), Time: math.NaN(), Left: !s.Valid || s.Stopped != ""})
+		points = append(points, scaling.Point{N: n, Rate: rate, Mean: float64(s.Latency.Mean), Time: math.NaN(), Left: !s.Valid || s.Stopped != "", Configuration: -1})
 	}
 	law, err := scaling.Fit(points, scaling.Options{Level: float64(r.level())})
 	if err != nil {

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { coefficient, lawAt, lawAxes, lawLine, lawSheet } from './scaling';
-import type { ScalingLaw } from '../shared/api/schema';
+import { coefficient, configurationName, configurationsSheet, hourColour, lawAt, lawAxes, lawLine, lawSheet, responseLine } from './scaling';
+import type { ScalingConfiguration, ScalingLaw } from '../shared/api/schema';
 
 const v = (value: number | null, low = value, high = value) => ({ value, low, high });
 const law: ScalingLaw = {
   lambda: v(995.6, 990, 1001), sigma: v(0.0267, 0.02, 0.03), kappa: v(0.000769, 0.0007, 0.0008), peak_n: v(35.6, 33, 38), peak_rate: v(12341, 12000, 12700), ceiling: v(null), level: 0.95, r2: 0.99, error: 200, highest: 64, points: [], source: 'steps', sentence: '', warnings: [],
 };
-const point = (n: number | null, rate: number | null) => ({ n, rate, mean: null, time: null, left: false });
+const point = (n: number | null, rate: number | null) => ({ n, rate, mean: null, time: null, left: false, configuration: -1 });
 
 describe('the law', () => {
   it('is λN/(1+σ(N−1)+κN(N−1)), its peak at √((1−σ)/κ)', () => {
@@ -39,5 +39,34 @@ describe('the law', () => {
 
   it('writes small coefficients out', () => {
     expect([0, 0.0267, 0.000769, 1.234e-6, null].map(coefficient)).toEqual(['0', '0.0267', '0.000769', '1.23 × 10⁻⁶', '–']);
+  });
+});
+
+describe('configurations', () => {
+  const of = (name: string, more: Partial<ScalingConfiguration> = {}): ScalingConfiguration => ({ start: 0, end: 60, marks: [], name, warnings: [{ code: 'law', text: 'too little' }], requests: 10, rate: 2, mean: 0.1, quantiles: { p50: 0.1, p95: 0.2, p99: 0.3 }, errors: 0.02, apdex: 0.9, cpu: 1.5, memory: 2e9, ...more });
+
+  it('are named by the marks that they began with', () => {
+    expect(configurationName(of(''), [of('')])).toBe('the whole range');
+    expect(configurationName(of(''), [of(''), of('cache')])).toBe('before cache');
+    expect(configurationName(of('cache'), [of(''), of('cache')])).toBe('with cache');
+  });
+
+  it('have a table with what the service takes, where that is known', () => {
+    const answer = { start: 0, end: 60, step: 60, points: [], configurations: [of(''), of('cache')], warnings: [], cpu: 'process.cpu.time', memory: 'process.memory.usage' };
+    const rows = configurationsSheet(answer).rows.map((r) => r.map((c) => c.text));
+    expect(rows[1].slice(1)).toEqual(['10', '2.00/s', '100 ms', '100 ms', '200 ms', '300 ms', '2.0 %', '0.90', '1.50 cores', '2.00 GB', '']);
+    expect(configurationsSheet({ ...answer, cpu: undefined, memory: undefined }).head).not.toContain('CPU');
+  });
+
+  it('have a law of response time over throughput: N over X(N)', () => {
+    const line = responseLine(law, 0, 10, 10);
+    expect(line).toHaveLength(10);
+    expect(line[9][1]).toBeCloseTo(10 / lawAt(law, 10)!, 9);
+  });
+
+  it('have dots in the colour of their hour', () => {
+    expect(hourColour(0, 'UTC')).toBe('--hours-0');
+    expect(hourColour(3600 * 23.99, 'UTC')).toBe('--hours-7');
+    expect(hourColour(3600 * 9, 'Asia/Kolkata')).toBe('--hours-4');
   });
 });

@@ -1,9 +1,10 @@
 // The Universal Scalability Law as the page draws it: the curve and what it is
 // held against, axes, and the table of its coefficients.
 
-import type { ScalingLaw, ScalingPoint, ScalingValue } from '../shared/api/schema';
+import type { ScalingConfiguration, ScalingLaw, ScalingPoint, ScalingResponse, ScalingValue } from '../shared/api/schema';
 import { perSecond } from './bench';
-import { digits, missing, percent } from '../shared/text/format';
+import { count, digits, missing, percent, value } from '../shared/text/format';
+import { slotName } from '../shared/text/time';
 import { roundUp } from '../shared/chart/heat';
 import { cell, type Sheet } from './sheets';
 import type { Num } from '../shared/api/types';
@@ -71,6 +72,41 @@ export function lawSheet(l: ScalingLaw): Sheet {
       row('ceiling', l.ceiling, perSecond, 'λ/σ: no concurrency reaches it'),
       [cell('R²'), cell(l.r2 == null ? missing : l.r2.toFixed(3), l.r2, { bad: l.r2 != null && l.r2 < 0.8 }), cell(''), cell(l.error == null ? '' : `residual standard error ${perSecond(l.error)}`)],
     ],
+  };
+}
+
+/** The law as response time over throughput, in seconds: up to a concurrency, and beyond a peak back again. */
+export function responseLine(l: ScalingLaw, from: number, to: number, most = 160): [number, number][] {
+  return lawLine(l, from, to, most).flatMap(([n, rate]) => (n > 0 && rate > 0 ? [[rate, n / rate] as [number, number]] : []));
+}
+
+/** The hour of the day of a moment, from 0 up to 24, by the clocks of a zone, the reader's own by default. */
+export function hourOf(t: number, zone?: string): number {
+  const parts = new Intl.DateTimeFormat('en-GB', { hour: 'numeric', minute: 'numeric', hourCycle: 'h23', timeZone: zone }).formatToParts(t * 1000);
+  const of = (type: string) => Number(parts.find((p) => p.type === type)?.value ?? 0);
+  return of('hour') + of('minute') / 60;
+}
+
+/** The colour of a moment's hour of the day: a token for three hours each. */
+export const hourColour = (t: number, zone?: string): string => `--hours-${Math.floor(hourOf(t, zone) / 3)}`;
+
+/** What a configuration is called: by the marks that it began with. */
+export const configurationName = (c: ScalingConfiguration, all: ScalingConfiguration[]): string => (c.name ? `with ${c.name}` : all.length > 1 ? `before ${all[1].name}` : 'the whole range');
+
+/** What each configuration of a service came to. */
+export function configurationsSheet(r: ScalingResponse): Sheet {
+  const cpu = (v: Num) => (v == null ? missing : r.cpu?.endsWith('utilization') ? percent(v) : `${digits(v)} cores`);
+  const all = r.configurations;
+  return {
+    title: 'Before and after each mark',
+    head: ['configuration', 'requests', 'requests/s', 'mean', 'p50', 'p95', 'p99', 'errors', 'Apdex', ...(r.cpu ? ['CPU'] : []), ...(r.memory ? ['memory'] : []), ' mean, against before'],
+    rows: all.map((c) => [
+      cell(configurationName(c, all), c.start, { title: slotName(c.start, c.end) }), cell(count(c.requests), c.requests), cell(perSecond(c.rate), c.rate), cell(value(c.mean), c.mean),
+      ...['p50', 'p95', 'p99'].map((q) => cell(value(c.quantiles[q]), c.quantiles[q])), cell(percent(c.errors), c.errors, { bad: (c.errors ?? 0) > 0.01 }), cell(c.apdex == null ? missing : c.apdex.toFixed(2), c.apdex),
+      ...(r.cpu ? [cell(cpu(c.cpu), c.cpu)] : []), ...(r.memory ? [cell(value(c.memory, 'bytes'), c.memory)] : []),
+      cell(c.change?.sentence ?? ''),
+    ]),
+    note: [all.length > 1 ? 'In the last column means are compared with the same mix of operations, so that their changes add up; what else changed at the same time is in them too.' : '', r.cpu ? `CPU is ${r.cpu} of all instances.` : '', r.memory ? `Memory is ${r.memory} of all instances.` : ''].filter(Boolean).join(' '),
   };
 }
 

@@ -1445,6 +1445,32 @@ export interface components {
             p95: number | null;
             requests: number;
         };
+        ScalingChange: {
+            after: number | null;
+            before: number | null;
+            covered: number | null;
+            ratio: components["schemas"]["ScalingValue"];
+            sentence: string;
+        };
+        ScalingConfiguration: {
+            apdex: number | null;
+            change?: components["schemas"]["ScalingChange"];
+            cpu: number | null;
+            end: number;
+            errors: number | null;
+            law?: components["schemas"]["ScalingLaw"];
+            marks: components["schemas"]["Mark"][];
+            mean: number | null;
+            memory: number | null;
+            name: string;
+            quantiles: {
+                [key: string]: number | null;
+            };
+            rate: number | null;
+            requests: number;
+            start: number;
+            warnings: components["schemas"]["CompareWarning"][];
+        };
         ScalingLaw: {
             ceiling: components["schemas"]["ScalingValue"];
             error: number | null;
@@ -1463,6 +1489,7 @@ export interface components {
             warnings: string[];
         };
         ScalingPoint: {
+            configuration: number;
             left: boolean;
             mean: number | null;
             n: number | null;
@@ -1470,9 +1497,13 @@ export interface components {
             time: number | null;
         };
         ScalingResponse: {
+            configurations: components["schemas"]["ScalingConfiguration"][];
+            cpu?: string;
             end: number;
             law?: components["schemas"]["ScalingLaw"];
+            memory?: string;
             points: components["schemas"]["ScalingPoint"][];
+            sentence?: string;
             start: number;
             step: number;
             warnings: components["schemas"]["CompareWarning"][];
@@ -1948,6 +1979,8 @@ export type SLAPeriod = components['schemas']['SLAPeriod'];
 export type SLAPeriodTrendStruct = components['schemas']['SLAPeriodTrendStruct'];
 export type SLAResponse = components['schemas']['SLAResponse'];
 export type SLATenant = components['schemas']['SLATenant'];
+export type ScalingChange = components['schemas']['ScalingChange'];
+export type ScalingConfiguration = components['schemas']['ScalingConfiguration'];
 export type ScalingLaw = components['schemas']['ScalingLaw'];
 export type ScalingPoint = components['schemas']['ScalingPoint'];
 export type ScalingResponse = components['schemas']['ScalingResponse'];

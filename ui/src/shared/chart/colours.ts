@@ -40,6 +40,8 @@ export const colours: Record<string, readonly [Colour, Colour]> = {
   save: [[0.44, 0.125, 40], [0.54, 0.15, 40]],
   rest: [[0.86, 0.005, 265], [0.36, 0.01, 265]],
   other: [[0.52, 0.01, 265], [0.95, 0.01, 265]],
+  // Three hours of the day each, from midnight on: hues go round as the day does.
+  ...Object.fromEntries(Array.from({ length: 8 }, (_, i) => [`hours-${i}`, [[0.56, 0.14, (264 + 45 * i) % 360], [0.74, 0.13, (264 + 45 * i) % 360]] as const])),
 };
 
 const oklch = ([l, c, h, opacity]: Colour) => `oklch(${l} ${c} ${h}${opacity === undefined ? '' : ` / ${opacity}`})`;
