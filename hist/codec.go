@@ -3,6 +3,7 @@ package hist
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -22,14 +23,16 @@ import (
 //	nibbles     count, sum, min, max-min, counts from min's bucket to max's
 //	wide        the same for large counts, see planes.go
 //	general     flags, schema (int8), count, moments, [threshold exponent,
-//	            zigzag], [zero count], [error, float64], positive side,
-//	            [negative side]
-//	explicit    flags, count, moments, [error], bounds, counts
+//	            zigzag], [zero count], [error, float64], [squares], positive
+//	            side, [negative side]
+//	explicit    flags, count, moments, [error], [squares], bounds, counts
 //	oneFloat    value (float64)
-//	oneWeighted weight, value
+//	oneWeighted weight, value; its squares are weight²
 //
 // Moments are sum, min and max: zigzag nanoseconds if all three are whole,
 // else float64, little-endian; the extremes are left out if neither is known.
+// Squares are a float64 with its bytes reversed, which makes small ones short.
+// Weighted points written before there were squares have none: see point.squared.
 // A side is 2n+alphabet and, if n > 0, the first bucket (zigzag) and the counts
 // of n buckets; the alphabet is 0 for nibbles (tokens.go) and 1 for planes. A threshold of 0 is written as exponent 1024. Bounds are their
 // number, then each as nanoseconds (the first zigzag, then differences) if
@@ -56,6 +59,7 @@ const (
 	flagError     = 1 << 4
 	flagNegative  = 1 << 5
 	flagZero      = 1 << 6
+	flagSquares   = 1 << 7
 	flagBounds    = 1 << 3 // explicit: bounds are nanoseconds
 )
 
@@ -74,7 +78,7 @@ func (h *Histogram) AppendBinary(dst []byte) ([]byte, error) {
 		return dst, invalid("schema %d, %d explicit bounds", h.Schema, len(h.Bounds))
 	}
 	c := Cell{
-		Schema: h.Schema, Zero: h.ZeroCount, Count: h.Count, Weighted: h.Weighted,
+		Schema: h.Schema, Zero: h.ZeroCount, Count: h.Count, Weighted: h.Weighted, Squares: h.Squares,
 	}
 	offset, counts := h.Positive.trim()
 	c.Offset = offset
@@ -123,6 +127,9 @@ func (h *Histogram) AppendBinary(dst []byte) ([]byte, error) {
 	if math.IsInf(h.Min, 0) || math.IsInf(h.Max, 0) || h.Min > h.Max {
 		return dst, invalid("minimum %v, maximum %v", h.Min, h.Max)
 	}
+	if h.Weighted && !validSquares(h.Squares, h.Count) {
+		return dst, invalid("squares %v of count %d", h.Squares, h.Count)
+	}
 	whole := c.moments(h)
 	if h.ZeroThreshold == DefaultZeroThreshold && h.Error == 0 && len(negative) == 0 {
 		if whole {
@@ -145,9 +152,6 @@ func (h *Histogram) AppendBinary(dst []byte) ([]byte, error) {
 	at := len(dst) - 2
 	dst = binary.AppendUvarint(dst, h.Count)
 	dst, flags = h.appendMoments(dst, &c, whole)
-	if h.Weighted {
-		flags |= flagWeighted
-	}
 	if h.ZeroThreshold != DefaultZeroThreshold {
 		flags |= flagThreshold
 		e := int64(1024)
@@ -164,6 +168,7 @@ func (h *Histogram) AppendBinary(dst []byte) ([]byte, error) {
 		flags |= flagError
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(h.Error))
 	}
+	dst, flags = h.appendSquares(dst, flags)
 	dst = appendSide(dst, offset, counts)
 	if len(negative) > 0 {
 		flags |= flagNegative
@@ -171,6 +176,18 @@ func (h *Histogram) AppendBinary(dst []byte) ([]byte, error) {
 	}
 	dst[at] = flags
 	return dst, nil
+}
+
+// appendSquares appends Σw² if h is weighted, and returns flags with those of weights.
+func (h *Histogram) appendSquares(dst []byte, flags byte) ([]byte, byte) {
+	if !h.Weighted {
+		return dst, flags
+	}
+	if h.Count == 0 {
+		return dst, flags | flagWeighted
+	}
+	dst = binary.AppendUvarint(dst, bits.ReverseBytes64(math.Float64bits(h.Squares)))
+	return dst, flags | flagWeighted | flagSquares
 }
 
 // holdsOne reports whether the one observation of h is in the bucket of v.
@@ -226,9 +243,10 @@ const maxSure = 1 << 51
 // The zero value with a schema is empty.
 type Cell struct {
 	Schema   int8
-	Weighted bool   // some observation stood for several
-	Zero     uint64 // observations of 0
-	Count    uint64 // all observations, zeros included
+	Weighted bool    // some observation stood for several
+	Zero     uint64  // observations of 0
+	Count    uint64  // all observations, zeros included
+	Squares  float64 // as Histogram's
 	// Whole nanoseconds, exactly as Seconds turns them into Histogram's fields.
 	SumNanos, MinNanos, MaxNanos int64
 	Offset                       int32 // bucket of the first count, Prometheus' numbering
@@ -265,7 +283,7 @@ func AppendCell[C count](dst []byte, c *Cell, counts []C) ([]byte, error) {
 		}
 	}
 	h := New(c.Schema)
-	h.ZeroCount, h.Count, h.Weighted = c.Zero, c.Count, c.Weighted
+	h.ZeroCount, h.Count, h.Weighted, h.Squares = c.Zero, c.Count, c.Weighted, c.Squares
 	h.SetSumNanos(c.SumNanos)
 	if c.Count > 0 {
 		h.Min, h.Max = Seconds(c.MinNanos), Seconds(c.MaxNanos)
@@ -284,7 +302,7 @@ func appendShort[C count](dst []byte, c *Cell, counts []C) ([]byte, bool) {
 		return dst, false
 	}
 	if c.Weighted {
-		if c.MinNanos != c.MaxNanos {
+		if n := float64(c.Count); c.MinNanos != c.MaxNanos || c.Squares != n*n {
 			return dst, false
 		}
 		p, ok := mulNanos(c.MinNanos, c.Count)

@@ -14,13 +14,11 @@ func (h *Histogram) appendExplicit(dst []byte) ([]byte, error) {
 	dst = binary.AppendUvarint(dst, h.Count)
 	var c Cell
 	dst, flags := h.appendMoments(dst, &c, c.moments(h))
-	if h.Weighted {
-		flags |= flagWeighted
-	}
 	if h.Error != 0 {
 		flags |= flagError
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(h.Error))
 	}
+	dst, flags = h.appendSquares(dst, flags)
 	dst = binary.AppendUvarint(dst, uint64(len(h.Bounds)))
 	if wholeBounds(h.Bounds) {
 		flags |= flagBounds
@@ -127,6 +125,7 @@ func (h *Histogram) readExplicit(p *point) error {
 	h.Sum = p.Sum()
 	h.exact = exactSum{ok: p.whole, nanos: p.sumNanos, last: h.Sum}
 	h.Min, h.Max = p.minimum(), p.maximum()
+	h.boundSquares(p)
 	if err := h.Validate(); err != nil {
 		return corrupt("%v", err)
 	}
@@ -171,9 +170,9 @@ func (h *Histogram) addExplicit(p *point, b []byte) error {
 	} else {
 		h.Min, h.Max = lesser(h.Min, lo), greater(h.Max, hi)
 	}
+	h.addSquares(p.weighted, p.squares())
 	h.Count += p.count
 	p.addSum(h)
-	h.Weighted = h.Weighted || p.weighted
 	h.Error = max(h.Error, p.err)
 	return nil
 }

@@ -75,7 +75,7 @@ func genExplicit(t *rapid.T) *Histogram {
 		t.Fatal(err)
 	}
 	for range rapid.IntRange(0, 30).Draw(t, "n") {
-		if err := h.Record(rapid.Float64Range(-7, 20).Draw(t, "v")); err != nil {
+		if err := h.RecordN(rapid.Float64Range(-7, 20).Draw(t, "v"), uint64(rapid.SampledFrom([]int{1, 1, 1, 8}).Draw(t, "weight"))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -107,7 +107,7 @@ func equal(a, b *Histogram, tolerance float64) bool {
 		return slices.Equal(xc, yc) && (len(xc) == 0 || xo == yo)
 	}
 	return a.Schema == b.Schema && a.ZeroThreshold == b.ZeroThreshold && a.ZeroCount == b.ZeroCount &&
-		a.Count == b.Count && a.Weighted == b.Weighted && a.Error == b.Error &&
+		a.Count == b.Count && a.Weighted == b.Weighted && a.Squares == b.Squares && a.Error == b.Error &&
 		same(a.Min, b.Min) && same(a.Max, b.Max) && slices.Equal(a.Bounds, b.Bounds) &&
 		sides(&a.Positive, &b.Positive) && sides(&a.Negative, &b.Negative) &&
 		(same(a.Sum, b.Sum) || math.Abs(a.Sum-b.Sum) <= tolerance)
@@ -134,7 +134,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("encoded again: %x, want %x", c, b)
 		}
 		m, err := Moments(b)
-		if err != nil || m.Count != h.Count || m.Sum != h.Sum && h.Sum == h.Sum || m.Weighted != h.Weighted ||
+		if err != nil || m.Count != h.Count || m.Sum != h.Sum && h.Sum == h.Sum || m.Weighted != h.Weighted || m.Squares != h.Squares || m.Effective() != h.Effective() ||
 			m.Min != h.Min && h.Min == h.Min || m.Max != h.Max && h.Max == h.Max {
 			t.Fatalf("moments %+v, %v of %+v", m, err, *h)
 		}
@@ -204,7 +204,7 @@ func TestAppendNanos(t *testing.T) {
 		if h.Count == 0 {
 			return
 		}
-		c := Cell{Schema: schema, Weighted: h.Weighted, Zero: h.ZeroCount, Count: h.Count, Offset: h.Positive.Offset}
+		c := Cell{Schema: schema, Weighted: h.Weighted, Squares: h.Squares, Zero: h.ZeroCount, Count: h.Count, Offset: h.Positive.Offset}
 		if !c.moments(h) {
 			t.Skip("sum beyond whole nanoseconds")
 		}
@@ -231,6 +231,10 @@ func TestGoldenBytes(t *testing.T) {
 	}
 	weighted := New(5)
 	_ = weighted.RecordN(0.025, 10)
+	sampled := New(5)
+	for _, n := range []uint64{32, 1, 32} {
+		_ = sampled.RecordNanos(25e6, n)
+	}
 	many := New(5)
 	for i := range 300 {
 		_ = many.RecordNanos(int64(1e6+i%3*1e3+i/100*1e7), 1)
@@ -240,6 +244,8 @@ func TestGoldenBytes(t *testing.T) {
 	_ = explicit.Record(3)
 	third, _ := NewExplicit([]float64{1.0 / 3})
 	_ = third.Record(0.5)
+	sixth, _ := NewExplicit([]float64{1.0 / 3})
+	_ = sixth.RecordN(0.5, 3)
 	wide := New(5)
 	_ = wide.SetZeroThreshold(0.001)
 	_ = wide.Record(0.0005)
@@ -263,6 +269,8 @@ func TestGoldenBytes(t *testing.T) {
 		{"one float", record(5, math.Pi), "18182d4454fb210940"},
 		{"one negative", record(5, -1), "18000000000000f0bf"},
 		{"one weighted", weighted, "190ac0f0f50b"},
+		{"sampled", sampled, "1685054180a1dc8d0c80e1eb1780e1eb17c0c00a03d302000441"},
+		{"explicit, sampled", sixth, "17850380bcc1960b8094ebdc038094ebdc03c04401555555555555d53f00010103"},
 		{"explicit", explicit, "17090280b7d9b31680bfd60680f882ad160380ade204c096b1028095f52a0001030101"},
 		{"explicit third", third, "1701018094ebdc038094ebdc038094ebdc0301555555555555d53f00010101"},
 		{"zero threshold, error, negative", wide, "16790502bfcbeff20effcfacf30ec0843d1101000000000000e03f00024001"},
@@ -276,6 +284,74 @@ func TestGoldenBytes(t *testing.T) {
 			t.Errorf("%s: got %+v, %v, want %+v", c.name, g, err, *c.h)
 		}
 	}
+}
+
+// Weighted points of older versions have no squares. They read as if each bucket held one
+// observation: no set of weights has greater squares.
+func TestOldWeightedPoints(t *testing.T) {
+	for _, c := range []struct {
+		name, old string
+		squares   float64
+	}{
+		{"65 of 25 ms", "1941c0f0f50b", 65 * 65},
+		{"two buckets and zeros", "1645057180f882ad160080c2d72f2143d3020005281f0428", 33*33 + 40*40 + 40*40},
+		{"explicit", "170d488080b793b60180bfd60680f882ad160380ade204c096b1028095f52a010103000c400008", 64*64 + 8*8},
+	} {
+		b, err := hex.DecodeString(c.old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var h Histogram
+		if err := h.UnmarshalBinary(b); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		m, err := Moments(b)
+		if err != nil || h.Squares != c.squares || m.Squares != c.squares {
+			t.Errorf("%s: squares %v, moments %+v, %v, want %v", c.name, h.Squares, m, err, c.squares)
+		}
+		merged := New(5)
+		_ = merged.RecordN(0.5, 3)
+		if err := merged.MergeEncoded(b); err != nil || merged.Squares != c.squares+9 {
+			t.Errorf("%s: merged squares %v, %v, want %v", c.name, merged.Squares, err, c.squares+9)
+		}
+	}
+}
+
+// Squares do not depend on how observations were grouped, encoded or merged.
+func TestEffectiveIsKishs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		weights := rapid.SliceOfN(rapid.SampledFrom([]uint64{1, 1, 8, 32, 1000}), 1, 60).Draw(t, "weights")
+		var sum, squares float64
+		parts := []*Histogram{New(5)}
+		for _, w := range weights {
+			if rapid.IntRange(0, 5).Draw(t, "next") == 0 {
+				schema := int8(rapid.IntRange(MinSchema, MaxSchema).Draw(t, "schema"))
+				parts = append(parts, New(schema))
+			}
+			_ = parts[len(parts)-1].RecordNanos(rapid.Int64Range(0, 1e9).Draw(t, "ns"), w)
+			sum, squares = sum+float64(w), squares+float64(w)*float64(w)
+		}
+		whole := New(MaxSchema)
+		for _, p := range rapid.Permutation(parts).Draw(t, "order") {
+			if rapid.Bool().Draw(t, "encoded") {
+				if err := whole.MergeEncoded(encode(t, p)); err != nil {
+					t.Fatal(err)
+				}
+			} else if err := whole.Merge(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want := sum / squares * sum; math.Abs(whole.Effective()-want) > 1e-12*want || whole.squares() != squares {
+			t.Fatalf("effective %v, want %v; squares %v, want %v", whole.Effective(), want, whole.squares(), squares)
+		}
+		first := New(MaxSchema)
+		_ = first.Merge(parts[0])
+		rest := whole.squares() - first.squares()
+		if err := whole.Subtract(first); err != nil || whole.squares() != rest {
+			t.Fatalf("the first part subtracted: squares %v, %v, want %v", whole.squares(), err, rest)
+		}
+	})
 }
 
 // Counts that add up only where they overflow are refused.

@@ -3,6 +3,7 @@ package hist
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 )
 
 // Moment holds the moments of a distribution, without its buckets.
@@ -10,16 +11,58 @@ type Moment struct {
 	Count         uint64
 	Sum, Min, Max float64 // Min and Max are NaN when Count is 0 or they are unknown
 	Weighted      bool
+	Squares       float64 // as Histogram's
 }
 
-// Moments reads count, sum, min and max from the compact form alone, without
-// walking the buckets (which it does not check). It returns ErrCorrupt.
+// Effective is Histogram's, of these moments.
+func (m *Moment) Effective() float64 { return effective(m.Count, m.squares()) }
+
+// Merge adds o to m.
+func (m *Moment) Merge(o Moment) {
+	if o.Count == 0 {
+		return
+	}
+	if m.Count == 0 {
+		*m = o
+		return
+	}
+	if m.Weighted || o.Weighted {
+		m.Squares = m.squares() + o.squares()
+		m.Weighted = true
+	}
+	m.Count += o.Count
+	m.Sum += o.Sum
+	m.Min = min(m.Min, o.Min) // NaN, for unknown, wins
+	m.Max = max(m.Max, o.Max)
+}
+
+func (m *Moment) squares() float64 {
+	if m.Weighted {
+		return m.Squares
+	}
+	return float64(m.Count)
+}
+
+// Moments reads count, sum, min, max and squares from the compact form alone, without
+// walking the buckets (which it does not check), except of weighted points that lack
+// squares. It returns ErrCorrupt.
 func Moments(b []byte) (m Moment, err error) {
 	var p point
 	if err := p.read(b); err != nil {
 		return m, err
 	}
-	return Moment{p.count, p.Sum(), p.minimum(), p.maximum(), p.weighted}, nil
+	m = Moment{Count: p.count, Sum: p.Sum(), Min: p.minimum(), Max: p.maximum(), Weighted: p.weighted}
+	switch {
+	case p.lacksSquares():
+		var h Histogram
+		if err := h.UnmarshalBinary(b); err != nil {
+			return Moment{}, err
+		}
+		m.Squares = h.Squares
+	case p.weighted:
+		m.Squares = p.square
+	}
+	return m, nil
 }
 
 // UnmarshalBinary replaces h by the histogram in compact form, using h's memory. If it
@@ -41,8 +84,25 @@ func (h *Histogram) UnmarshalBinary(b []byte) error {
 	h.Sum = p.Sum()
 	h.exact = exactSum{ok: p.whole, nanos: p.sumNanos, last: h.Sum}
 	h.Min, h.Max = p.minimum(), p.maximum()
-	h.Weighted, h.Error = p.weighted, p.err
+	h.Error = p.err
+	h.boundSquares(&p)
 	return nil
+}
+
+// boundSquares sets the squares of h, which holds the point p alone. Those of a point
+// that lacks them are the greatest that its buckets allow, as if each bucket held one
+// observation: so Effective is at least what is known, and never more than was seen.
+func (h *Histogram) boundSquares(p *point) {
+	h.Weighted, h.Squares = p.weighted, p.square
+	if !p.lacksSquares() {
+		return
+	}
+	h.Squares = float64(h.ZeroCount) * float64(h.ZeroCount)
+	for _, side := range [...][]uint64{h.Positive.Counts, h.Negative.Counts} {
+		for _, c := range side {
+			h.Squares += float64(c) * float64(c)
+		}
+	}
 }
 
 // MergeEncoded adds a histogram in its binary form without building it: it is Merge of
@@ -63,7 +123,7 @@ func (h *Histogram) MergeEncoded(b []byte) error {
 	if h.Count+p.count < h.Count {
 		return invalid("count overflows: %d and %d more", h.Count, p.count)
 	}
-	if p.form == explicitForm || h.Schema == Explicit {
+	if p.form == explicitForm || h.Schema == Explicit || p.lacksSquares() {
 		return h.mergeUnlike(b, &p)
 	}
 	return h.mergePoint(&p)
@@ -99,9 +159,9 @@ func (h *Histogram) mergeWide(b []byte) error {
 	return nil
 }
 
-// mergeUnlike merges where explicit buckets are involved.
+// mergeUnlike merges where explicit buckets are involved, or squares are lacking.
 func (h *Histogram) mergeUnlike(b []byte, p *point) error {
-	if p.form == explicitForm && h.Schema == Explicit && h.Count > 0 {
+	if p.form == explicitForm && h.Schema == Explicit && h.Count > 0 && !p.lacksSquares() {
 		if rest, same := p.sameBounds(h.Bounds); same {
 			return h.addExplicit(p, rest)
 		}
@@ -126,6 +186,8 @@ type point struct {
 	zero      uint64
 	threshold float64
 	err       float64
+	squared   bool    // of a weighted point: it holds squares
+	square    float64 // Σw² if squared
 
 	sumNanos, minNanos, maxNanos int64
 	midNanos                     int64 // of three
@@ -133,6 +195,17 @@ type point struct {
 
 	rest []byte // the rest of the form
 	wide wide   // for the wide form
+}
+
+// lacksSquares reports whether the point was written without the squares of its weights.
+func (p *point) lacksSquares() bool { return p.weighted && !p.squared && p.count > 0 }
+
+// squares returns Σw², which the point does not lack.
+func (p *point) squares() float64 {
+	if p.weighted {
+		return p.square
+	}
+	return float64(p.count)
 }
 
 func (p *point) Sum() float64 {
@@ -285,6 +358,7 @@ func (p *point) readWeighted(b []byte) error {
 		return corrupt("weighted value too large")
 	}
 	p.count, p.minNanos, p.maxNanos, p.weighted = uint64(n), v, v, true
+	p.squared, p.square = true, float64(n)*float64(n)
 	return nil
 }
 
@@ -300,12 +374,9 @@ func (p *point) readGeneral(b []byte) error {
 		if p.schema < MinSchema || p.schema > MaxSchema {
 			return corrupt("schema %d", p.schema)
 		}
-		if flags&0x80 != 0 {
-			return corrupt("flags %#02x", flags)
-		}
 	} else {
 		p.schema = Explicit
-		if flags&^(flagWhole|flagNoExtreme|flagWeighted|flagError|flagBounds) != 0 {
+		if flags&^(flagWhole|flagNoExtreme|flagWeighted|flagError|flagBounds|flagSquares) != 0 {
 			return corrupt("flags %#02x", flags)
 		}
 		p.bounds = flags&flagBounds != 0
@@ -373,6 +444,17 @@ func (p *point) readGeneral(b []byte) error {
 			return corrupt("relative error %v", p.err)
 		}
 	}
+	if flags&flagSquares != 0 {
+		u, k := binary.Uvarint(b)
+		if k <= 0 {
+			return corrupt("squares")
+		}
+		b = b[k:]
+		p.squared, p.square = true, math.Float64frombits(bits.ReverseBytes64(u))
+		if !p.weighted || p.count == 0 || !validSquares(p.square, p.count) {
+			return corrupt("squares %v of count %d", p.square, p.count)
+		}
+	}
 	p.rest = b
 	return nil
 }
@@ -420,8 +502,8 @@ func (h *Histogram) mergePoint(p *point) error {
 	} else {
 		h.Min, h.Max = lesser(h.Min, lo), greater(h.Max, hi)
 	}
+	h.addSquares(p.weighted, p.squares())
 	h.Count += p.count
-	h.Weighted = h.Weighted || p.weighted
 	if p.err > h.Error {
 		h.Error = p.err
 	}

@@ -96,8 +96,9 @@ func (h *Histogram) mergeExplicit(o *Histogram) (done bool, err error) {
 			h.Reset(DefaultSchema)
 			h.setExplicit(o.Bounds)
 			copy(h.Positive.Counts, o.Positive.Counts)
+			h.Weighted = weighted
 			h.mergeMoments(o)
-			h.Weighted, h.Error = h.Weighted || weighted, max(h.Error, e)
+			h.Error = max(h.Error, e)
 			return true, nil
 		}
 		h.Reset(o.Schema)
@@ -165,7 +166,7 @@ func (h *Histogram) ToExponential(schema int8) {
 		}
 	}
 	e.Error = max(h.Error, h.explicitError())
-	e.Count, e.Min, e.Max, e.Weighted = h.Count, h.Min, h.Max, h.Weighted
+	e.Count, e.Min, e.Max, e.Weighted, e.Squares = h.Count, h.Min, h.Max, h.Weighted, h.Squares
 	e.Sum, e.exact, e.scratch = h.Sum, h.exact, h.scratch
 	*h = *e
 }

@@ -68,6 +68,7 @@ type Histogram struct {
 	Sum           float64   // NaN when unknown
 	Min, Max      float64   // NaN when Count is 0 or unknown
 	Weighted      bool      // holds observations that stood for several (sampling)
+	Squares       float64   // Σw² of observations that stood for w each; only if Weighted, else 0. See Effective
 	Error         float64   // relative error inherited from coarser inputs; 0 if none, +Inf if unbounded
 
 	exact   exactSum
@@ -94,7 +95,7 @@ func (h *Histogram) Reset(schema int8) {
 	h.Count = 0
 	h.Sum = 0
 	h.Min, h.Max = math.NaN(), math.NaN()
-	h.Weighted = false
+	h.Weighted, h.Squares = false, 0
 	h.Error = 0
 	h.exact = exactSum{ok: true}
 }
@@ -116,10 +117,40 @@ func (h *Histogram) Mean() float64 {
 	return h.Sum / float64(h.Count)
 }
 
+// Effective returns the number of observations of equal weight that would say as much:
+// (Σw)²/Σw² (Kish 1965, Survey Sampling, section 11.7). It is Count unless h is Weighted;
+// where each observation stood for w it is Count/w, the number that was seen. It adds up
+// over histograms whose weights are alike.
+func (h *Histogram) Effective() float64 { return effective(h.Count, h.squares()) }
+
+func effective(count uint64, squares float64) float64 {
+	if n := float64(count); squares > n {
+		return n / squares * n
+	}
+	return float64(count)
+}
+
+// squares returns Σw², also of observations that stood for themselves alone.
+func (h *Histogram) squares() float64 {
+	if h.Weighted {
+		return h.Squares
+	}
+	return float64(h.Count)
+}
+
+// validSquares reports whether Σw² is possible for whole weights that sum to count, give
+// or take rounding.
+func validSquares(squares float64, count uint64) bool {
+	const slack = 1e-9
+	n := float64(count)
+	return squares >= n*(1-slack) && squares <= n*n*(1+slack)
+}
+
 // Validate reports the first broken rule of a histogram that was filled by
 // hand, wrapping ErrInvalid: schema, zero threshold, bounds, bucket indexes
 // beyond what a float64 can hold, counts that do not add up, a minimum above
-// the maximum, infinite or NaN values where a number must be.
+// the maximum, infinite or NaN values where a number must be, squares that no weights
+// have.
 func (h *Histogram) Validate() error {
 	if math.IsInf(h.Sum, 0) && h.Count == 0 {
 		return invalid("sum %v of no observations", h.Sum)
@@ -129,6 +160,9 @@ func (h *Histogram) Validate() error {
 	}
 	if !(h.Error >= 0) {
 		return invalid("relative error %v", h.Error)
+	}
+	if h.Weighted && !validSquares(h.Squares, h.Count) {
+		return invalid("squares %v of count %d", h.Squares, h.Count)
 	}
 	if h.Schema == Explicit {
 		return h.validateExplicit()

@@ -85,10 +85,18 @@ func (h *Histogram) mergeMoments(o *Histogram) {
 	} else {
 		h.Min, h.Max = lesser(h.Min, o.Min), greater(h.Max, o.Max)
 	}
+	h.addSquares(o.Weighted, o.squares())
 	h.Count += o.Count
 	h.addSum(o)
-	h.Weighted = h.Weighted || o.Weighted
 	h.Error = max(h.Error, o.Error)
+}
+
+// addSquares adds Σw² of observations that are not in Count yet.
+func (h *Histogram) addSquares(weighted bool, squares float64) {
+	if weighted || h.Weighted {
+		h.Squares = h.squares() + squares
+		h.Weighted = true
+	}
 }
 
 // lesser and greater are NaN if either is: an extreme not known of a part is
@@ -190,6 +198,7 @@ func (h *Histogram) AddBuckets(schema int, offset int32, counts []uint64, negati
 		to = &h.Negative
 	}
 	h.fold(to, int32(first), counts[lo:hi], uint(schema-int(h.Schema)))
+	h.addSquares(false, float64(total-h.Count))
 	h.Count = total
 	return nil
 }
@@ -223,12 +232,18 @@ func (h *Histogram) Subtract(o *Histogram) error {
 	h.ZeroCount -= o.ZeroCount
 	h.Positive.subtract(&o.Positive)
 	h.Negative.subtract(&o.Negative)
+	if h.Weighted {
+		h.Squares -= o.squares()
+	}
 	h.Count -= o.Count
 	if h.Count == 0 {
 		h.SetSumNanos(0)
 		h.Min, h.Max = math.NaN(), math.NaN()
-		h.Weighted = false
+		h.Weighted, h.Squares = false, 0
 		return nil
+	}
+	if n := float64(h.Count); h.Weighted { // squares of old points are bounds, see decode.go
+		h.Squares = max(n, min(n*n, h.Squares))
 	}
 	if !(o.Min > h.Min) {
 		h.Min = math.NaN()

@@ -205,7 +205,10 @@ func TestSubtract(t *testing.T) {
 		if m.Min == m.Min && m.Min != want.Min || m.Max == m.Max && m.Max != want.Max {
 			t.Fatalf("extremes %v, %v, want %v, %v or not known", m.Min, m.Max, want.Min, want.Max)
 		}
-		m.Sum, m.Min, m.Max, m.Weighted, m.Error = want.Sum, want.Min, want.Max, want.Weighted, want.Error
+		if want.Weighted && m.Squares != want.Squares {
+			t.Fatalf("squares %v, want %v", m.Squares, want.Squares)
+		}
+		m.Sum, m.Min, m.Max, m.Weighted, m.Squares, m.Error = want.Sum, want.Min, want.Max, want.Weighted, want.Squares, want.Error
 		if want.Count > 0 && !equal(m, want, 0) {
 			t.Fatalf("got %s, want %s", summary(m), summary(want))
 		}

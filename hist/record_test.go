@@ -109,6 +109,8 @@ func TestValidate(t *testing.T) {
 		{"within the threshold", Histogram{Schema: 0, ZeroThreshold: 0.5, Count: 1, Positive: Buckets{-1, []uint64{1}}}},
 		{"minimum", Histogram{Schema: 0, Count: 1, Positive: Buckets{0, []uint64{1}}, Min: 2, Max: 1}},
 		{"infinite", Histogram{Schema: 0, Count: 1, Positive: Buckets{0, []uint64{1}}, Min: 2, Max: math.Inf(1)}},
+		{"squares below the count", Histogram{Schema: 0, Count: 2, Weighted: true, Squares: 1, Positive: Buckets{0, []uint64{2}}}},
+		{"squares beyond one observation's", Histogram{Schema: 0, Count: 2, Weighted: true, Squares: 5, Positive: Buckets{0, []uint64{2}}}},
 		{"error", Histogram{Schema: 0, Error: nan}},
 		{"overflow", Histogram{Schema: 0, Count: 1, Positive: Buckets{0, []uint64{math.MaxUint64, 2}}}},
 		{"index of the last", Histogram{Schema: 0, Count: 2, Positive: Buckets{1024, []uint64{1, 1}}}},

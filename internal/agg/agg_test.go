@@ -144,7 +144,7 @@ func equal(t interface {
 	}
 	relative := func(a, b float64) bool { return a == b || (a-b)/b < 1e-12 && (b-a)/b < 1e-12 }
 	if got.Count != want.Count || got.ZeroCount != want.ZeroCount || got.Min != want.Min || got.Max != want.Max ||
-		got.Weighted != want.Weighted || !relative(got.Sum, want.Sum) {
+		got.Weighted != want.Weighted || !relative(got.Squares, want.Squares) || !relative(got.Sum, want.Sum) {
 		t.Fatalf("%s: got %+v\nwant %+v", what, got, want)
 	}
 	if g, w := bucketList(got), bucketList(want); !slices.Equal(g, w) {

@@ -38,7 +38,9 @@ const (
 )
 
 // paged in cell.n marks a cell whose words are: count, sum (low, high word; ns), min,
-// max, and the page's number with its first bucket above bit 32.
+// max, and the page's number with its first bucket above bit 32. Where it is also
+// flagWeighted, the last two counts of its page hold the squares of its weights instead,
+// as a float64: pageFor leaves them free.
 const paged = 0xff
 
 type cell struct {
@@ -52,7 +54,10 @@ type cell struct {
 	w      [inlineWords]uint64
 }
 
-const flagWeighted = 1
+const (
+	flagWeighted = 1
+	squareCounts = 2 // counts of a weighted cell's page that hold its squares
+)
 
 func (c *cell) mode() uint32 { return c.key & 3 }
 
@@ -293,8 +298,8 @@ func (g *cells) observe(c *cell, ns int64, w uint32, bucket int) {
 		}
 		g.toPage(c)
 	}
-	if w != 1 {
-		c.flags |= flagWeighted
+	if w != 1 || c.flags&flagWeighted != 0 {
+		g.addSquares(c, float64(w)*float64(w))
 	}
 	hi, lo := bits.Mul64(uint64(ns), uint64(w))
 	g.moments(c, uint64(w), lo, hi, uint64(ns), uint64(ns))
@@ -313,10 +318,35 @@ func (g *cells) moments(c *cell, n, sumLo, sumHi, lo, hi uint64) {
 	c.w[4] = max(c.w[4], hi)
 }
 
+// addSquares makes a paged cell weighted, and adds squares of observations that moments
+// does not have yet.
+func (g *cells) addSquares(c *cell, squares float64) {
+	if c.flags&flagWeighted == 0 {
+		if p := g.wholePage(c); p[len(p)-1]|p[len(p)-2] != 0 {
+			g.widen(c, math.MaxInt, math.MinInt)
+		}
+		squares += float64(c.w[0])
+		c.flags |= flagWeighted
+	} else {
+		squares += g.squares(c)
+	}
+	b, p := math.Float64bits(squares), g.wholePage(c)
+	p[len(p)-2], p[len(p)-1] = uint32(b), uint32(b>>32)
+}
+
+// squares returns the squares of the weights of a paged cell.
+func (g *cells) squares(c *cell) float64 {
+	if c.flags&flagWeighted == 0 {
+		return float64(c.w[0])
+	}
+	p := g.wholePage(c)
+	return math.Float64frombits(uint64(p[len(p)-2]) | uint64(p[len(p)-1])<<32)
+}
+
 // add adds n to a bucket of a paged cell.
 func (g *cells) add(c *cell, bucket int, n uint64) {
 	i := bucket - c.base()
-	if uint(i) >= uint(pageUnit<<c.class) {
+	if uint(i) >= uint(c.buckets()) {
 		g.widen(c, bucket, bucket)
 		i = bucket - c.base()
 	}
@@ -333,7 +363,13 @@ func (g *cells) add(c *cell, bucket int, n uint64) {
 	*p = uint32(v)
 }
 
-func (g *cells) counts(c *cell) []uint32 {
+// buckets returns the number of buckets of a paged cell's page.
+func (c *cell) buckets() int { return pageUnit<<c.class - squareCounts*int(c.flags&flagWeighted) }
+
+// counts returns the counts of a paged cell's buckets.
+func (g *cells) counts(c *cell) []uint32 { return g.wholePage(c)[:c.buckets()] }
+
+func (g *cells) wholePage(c *cell) []uint32 {
 	ref := uint32(c.w[5])
 	const per = pageSlab / pageUnit
 	at := int(ref%per) * pageUnit
@@ -371,7 +407,8 @@ func (g *cells) toPage(c *cell) {
 	}
 }
 
-// pageFor returns a page for buckets lo to hi, with space on both sides.
+// pageFor returns a page for buckets lo to hi, with space on both sides: at least
+// squareCounts above them.
 func pageFor(lo, hi int) (class uint8, base int) {
 	need := hi - lo + 1
 	want := min(need+need/4+4, pageUnit<<(classes-1))
@@ -396,7 +433,7 @@ func (g *cells) widen(c *cell, lo, hi int) {
 			break
 		}
 	}
-	ref, was := uint32(c.w[5]), c.class
+	page, ref, was := g.wholePage(c), uint32(c.w[5]), c.class
 	class, to := pageFor(lo, hi)
 	c.setPage(g.newPage(class), to, class)
 	counts := g.counts(c)
@@ -405,7 +442,10 @@ func (g *cells) widen(c *cell, lo, hi int) {
 			counts[base+i-to] = n
 		}
 	}
-	clear(old)
+	if c.flags&flagWeighted != 0 {
+		copy(g.wholePage(c)[c.buckets():], page[len(old):])
+	}
+	clear(page)
 	g.free[was] = append(g.free[was], ref)
 }
 
@@ -503,7 +543,6 @@ func mergeInto(h *hist.Histogram, b []byte) error {
 
 // absorb adds durations of cell o to the cell of another series and the same key.
 func (g *cells) absorb(c, o *cell) error {
-	c.flags |= o.flags
 	if o.mode() == modeBlobs {
 		for i := range int(o.n) {
 			if err := g.encoded(c, g.blobBytes(o.w[i])); err != nil {
@@ -526,6 +565,9 @@ func (g *cells) absorb(c, o *cell) error {
 	if c.n != paged {
 		g.toPage(c)
 	}
+	if (c.flags|o.flags)&flagWeighted != 0 {
+		g.addSquares(c, g.squares(o))
+	}
 	g.moments(c, o.w[0], o.w[1], o.w[2], o.w[3], o.w[4])
 	counts, base := g.counts(o), o.base()
 	lo, hi := -1, -1
@@ -540,7 +582,7 @@ func (g *cells) absorb(c, o *cell) error {
 	if lo < 0 {
 		return nil
 	}
-	if base+lo < c.base() || base+hi >= c.base()+pageUnit<<c.class {
+	if base+lo < c.base() || base+hi >= c.base()+c.buckets() {
 		g.widen(c, base+lo, base+hi)
 	}
 	for i := lo; i <= hi; i++ {
@@ -580,6 +622,9 @@ func (g *cells) histogram(h *hist.Histogram, c *cell) {
 		}
 		h.Positive = hist.Buckets{Offset: int32(base + lo), Counts: counts}
 		h.Count, h.ZeroCount = c.w[0], c.w[0]-inBuckets
+		if h.Weighted {
+			h.Squares = g.squares(c)
+		}
 		setSum(h, c.w[1], c.w[2])
 		h.Min, h.Max = hist.Seconds(int64(c.w[3])), hist.Seconds(int64(c.w[4]))
 		return
@@ -602,6 +647,9 @@ func (g *cells) histogram(h *hist.Histogram, c *cell) {
 			at[i] = at[i-1]
 		}
 		h.Count += w
+		if h.Weighted {
+			h.Squares += float64(w) * float64(w)
+		}
 		mh, ml := bits.Mul64(uint64(ns), w)
 		var carry uint64
 		sumLo, carry = bits.Add64(sumLo, ml, 0)
@@ -660,7 +708,7 @@ func (g *cells) appendDurations(dst []byte, c *cell, h *hist.Histogram) ([]byte,
 		}
 	} else if g.spill == nil && c.w[2] == 0 && c.w[1] <= math.MaxInt64 && c.w[3] > 0 {
 		return hist.AppendCell(dst, &hist.Cell{
-			Schema: cellSchema, Weighted: c.flags&flagWeighted != 0, Count: c.w[0],
+			Schema: cellSchema, Weighted: c.flags&flagWeighted != 0, Squares: g.squares(c), Count: c.w[0],
 			SumNanos: int64(c.w[1]), MinNanos: int64(c.w[3]), MaxNanos: int64(c.w[4]), Offset: int32(c.base()),
 		}, g.counts(c))
 	}

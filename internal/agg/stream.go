@@ -221,7 +221,7 @@ func assignFields(to, from *hist.Histogram) {
 		Positive: hist.Buckets{Offset: from.Positive.Offset, Counts: positive},
 		Negative: hist.Buckets{Offset: from.Negative.Offset, Counts: negative},
 		Bounds:   from.Bounds, Count: from.Count, Sum: from.Sum, Min: from.Min, Max: from.Max,
-		Weighted: from.Weighted, Error: from.Error,
+		Weighted: from.Weighted, Squares: from.Squares, Error: from.Error,
 	}
 }
 

@@ -62,6 +62,9 @@ func TestWeightsMultiply(t *testing.T) {
 		if !h.Weighted {
 			t.Errorf("%s does not say that it is weighted", k)
 		}
+		if got, want := h.Effective(), float64(h.Count)/8; got != want {
+			t.Errorf("%s: effective %v, want %v of %d", k, got, want, h.Count)
+		}
 	}
 }
 

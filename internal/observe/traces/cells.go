@@ -17,9 +17,9 @@ type cell struct {
 	at       uint64 // slot above bit 16, bucket below
 	min, max int64  // durations of the requests, nanoseconds
 	sum      float64
-	n        uint64 // requests
+	squares  float64 // Σw² of the requests
+	n        uint64  // requests, Σw
 	counts   [measures]uint64
-	weighted bool
 }
 
 // The measures of a part. The request itself has withPart alone, which is
@@ -192,7 +192,7 @@ func (c *cell) observe(duration int64, weight uint32) {
 	c.min, c.max = min(c.min, duration), max(c.max, duration)
 	c.sum += float64(duration) * float64(weight)
 	c.n += uint64(weight)
-	c.weighted = c.weighted || weight > 1
+	c.squares += float64(weight) * float64(weight)
 }
 
 // fillDistribution fills h with one measure of cells of one row and slot, in order of their
@@ -209,7 +209,7 @@ func fillDistribution(h *hist.Histogram, cells []*cell, measure int) bool {
 		return false
 	}
 	h.Min, h.Max = hist.Seconds(cells[0].min), hist.Seconds(cells[len(cells)-1].max)
-	sum := 0.0
+	sum, squares := 0.0, 0.0
 	for i := range cells {
 		x := cells[i]
 		n := x.counts[measure]
@@ -217,12 +217,11 @@ func fillDistribution(h *hist.Histogram, cells []*cell, measure int) bool {
 			continue
 		}
 		h.Count += n
-		if n == x.n {
-			sum += x.sum
-		} else {
-			sum += x.sum / float64(x.n) * float64(n)
-		}
-		h.Weighted = h.Weighted || x.weighted
+		// What requests counted lasts and weighs as they do.
+		share := float64(n) / float64(x.n)
+		sum += x.sum * share
+		squares += x.squares * share
+		h.Weighted = h.Weighted || x.squares > float64(x.n)
 		b := int16(x.at)
 		if b == zeroBucket {
 			h.ZeroCount += n
@@ -235,6 +234,10 @@ func fillDistribution(h *hist.Histogram, cells []*cell, measure int) bool {
 			h.Positive.Counts = append(h.Positive.Counts, 0)
 		}
 		h.Positive.Counts[int(b)-int(h.Positive.Offset)] += n
+	}
+	if h.Weighted {
+		n := float64(h.Count)
+		h.Squares = max(n, min(n*n, math.Round(squares)))
 	}
 	if sum < 1<<53 {
 		h.SetSumNanos(int64(math.Round(sum)))

@@ -534,7 +534,7 @@ func (x *execution) finish(res *store.Result, acc *sums) error {
 			p.Number = a.c.number
 		case acc.measure == store.Moments:
 			p.Hist = &hist.Histogram{Schema: x.q.Schema, Count: a.c.moment.Count, Sum: a.c.moment.Sum,
-				Min: a.c.moment.Min, Max: a.c.moment.Max, Weighted: a.c.moment.Weighted}
+				Min: a.c.moment.Min, Max: a.c.moment.Max, Weighted: a.c.moment.Weighted, Squares: a.c.moment.Squares}
 		default:
 			p.Hist = a.c.hist
 		}

@@ -112,7 +112,7 @@ func (s *sums) add(i int, kind series.Kind, data []byte) error {
 		if err != nil {
 			return corruptPoint(err)
 		}
-		addMoment(&c.moment, m)
+		c.moment.Merge(m)
 		return nil
 	}
 	before := sizeOf(c.hist)
@@ -152,7 +152,7 @@ func (s *sums) addPacked(i int, dec *runcodec.Decoder) error {
 		if err != nil {
 			return corruptPoint(err)
 		}
-		addMoment(&c.moment, m)
+		c.moment.Merge(m)
 		return nil
 	}
 	before := sizeOf(c.hist)
@@ -163,21 +163,6 @@ func (s *sums) addPacked(i int, dec *runcodec.Decoder) error {
 		return corruptPoint(err)
 	}
 	return s.grown(c, before)
-}
-
-func addMoment(a *hist.Moment, b hist.Moment) {
-	if b.Count == 0 {
-		return
-	}
-	if a.Count == 0 {
-		*a = b
-		return
-	}
-	a.Count += b.Count
-	a.Sum += b.Sum
-	a.Min = min(a.Min, b.Min) // NaN, for unknown, wins
-	a.Max = max(a.Max, b.Max)
-	a.Weighted = a.Weighted || b.Weighted
 }
 
 func (s *sums) each(fn func(i int, c *cell) error) error {
@@ -213,7 +198,7 @@ func (s *sums) merge(o *sums) error {
 			return nil
 		}
 		to.number.Merge(c.number)
-		addMoment(&to.moment, c.moment)
+		to.moment.Merge(c.moment)
 		switch {
 		case c.hist == nil:
 		case to.hist == nil:

@@ -72,6 +72,8 @@ func DiffHist(g, w *hist.Histogram) string {
 		return fmt.Sprintf("got min %v and max %v, want %v and %v", g.Min, g.Max, w.Min, w.Max)
 	case g.Weighted != w.Weighted:
 		return fmt.Sprintf("got weighted %v, want %v", g.Weighted, w.Weighted)
+	case g.Squares != w.Squares:
+		return fmt.Sprintf("got squares %v, want %v", g.Squares, w.Squares)
 	}
 	if d := diffBuckets(g.Positive, w.Positive); d != "" {
 		return "positive buckets: " + d

@@ -23,10 +23,13 @@ import (
 const T0 = 1_789_948_800
 
 // Dist encodes a distribution of the values.
-func Dist(values ...float64) []byte {
+func Dist(values ...float64) []byte { return Sampled([]uint64{1}, values...) }
+
+// Sampled is Dist of values that stand for several, as the weights say in turn.
+func Sampled(weights []uint64, values ...float64) []byte {
 	h := hist.New(hist.DefaultSchema)
-	for _, v := range values {
-		if err := h.Record(v); err != nil {
+	for i, v := range values {
+		if err := h.RecordN(v, weights[i%len(weights)]); err != nil {
 			panic(err)
 		}
 	}
@@ -117,6 +120,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Steps", testSteps},
 		{"TopK", testTopK},
 		{"Measures", testMeasures},
+		{"Squares", testSquares},
 		{"Kinds", testKinds},
 		{"BadBatches", testBadBatches},
 		{"Refusals", testRefusals},
@@ -372,6 +376,52 @@ func testMeasures(t *testing.T, st store.Store) {
 	h := query(t, st, store.Query{Start: T0, End: T0 + 20, Measure: store.Moments}).Groups[0].Points[0].Hist
 	equal(t, "moments", [4]float64{float64(h.Count), h.Sum, h.Min, h.Max}, [4]float64{4, 10.75, 0.25, 8})
 	equal(t, "buckets of moments", len(h.Positive.Counts), 0)
+}
+
+// testSquares rolls up the squares of weights with their observations.
+func testSquares(t *testing.T, st store.Store) {
+	a, b := Span(series.Full, "service", "a", "tenant", "x"), Span(series.Full, "service", "a", "tenant", "y")
+	now := int64(T0 + 40*24*3600)
+	counts, squares := map[int64]uint64{}, map[int64]float64{} // by hour
+	for i := range int64(720) {
+		weights := [...][]uint64{{1}, {8}, {32, 1, 1}, {1, 1000}}[i%4]
+		values := make([]float64, 1+i%5)
+		for k := range values {
+			values[k] = float64(i*7+int64(k)*31%1000+1) / 1000
+			w := weights[k%len(weights)]
+			counts[i/360] += w
+			squares[i/360] += float64(w * w)
+		}
+		batch := &store.Batch{Writer: "w", Generation: uint64(i) + 1, Resolution: series.Base, Series: []series.Series{[]series.Series{a, b}[i%2]},
+			Points: []store.Point{{Slot: T0 + 10*i, Data: Sampled(weights, values...)}}}
+		check(t, st.Put(context.Background(), batch))
+	}
+	looks := func(when string) {
+		t.Helper()
+		for _, measure := range []store.Measure{store.Buckets, store.Moments} {
+			for _, step := range []int64{10, 60, 600, 3600} {
+				gotCount, gotSquares := map[int64]uint64{}, map[int64]float64{}
+				for _, g := range query(t, st, store.Query{Start: T0, End: T0 + 7200, Step: step, Measure: measure}).Groups {
+					for _, p := range g.Points {
+						hour := (p.Start - T0) / 3600
+						gotCount[hour] += p.Hist.Count
+						if gotSquares[hour] += p.Hist.Squares; !p.Hist.Weighted {
+							gotSquares[hour] += float64(p.Hist.Count)
+						}
+					}
+				}
+				equal(t, fmt.Sprintf("%s, step %d, measure %d: counts", when, step, measure), gotCount, counts)
+				equal(t, fmt.Sprintf("%s, step %d, measure %d: squares", when, step, measure), gotSquares, squares)
+			}
+		}
+	}
+	looks("as put")
+	check(t, st.Maintain(context.Background(), time.Unix(T0+3*3600, 0)))
+	looks("rolled up")
+	check(t, st.Maintain(context.Background(), time.Unix(now, 0)))
+	h := query(t, st, store.Query{Start: T0, End: T0 + 7200}).Groups[0].Points[0].Hist
+	n := float64(counts[0] + counts[1])
+	equal(t, "effective number of both hours, 40 days later", h.Effective(), n/(squares[0]+squares[1])*n)
 }
 
 func testKinds(t *testing.T, st store.Store) {
@@ -791,7 +841,11 @@ func random(t *testing.T, rt *rapid.T, st store.Store) {
 				for k := range values {
 					values[k] = float64(rng.IntN(1e9)) * 1e-9
 				}
-				b.Points = append(b.Points, store.Point{Series: uint32(i), Slot: slot, Data: Dist(values...)})
+				weights := []uint64{1}
+				if rng.IntN(3) == 0 {
+					weights = []uint64{uint64(1 + rng.IntN(100)), 1, 32}
+				}
+				b.Points = append(b.Points, store.Point{Series: uint32(i), Slot: slot, Data: Sampled(weights, values...)})
 			}
 			slices.SortStableFunc(b.Points, func(x, y store.Point) int { return int(x.Slot - y.Slot) })
 			if err := errors.Join(st.Put(ctx, b), twin.Put(ctx, b)); err != nil {

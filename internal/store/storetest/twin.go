@@ -262,7 +262,7 @@ func (w *Twin) Query(ctx context.Context, q store.Query) (*store.Result, error) 
 		out := store.Group{Labels: g.labels, Kind: g.kind}
 		for _, p := range g.points {
 			if p.Hist != nil && q.Measure == store.Moments {
-				p.Hist = &hist.Histogram{Schema: q.Schema, Count: p.Hist.Count, Sum: p.Hist.Sum, Min: p.Hist.Min, Max: p.Hist.Max, Weighted: p.Hist.Weighted}
+				p.Hist = &hist.Histogram{Schema: q.Schema, Count: p.Hist.Count, Sum: p.Hist.Sum, Min: p.Hist.Min, Max: p.Hist.Max, Weighted: p.Hist.Weighted, Squares: p.Hist.Squares}
 			}
 			out.Points = append(out.Points, *p)
 		}
