@@ -17,6 +17,15 @@ type Moment struct {
 // Effective is Histogram's, of these moments.
 func (m *Moment) Effective() float64 { return effective(m.Count, m.squares()) }
 
+// Moment returns the moments of h.
+func (h *Histogram) Moment() Moment {
+	m := Moment{Count: h.Count, Sum: h.Sum, Min: h.Min, Max: h.Max, Weighted: h.Weighted}
+	if h.Weighted {
+		m.Squares = h.Squares
+	}
+	return m
+}
+
 // Merge adds o to m.
 func (m *Moment) Merge(o Moment) {
 	if o.Count == 0 {

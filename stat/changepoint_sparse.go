@@ -18,7 +18,7 @@ const (
 func (s *Series) together() int {
 	counts := make([]float64, s.Slots())
 	for t := range counts {
-		counts[t] = s.count(t)
+		counts[t] = s.effective(t)
 	}
 	slices.Sort(counts)
 	k := int(math.Ceil(fullSlot / counts[len(counts)/2]))
@@ -30,12 +30,13 @@ func (s *Series) together() int {
 func (s *Series) grouped(k int) *Series {
 	p := *s
 	p.begin((s.Slots() + k - 1) / k)
+	p.squares = nil
 	p.cum = make([]float64, 0, len(s.cum))
 	p.counts = make([]float64, len(s.counts))
 	p.total, p.occupied = 0, 0
 	row := make([]float64, len(s.counts))
 	for from := 0; from < s.Slots(); from += k {
-		lo, hi, sum := int32(len(row)), int32(0), 0.0
+		lo, hi, sum, squares := int32(len(row)), int32(0), 0.0, 0.0
 		for t := from; t < min(from+k, s.Slots()); t++ {
 			below := 0.0
 			for i, c := range s.cum[s.start[t]:s.start[t+1]] {
@@ -44,6 +45,12 @@ func (s *Series) grouped(k int) *Series {
 			}
 			lo, hi = min(lo, s.first[t]), max(hi, s.first[t]+s.start[t+1]-s.start[t])
 			sum += s.sum[t]
+			if s.squares != nil {
+				squares += s.squares[t]
+			}
+		}
+		if s.squares != nil {
+			p.squares = append(p.squares, squares)
 		}
 		p.add(lo, row[lo:hi], sum)
 		clear(row[lo:hi])

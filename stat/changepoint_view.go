@@ -67,7 +67,7 @@ func viewsOf(whole *Series, phases []int, from, to int, o ChangeOptions) []view 
 	weight := make([]float64, n)
 	var counts []float64
 	for t := range weight {
-		if c := s.count(t); c > 0 {
+		if c := s.effective(t); c > 0 {
 			counts = append(counts, c)
 		}
 	}
@@ -78,7 +78,7 @@ func viewsOf(whole *Series, phases []int, from, to int, o ChangeOptions) []view 
 	most := heaviest * counts[len(counts)/2]
 	sum := 0.0
 	for t := range weight {
-		weight[t] = min(most, s.count(t))
+		weight[t] = min(most, s.effective(t))
 		sum += weight[t]
 	}
 	each := sum / float64(n) // observations per slot, as they weigh

@@ -24,10 +24,11 @@ type figure struct {
 	// outer maps a limit from the inner scale to that of the effect.
 	outer func(float64) float64
 
-	slots int
-	count float64
-	err   float64
-	short string
+	slots     int
+	count     float64
+	effective float64 // independent observations that say as much
+	err       float64
+	short     string
 }
 
 // limits returns the interval of the figure on the effect's scale, for a standard error
@@ -37,8 +38,8 @@ func (f *figure) limits(se, crit float64) (low, high float64) {
 	switch {
 	case f.share && f.at > 0 && f.at < 1 && se > 0:
 		low, high = wilson(f.at, f.at*(1-f.at)/(se*se), crit)
-	case f.share && f.count > 0: // slots that all agree have the information of their requests only
-		low, high = wilson(f.at, f.count, crit)
+	case f.share && f.effective > 0: // slots that all agree have the information of their requests only
+		low, high = wilson(f.at, f.effective, crit)
 	}
 	low, high = f.outer(low), f.outer(high)
 	return min(low, high), max(low, high)
@@ -56,7 +57,7 @@ func wilson(p, n, crit float64) (low, high float64) {
 func judge(a, b figure, log bool, sp *spectrum, o Options) Change {
 	c := Change{
 		A: a.value, B: b.value, Log: log, Level: o.level(),
-		SlotsA: a.slots, SlotsB: b.slots, CountA: a.count, CountB: b.count,
+		SlotsA: a.slots, SlotsB: b.slots, CountA: a.count, CountB: b.count, EffectiveA: a.effective, EffectiveB: b.effective,
 		ErrorA: a.err, ErrorB: b.err,
 		Effect: b.outer(b.at) - a.outer(a.at),
 		live:   o.Live != nil, ofB: 1,
@@ -181,10 +182,10 @@ func (c *Change) paired(a, b *figure, sp *spectrum, o Options) {
 // drawn returns the variance that a share would have on the effect's scale if requests
 // were independent.
 func (f *figure) drawn(slope float64) float64 {
-	if !(f.count > 0) {
+	if !(f.effective > 0) {
 		return 0
 	}
-	return slope * slope * f.at * (1 - f.at) / f.count
+	return slope * slope * f.at * (1 - f.at) / f.effective
 }
 
 // between sets the interval from its halves below and above the effect.

@@ -28,7 +28,7 @@ func histograms(t *rapid.T, name string, slots int) []*hist.Histogram {
 	return out
 }
 
-func seriesOf(t *rapid.T, slots []*hist.Histogram) *Series {
+func seriesOf(t interface{ Fatal(...any) }, slots []*hist.Histogram) *Series {
 	s, err := NewSeries(slots)
 	if err != nil {
 		t.Fatal(err)

@@ -126,14 +126,14 @@ func (s Side) quantiles(ps []float64, mix []float64) []figure {
 
 // figure returns a quantile without its influence.
 func (d *mixture) figure(p float64) figure {
-	f := figure{value: math.NaN(), at: 1 - p, share: true, count: d.count, slots: d.slots}
+	f := figure{value: math.NaN(), at: 1 - p, share: true, count: d.count, effective: d.effective, slots: d.slots}
 	if !(d.count > 0) {
 		f.short = "no observations"
 		f.outer = func(float64) float64 { return math.NaN() }
 		return f
 	}
 	f.value = d.quantile(p)
-	above, below := d.effective(f.value)
+	above, below := d.around(f.value)
 	// A limit that leaves less than one observation beyond it is unknown.
 	f.outer = func(share float64) float64 {
 		switch {
@@ -165,13 +165,15 @@ type mixture struct {
 	weight []float64
 	raw    bool
 	count  float64 // observations of the strata in it
-	slots  int     // that have observations
-	err    float64
+	// effective is the number of independent observations that say as much as all.
+	effective float64
+	slots     int // that have observations
+	err       float64
 }
 
 func (s Side) mixture(mix []float64) mixture {
 	d := mixture{raw: mix == nil}
-	total := 0.0
+	total, squares := 0.0, 0.0
 	for _, x := range s {
 		total += x.total
 	}
@@ -187,11 +189,13 @@ func (s Side) mixture(mix []float64) mixture {
 		if w > 0 {
 			d.strata, d.weight = append(d.strata, x), append(d.weight, w)
 			d.count += x.total
+			squares += x.squaresOfAll()
 			d.err = max(d.err, x.err)
 		} else if !d.raw && mix[i] > 0 {
 			return mixture{raw: d.raw} // a stratum of the mix has no observations here
 		}
 	}
+	d.effective = effective(d.count, squares)
 	if len(d.strata) == 1 {
 		d.slots = d.strata[0].occupied
 		return d
@@ -207,24 +211,24 @@ func (s Side) mixture(mix []float64) mixture {
 	return d
 }
 
-// effective returns how many observations of equal weight would say as much of the
+// around returns how many observations of equal weight would say as much of the
 // shares above and below a value, as numbers of the whole (Kish 1965, Survey Sampling,
 // section 11.7). They are count where each observation has the same weight, and fewer
-// where the mix lets a few observations of a stratum stand for many.
-func (d *mixture) effective(v float64) (above, below float64) {
+// where it stands for several, or the mix lets a few of a stratum stand for many.
+func (d *mixture) around(v float64) (above, below float64) {
 	if d.raw || len(d.strata) == 1 {
-		return d.count, d.count
+		return d.effective, d.effective
 	}
 	var massAbove, massBelow, squaresAbove, squaresBelow float64
 	for i, x := range d.strata {
 		at := x.atMostAll(x.placeOf(v)) / x.total
-		each := d.weight[i] / x.total // weight of an observation
+		each := d.weight[i] / x.alone // weight of an independent observation
 		massAbove += d.weight[i] * (1 - at)
 		massBelow += d.weight[i] * at
 		squaresAbove += d.weight[i] * (1 - at) * each
 		squaresBelow += d.weight[i] * at * each
 	}
-	above, below = d.count, d.count
+	above, below = d.effective, d.effective
 	if squaresAbove > 0 {
 		above = massAbove / squaresAbove
 	}

@@ -11,12 +11,27 @@ const minEvents = 10
 
 // Tally is a ratio of two sums over the same slots: errors and requests, time
 // and calls, seconds and slots.
-type Tally struct{ Num, Den []float64 }
+type Tally struct {
+	Num, Den []float64
+	// NumSquares and DenSquares are Σw² of all observations in Num and in Den where they
+	// stand for w each, as sampled ones do; 0 where they stand for themselves.
+	NumSquares, DenSquares float64
+}
+
+// effective returns how many independent observations say as much as so many with those
+// squares (Kish 1965).
+func effective(n, squares float64) float64 {
+	if squares > n {
+		return n / squares * n
+	}
+	return n
+}
 
 // Apdex returns the tally whose ratio is the Apdex of a series: observations up to
 // target count 1, up to four times that ½ (Apdex Technical Specification 1.1).
 func Apdex(s *Series, target float64) Tally {
-	t := Tally{make([]float64, s.Slots()), make([]float64, s.Slots())}
+	t := Tally{Num: make([]float64, s.Slots()), Den: make([]float64, s.Slots())}
+	t.DenSquares = s.squaresOfAll()
 	p1, p4 := s.placeOf(target), s.placeOf(4*target)
 	for i := range t.Num {
 		t.Num[i] = (s.atMost(i, p1) + s.atMost(i, p4)) / 2
@@ -66,7 +81,7 @@ func Mean(a, b Side, mix []float64, o Options) (Change, error) {
 func (s Side) tallies() []Tally {
 	out := make([]Tally, len(s))
 	for i, x := range s {
-		out[i] = Tally{x.sum, make([]float64, x.Slots())}
+		out[i] = Tally{Num: x.sum, Den: make([]float64, x.Slots()), DenSquares: x.squaresOfAll()}
 		for t := range out[i].Den {
 			out[i].Den[t] = x.count(t)
 		}
@@ -101,7 +116,7 @@ func ratioOf(strata []Tally, mix []float64, scale Scale, share bool) figure {
 	if scale == LogRatio && share {
 		f.outer = math.Log
 	}
-	var num, den float64
+	var num, den, numSquares, denSquares float64
 	value, missing := 0.0, false
 	for i, s := range strata {
 		var n, d float64
@@ -110,12 +125,13 @@ func ratioOf(strata []Tally, mix []float64, scale Scale, share bool) figure {
 			d += s.Den[t]
 		}
 		num, den = num+n, den+d
+		numSquares, denSquares = numSquares+max(n, s.NumSquares), denSquares+max(d, s.DenSquares)
 		if mix != nil && mix[i] > 0 {
 			missing = missing || !(d > 0)
 			value += mix[i] * n / d
 		}
 	}
-	f.count = den
+	f.count, f.effective = den, effective(den, denSquares)
 	if mix == nil {
 		value = num / den
 		missing = !(den > 0)
@@ -150,8 +166,8 @@ func ratioOf(strata []Tally, mix []float64, scale Scale, share bool) figure {
 			}
 		}
 	}
-	if scale == LogRatio && share && num < minEvents {
-		f.short = fmt.Sprintf("%.3g events, at least %d are needed for a ratio", num, minEvents)
+	if events := effective(num, numSquares); scale == LogRatio && share && events < minEvents {
+		f.short = fmt.Sprintf("%.3g events, at least %d are needed for a ratio", events, minEvents)
 	}
 	if scale == LogRatio && !share {
 		if !(value > 0) {

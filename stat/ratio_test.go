@@ -8,7 +8,7 @@ import (
 // tallies draws independent slots with a share of errors.
 func tallies(seed uint64, slots, n int, share float64) Tally {
 	r := source(seed)
-	t := Tally{make([]float64, slots), make([]float64, slots)}
+	t := Tally{Num: make([]float64, slots), Den: make([]float64, slots)}
 	for i := range slots {
 		t.Den[i] = float64(n)
 		for range n {
@@ -70,7 +70,7 @@ func TestSharesWithoutErrors(t *testing.T) {
 func TestRatios(t *testing.T) {
 	r := source(3)
 	draw := func(mean float64) Tally {
-		t := Tally{make([]float64, 200), make([]float64, 200)}
+		t := Tally{Num: make([]float64, 200), Den: make([]float64, 200)}
 		for i := range t.Num {
 			t.Num[i], t.Den[i] = mean*(1+0.1*r.NormFloat64()), 1
 		}
@@ -108,7 +108,7 @@ func TestSharesLikeForLike(t *testing.T) {
 	if raw.CI.Contains(0) || !like.CI.Contains(0) || math.Abs(like.A-(0.65*0.01+0.35*0.1)) > 0.005 {
 		t.Errorf("raw %+v\nlike for like %+v", raw, like)
 	}
-	empty := Tally{make([]float64, 200), make([]float64, 200)}
+	empty := Tally{Num: make([]float64, 200), Den: make([]float64, 200)}
 	if c, err := Shares(a, []Tally{b[0], empty}, []float64{0.65, 0.35}, Difference, Options{}); err != nil || c.Verdict(0) != TooLittle {
 		t.Errorf("a stratum without requests: %+v, %v", c, err)
 	}

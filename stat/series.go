@@ -22,9 +22,11 @@ type Series struct {
 	cum   []float64
 
 	sum      []float64 // per slot
+	squares  []float64 // per slot: Σw² of observations that stand for w each; nil if all stand for themselves
 	counts   []float64 // per bucket, over all slots
 	all      []float64 // counts, cumulative
 	total    float64
+	alone    float64 // how many independent observations say as much as all
 	occupied int
 	err      float64 // relative error of a bucket
 	min, max float64 // NaN if unknown
@@ -32,7 +34,8 @@ type Series struct {
 
 // NewSeries returns a series of slots' histograms; nil and empty ones are slots without
 // observations. It reads the histograms and does not retain them. Histograms of unequal
-// schemas are reduced to the coarsest.
+// schemas are reduced to the coarsest. Where observations stand for several, the slots'
+// effective numbers (hist.Histogram.Effective) are what intervals and searches rest on.
 func NewSeries(slots []*hist.Histogram) (*Series, error) {
 	whole := &hist.Histogram{}
 	none := true
@@ -64,6 +67,9 @@ func NewSeries(slots []*hist.Histogram) (*Series, error) {
 	}
 	s.err, s.min, s.max = whole.RelativeError(), whole.Min, whole.Max
 	s.counts = make([]float64, len(s.edges)-1)
+	if whole.Weighted {
+		s.squares = squaresOf(slots)
+	}
 	kept := 0
 	for _, h := range slots {
 		if h != nil {
@@ -88,6 +94,18 @@ func NewSeries(slots []*hist.Histogram) (*Series, error) {
 		clear(row[lo:hi])
 	}
 	return s.finish(), nil
+}
+
+// squaresOf returns Σw² of each slot.
+func squaresOf(slots []*hist.Histogram) []float64 {
+	out := make([]float64, len(slots))
+	for t, h := range slots {
+		if h != nil && h.Count > 0 {
+			n := float64(h.Count)
+			out[t] = n / h.Effective() * n
+		}
+	}
+	return out
 }
 
 // NewSeriesOfCounts returns a series of counts per bucket: counts[t][i] of slot t lie in
@@ -181,11 +199,18 @@ func (s *Series) Slots() int { return len(s.first) }
 // Count returns the number of observations.
 func (s *Series) Count() float64 { return s.total }
 
+// Effective returns the number of independent observations that say as much as all: it
+// is less than Count where observations stand for several.
+func (s *Series) Effective() float64 { return s.alone }
+
 // Slice returns the slots [from, to) of a series. It shares memory with s. The bounds
 // must be within it.
 func (s *Series) Slice(from, to int) *Series {
 	p := *s
 	p.first, p.start, p.sum = s.first[from:to], s.start[from:to+1], s.sum[from:to]
+	if s.squares != nil {
+		p.squares = s.squares[from:to]
+	}
 	p.counts = make([]float64, len(s.counts))
 	p.total, p.occupied = 0, 0
 	for t := range p.first {
@@ -206,12 +231,15 @@ func (s *Series) Slice(from, to int) *Series {
 // shares memory with s.
 func (s *Series) withoutEmpty() (*Series, []int) {
 	p := *s
-	p.first, p.start, p.sum = nil, nil, nil
+	p.first, p.start, p.sum, p.squares = nil, nil, nil, nil
 	kept := make([]int, 0, s.occupied)
 	for t := range s.first {
 		if s.count(t) > 0 {
 			kept = append(kept, t)
 			p.first, p.start, p.sum = append(p.first, s.first[t]), append(p.start, s.start[t]), append(p.sum, s.sum[t])
+			if s.squares != nil {
+				p.squares = append(p.squares, s.squares[t])
+			}
 		}
 	}
 	p.start = append(p.start, s.start[len(s.first)])
@@ -224,6 +252,15 @@ func (s *Series) count(t int) float64 {
 		return s.cum[hi-1]
 	}
 	return 0
+}
+
+// effective returns the number of independent observations that say as much as those of
+// slot t.
+func (s *Series) effective(t int) float64 {
+	if s.squares == nil {
+		return s.count(t)
+	}
+	return effective(s.count(t), s.squares[t])
 }
 
 // place is a point of the value axis: within bucket i, at a share of it.

@@ -17,7 +17,7 @@ type Share struct {
 // all are of the same slots. Slot t's influence is Num_t − share·Den_t. The
 // interval is Wilson's (1927) with the number of independent observations that
 // has the same long-run variance (Korn & Graubard 1998), at most as many as
-// there are, and Student's t for the cosines of the variance. A tally needs 20
+// there are (or say as much, where they stand for several), and Student's t for the cosines of the variance. A tally needs 20
 // slots with observations.
 func EachShare(tallies []Tally, o Options) ([]Share, error) {
 	if err := o.check(); err != nil {
@@ -49,7 +49,7 @@ func (f *figure) alone(sp *spectrum, o Options) Share {
 	}
 	c := sp.cosines(f.influence)
 	found := sp.fit(c)
-	n, crit := f.count, o.critical(float64(found.cosines), len(c), len(c))
+	n, crit := f.effective, o.critical(float64(found.cosines), len(c), len(c))
 	if se := math.Sqrt(found.covariance(c, c)); se > 0 {
 		n = min(n, f.at*(1-f.at)/(se*se))
 	}

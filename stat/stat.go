@@ -100,6 +100,9 @@ type Change struct {
 	// Slots with observations, and observations, of either side.
 	SlotsA, SlotsB int
 	CountA, CountB float64
+	// EffectiveA and EffectiveB are how many independent observations say as much: fewer
+	// where observations stand for several (Kish 1965).
+	EffectiveA, EffectiveB float64
 	// ErrorA and ErrorB bound the relative error of A and B from buckets, which is not
 	// part of CI. They are 0 if there is none.
 	ErrorA, ErrorB float64

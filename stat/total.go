@@ -13,7 +13,20 @@ func (s *Series) finish() *Series {
 		n += c
 		s.all[i] = n
 	}
+	s.alone = effective(s.total, s.squaresOfAll())
 	return s
+}
+
+// squaresOfAll returns Σw² of all observations.
+func (s *Series) squaresOfAll() float64 {
+	if s.squares == nil {
+		return s.total
+	}
+	sum := 0.0
+	for _, v := range s.squares {
+		sum += v
+	}
+	return sum
 }
 
 // atMostAll returns how many of all observations lie at or below a place.

@@ -127,7 +127,7 @@ func TestInvalid(t *testing.T) {
 		"counts":    func() error { _, err := NewSeriesOfCounts([]float64{1, 2}, [][]float64{{-1}}, nil); return err },
 		"resamples": func() error { _, err := Distribution(Side{s}, Side{s}, nil, Energy, 0, 1, Options{}); return err },
 		"tally": func() error {
-			_, err := Shares([]Tally{{[]float64{1}, nil}}, []Tally{{}}, nil, Difference, Options{})
+			_, err := Shares([]Tally{{Num: []float64{1}}}, []Tally{{}}, nil, Difference, Options{})
 			return err
 		},
 		"no strata":  func() error { _, err := Shares(nil, nil, nil, Difference, Options{}); return err },
