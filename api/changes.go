@@ -1,8 +1,8 @@
 package api
 
 // ChangesResponse answers GET /api/v1/changes?match&start&end&operations&status:
-// moments at which the distribution of a service's or an operation's requests
-// changed, found without being told where to look. The same data and range give
+// moments at which the durations of a service's or an operation's requests, the
+// share of them that fails, or a service's rate changed, found without being told where to look. The same data and range give
 // the same answer.
 type ChangesResponse struct {
 	Range
@@ -21,9 +21,11 @@ type Change struct {
 	High      Float  `json:"high" nullable:"false"`
 	Service   string `json:"service"`
 	Operation string `json:"operation,omitempty"`
-	P         Float  `json:"p"` // of the whole distribution, adjusted for all that was searched
+	// Found names what changed at the moment: durations, errors, rate.
+	Found []string `json:"found"`
+	P     Float    `json:"p"` // of the clearest of them, adjusted for all that was searched
 	// Before and After are the stretches around the moment that are alike in
-	// themselves; Measures (p50, p95, p99, errors) compare them.
+	// themselves; Measures (p50, p95, p99, errors, rate) compare them.
 	Before   Range            `json:"before"`
 	After    Range            `json:"after"`
 	Measures []CompareMeasure `json:"measures"`

@@ -47,7 +47,7 @@ type ChangePoint struct {
 	Column int
 }
 
-func (o ChangeOptions) check(slots int) (ChangeOptions, error) {
+func (o ChangeOptions) check() (ChangeOptions, error) {
 	if o.Alpha == 0 {
 		o.Alpha = defaultAlpha
 	}
@@ -96,7 +96,7 @@ func ChangePoints(s *Series, o ChangeOptions) ([]ChangePoint, error) {
 	if s == nil {
 		return nil, invalidf("no series")
 	}
-	o, err := o.check(s.Slots())
+	o, err := o.check()
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func expandPoints(points []ChangePoint, kept []int, k int) []ChangePoint {
 // ChangePointsOf is ChangePoints for numbers: one row per slot or run, with as many
 // columns in each. NaN is a missing value. Columns are analysed by their ranks.
 func ChangePointsOf(rows [][]float64, o ChangeOptions) ([]ChangePoint, error) {
-	o, err := o.check(len(rows))
+	o, err := o.check()
 	if err != nil {
 		return nil, err
 	}

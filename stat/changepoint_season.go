@@ -12,18 +12,15 @@ func seasonal(slots int, o ChangeOptions) bool {
 	return o.Season > 1 && slots >= leastSeasons*o.Season
 }
 
-// seasonOf returns by how much the share above v at each time of the season exceeds that
-// of the whole series, as the mean over seasons and over the times around. Where the
-// series changed in between, each time of the season has as much of before and of after,
-// give or take one season.
-func seasonOf(s *Series, phases []int, v float64, season int) []float64 {
-	at := s.placeOf(v)
+// seasonOf returns by how much the value at each time of the season exceeds that of the
+// whole series, as the mean over seasons and over the times around. Where the series
+// changed in between, each time of the season has as much of before and of after, give
+// or take one season.
+func seasonOf(values []float64, phases []int, season int) []float64 {
 	above, count := make([]float64, season), make([]float64, season)
-	for t, p := range phases {
-		if c := s.count(t); c > 0 { // each season weighs the same
-			above[p] += 1 - s.atMost(t, at)/c
-			count[p]++
-		}
+	for t, p := range phases { // each season weighs the same
+		above[p] += values[t]
+		count[p]++
 	}
 	mean, n := 0.0, 0.0
 	for p := range above {

@@ -17,9 +17,46 @@ type view struct {
 	centre float64
 	// each is the number of observations of a slot, spread how much more a slot's share
 	// varies than they alone explain: the variance at a share s is u/each + spread·u², u
-	// = s(1−s). Each is 0 for numbers: their variance is the same at all levels.
+	// = s(1−s), or s for counts. Each is 0 for numbers: their variance is the same at all
+	// levels.
 	each, spread float64
+	kind         TallyKind
 	column       int
+}
+
+// uneven returns the variance of one observation at a share or a count.
+func (v *view) uneven(s float64) float64 {
+	if v.kind == CountTally {
+		return max(1e-9, s)
+	}
+	s = min(1-1e-9, max(1e-9, s))
+	return s * (1 - s)
+}
+
+// fill sets x, from which the season's effect, if any, was subtracted, on the scale on
+// which slots vary alike, centred and cut.
+func (v *view) fill(x, effect []float64) {
+	n := len(x)
+	centred(x, v.w)
+	if v.each == 0 {
+		cut(x, 0)
+		v.x = x
+		return
+	}
+	u := v.uneven(v.centre)
+	square := 0.0
+	for _, d := range x {
+		square += d * d / float64(n)
+	}
+	v.spread = max(0, square-u/v.each) / (u * u)
+	if effect != nil { // where the season is high, slots vary more
+		for t := range x {
+			x[t] *= min(unevenest, v.deviation(0)/v.deviation(effect[t]))
+		}
+		moveToZero(x)
+	}
+	cut(x, math.Sqrt(u/v.each))
+	v.x = x
 }
 
 // evened returns the difference between two levels on the scale on which slots vary
@@ -38,8 +75,7 @@ func (v *view) evened(from, to float64) float64 {
 
 // deviation returns the standard deviation of slots at a level.
 func (v *view) deviation(level float64) float64 {
-	s := min(1-1e-9, max(1e-9, v.centre+level))
-	u := s * (1 - s)
+	u := v.uneven(v.centre + level)
 	return math.Sqrt(u/v.each + v.spread*u*u)
 }
 
@@ -100,38 +136,33 @@ func viewsOf(whole *Series, phases []int, from, to int, o ChangeOptions) []view 
 			continue
 		}
 		last = v
-		x := make([]float64, n)
-		for t := range x {
-			if c := s.count(t); c > 0 {
-				x[t] = 1 - s.atMost(t, at)/c
-			}
-		}
-		u := above * (1 - above)
+		x := sharesAbove(s, at)
 		seen := view{w: weight, least: least, value: v, centre: above, each: each}
 		var effect []float64
 		if phases != nil {
-			effect = seasonOf(whole, phases, v, o.Season)
+			by := seasonOf(sharesAbove(whole, at), phases, o.Season)
+			effect = make([]float64, n)
 			for t := range x {
-				x[t] -= effect[phases[from+t]]
+				effect[t] = by[phases[from+t]]
+				x[t] -= effect[t]
 			}
 		}
-		centred(x, weight)
-		square := 0.0
-		for _, v := range x {
-			square += v * v / float64(n)
-		}
-		seen.spread = max(0, square-u/each) / (u * u)
-		if effect != nil { // where the season is high, slots vary more
-			for t := range x {
-				x[t] *= min(unevenest, seen.deviation(0)/seen.deviation(effect[phases[from+t]]))
-			}
-			moveToZero(x)
-		}
-		cut(x, math.Sqrt(u/each))
-		seen.x = x
+		seen.fill(x, effect)
 		views = append(views, seen)
 	}
 	return views
+}
+
+// sharesAbove returns the share of each slot's observations above a place, 0 where there
+// are none.
+func sharesAbove(s *Series, at place) []float64 {
+	x := make([]float64, s.Slots())
+	for t := range x {
+		if c := s.count(t); c > 0 {
+			x[t] = 1 - s.atMost(t, at)/c
+		}
+	}
+	return x
 }
 
 // viewsOfRows returns the views of columns by the normal scores of their ranks (van der

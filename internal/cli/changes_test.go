@@ -23,6 +23,7 @@ func changesFixture() *api.ChangesResponse {
 		measure("p95", "ratio", "slower", "worse", 0.051, 0.0704, 1.38, 1.33, 1.42),
 		measure("p99", "ratio", "too little data", "", 0.21, 0.29, 1.38, nan, nan),
 		measure("errors", "difference", "higher", "worse", 0.001, 0.01, 0.009, 0.008, 0.0101),
+		measure("rate", "ratio", "higher", "", 20, 31, 1.55, 1.5, 1.6),
 	}
 	like := slower[1].Raw
 	like.Effect, like.Low, like.High = 1.4, 1.34, 1.45
@@ -33,10 +34,10 @@ func changesFixture() *api.ChangesResponse {
 		Range: api.Range{Start: 1778313600, End: 1778317200}, Slot: 10, Searched: 51,
 		Notes: []string{"3 operations with fewer requests were not searched; ask for more with operations, or for one by match"},
 		Changes: []api.Change{
-			{ID: "5f1c0de5f1c0de11", Time: at, Low: at - 30, High: at + 20, Service: "shop", P: 0.0004, Measures: whole, Verdict: "regression",
+			{ID: "5f1c0de5f1c0de11", Time: at, Low: at - 30, High: at + 20, Service: "shop", Found: []string{"durations", "rate"}, P: 0.0004, Measures: whole, Verdict: "regression",
 				Headline: "p95 of shop is 40 % slower (95 % interval 34–45 %)", Sentence: "a sentence", Name: "p95 of shop slower", Status: "new",
 				Near: []api.Mark{{ID: "m1", Name: "deploy \x1b[1m1.4", Time: at - 60}}, Operations: []string{"GET /search", "GET /cart"}},
-			{ID: "5f1c0de5f1c0de12", Time: at, Low: at, High: at, Service: "shop", Operation: "GET /search", P: 0.001, Measures: slower, Verdict: "regression",
+			{ID: "5f1c0de5f1c0de12", Time: at, Low: at, High: at, Service: "shop", Operation: "GET /search", Found: []string{"durations"}, P: 0.001, Measures: slower, Verdict: "regression",
 				Headline: "p95 of GET /search of shop is 38 % slower (95 % interval 33–42 %)", Sentence: "a sentence", Name: "p95 of GET /search slower", Status: "confirmed",
 				Mark: "5f1c0de5f1c0de12", Near: []api.Mark{}},
 		},

@@ -40,6 +40,8 @@ type Found struct {
 	Verdict  judge.Verdict // as of a comparison
 	Sentence string
 	Measures []api.CompareMeasure
+	// Rate compares requests a second; it is not among the measures.
+	Rate api.CompareMeasure
 	// Moved is the share of requests that are of other operations than before,
 	// beyond what chance would move; 0 if it is not.
 	Moved float64
@@ -155,6 +157,47 @@ func (s *Stretches) Series(p Part) (of *stat.Series, at []int, err error) {
 	return of, at, err
 }
 
+// Tallies returns the failed requests of a part among all, and its requests a second. A
+// part has a rate from its first slot with requests to its last, but in slots in which
+// nothing at all was measured.
+func (s *Stretches) Tallies(p Part) (errors, rate stat.Tally) {
+	n := s.all.slots()
+	tally := func() stat.Tally { return stat.Tally{Num: make([]float64, n), Den: make([]float64, n)} }
+	errors, rate = tally(), tally()
+	first, last := n, -1
+	names := s.of(p)
+	for i := range n {
+		for _, name := range names {
+			x := s.all.strata[name]
+			failed := float64(count(x.failed[i]))
+			errors.Num[i] += failed
+			errors.Den[i] += failed + float64(count(x.good[i]))
+		}
+		if errors.Den[i] > 0 {
+			first, last = min(first, i), i
+		}
+	}
+	for i := first; i <= last; i++ {
+		if s.all.has(i) {
+			rate.Num[i], rate.Den[i] = errors.Den[i], float64(s.all.step)
+		}
+	}
+	return errors, rate
+}
+
+// rate compares the requests a second of a part in two stretches.
+func (s *Stretches) rate(c *comparison, p Part, a, b Stretch) (api.CompareMeasure, error) {
+	_, rate := s.Tallies(p)
+	of := func(w Stretch) []stat.Tally {
+		return []stat.Tally{{Num: rate.Num[w.From:w.To], Den: rate.Den[w.From:w.To]}}
+	}
+	m := ratioMeasure(judge.Rate)
+	m.Sense = judge.NeitherIsBetter
+	out, _, err := c.judged(m, &strata{ratesA: of(a), ratesB: of(b)}, nil, c.of)
+	out.Adjusted = out.Raw.P
+	return out, err
+}
+
 // Compare judges what differs between stretch b of a part and stretch a. The
 // operations of a service are held in the same shares.
 func (s *Stretches) Compare(p Part, a, b Stretch) (*Found, error) {
@@ -182,6 +225,9 @@ func (s *Stretches) Compare(p Part, a, b Stretch) (*Found, error) {
 	}
 	c.conclude()
 	found := &Found{Verdict: c.out.Verdict, Sentence: c.out.Sentence, Measures: c.out.Measures}
+	if found.Rate, err = s.rate(c, p, a, b); err != nil {
+		return nil, err
+	}
 	if moved, chance := shift(c.a, c.b); moved > mixMoved && moved > 2*chance {
 		found.Moved = moved
 	}

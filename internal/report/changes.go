@@ -24,9 +24,12 @@ func Changes(r *api.ChangesResponse, status string, zone *time.Location) *Docume
 		if c.Low == c.High {
 			at = "in the slot of " + Seconds(float64(r.Slot))
 		}
+		if len(c.Found) > 0 {
+			at = "found in " + strings.Join(c.Found, ", ") + ", " + at
+		}
 		d.Line("    " + at)
 		t := Columns("", ">before", ">after", ">change", ">interval", "verdict")
-		of := &Comparison{R: &api.CompareResponse{Within: 0.05}, Zone: zone, Unit: SecondsUnit}
+		of := &Comparison{R: &api.CompareResponse{Within: 0.05, Measures: c.Measures}, Zone: zone, Unit: SecondsUnit}
 		for j := range c.Measures {
 			m := &c.Measures[j]
 			f := m.Judged()
@@ -62,8 +65,8 @@ func Changes(r *api.ChangesResponse, status string, zone *time.Location) *Docume
 }
 
 func changesSheet(r *api.ChangesResponse) (header []string, rows [][]string) {
-	header = []string{"time", "low", "high", "service", "operation", "verdict", "adjusted_p"}
-	names := []string{"p50", "p95", "p99", "errors"}
+	header = []string{"time", "low", "high", "service", "operation", "found", "verdict", "adjusted_p"}
+	names := []string{"p50", "p95", "p99", "errors", "rate"}
 	for _, n := range names {
 		kind := "ratio"
 		if n == "errors" {
@@ -73,7 +76,7 @@ func changesSheet(r *api.ChangesResponse) (header []string, rows [][]string) {
 	}
 	header = append(header, "status", "mark", "id")
 	for _, c := range r.Changes {
-		row := []string{unixFloat(c.Time), unixFloat(c.Low), unixFloat(c.High), c.Service, c.Operation, string(c.Verdict), Raw(c.P)}
+		row := []string{unixFloat(c.Time), unixFloat(c.Low), unixFloat(c.High), c.Service, c.Operation, strings.Join(c.Found, " "), string(c.Verdict), Raw(c.P)}
 		for _, n := range names {
 			effect, low, high := math.NaN(), math.NaN(), math.NaN()
 			for _, m := range c.Measures {

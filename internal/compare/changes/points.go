@@ -1,8 +1,20 @@
 package changes
 
 import (
+	"cmp"
+	"math"
+	"slices"
+
 	"tailscope/internal/compare"
+	"tailscope/internal/judge"
 	"tailscope/stat"
+)
+
+// What of the requests is searched.
+const (
+	Durations = "durations"
+	Errors    = "errors"
+	Rate      = "rate"
 )
 
 // point is a change point of a part, in slots of the range: at is the first
@@ -11,35 +23,121 @@ import (
 // low, and before that of slot high.
 type point struct {
 	at, low, high int
-	p             float64 // of a change as clear anywhere in the series
+	p             float64  // of a change as clear anywhere in the series
+	of            []string // what changed: Durations, Errors, Rate
 }
 
-// searched is a part with its change points, and its slots with requests.
+// searched is a part with the change points of one thing, or of all.
 type searched struct {
 	part   compare.Part
+	of     string
 	points []point
-	slots  []int
+	slots  []int // with requests
 }
 
-// searchPart finds the change points of a part, with what each day does again
-// taken out where there are three or more. Slots without requests are left
-// out, so a change that came while there were none lies anywhere among them.
-func searchPart(s *compare.Stretches, p compare.Part) (out searched, err error) {
-	of, slots, err := s.Series(p)
+// searchPart finds the change points of one thing of a part, with what each day does
+// again taken out where there are three or more. Slots without requests are left out, so
+// a change that came while there were none lies anywhere among them; of a rate they are
+// slots like others.
+func searchPart(s *compare.Stretches, p compare.Part, of string) (out searched, err error) {
+	out = searched{part: p, of: of}
+	var found []stat.ChangePoint
+	options := func(slots []int) stat.ChangeOptions {
+		return stat.ChangeOptions{Alpha: discovery, Season: seasonOf(slots, s.Step())}
+	}
+	errors, rate := s.Tallies(p)
+	switch of {
+	case Durations:
+		var durations *stat.Series
+		if durations, out.slots, err = s.Series(p); err == nil {
+			found, err = stat.ChangePoints(durations, options(out.slots))
+		}
+	case Errors:
+		out.slots = occupied(errors)
+		found, err = stat.ChangePointsOfTally(pick(errors, out.slots), stat.ShareTally, options(out.slots))
+	case Rate:
+		out.slots = occupied(rate)
+		found, err = stat.ChangePointsOfTally(pick(rate, out.slots), stat.CountTally, options(out.slots))
+	}
 	if err != nil {
 		return out, err
 	}
-	found, err := stat.ChangePoints(of, stat.ChangeOptions{Alpha: discovery, Season: seasonOf(slots, s.Step())})
-	if err != nil {
-		return out, err
-	}
-	out = searched{part: p, slots: slots}
 	for _, f := range found {
+		if of == Errors && math.Abs(f.After-f.Before) < judge.MarginOfErrors || of == Rate && math.Abs(math.Log(f.After/f.Before)) < leastRate {
+			continue
+		}
 		low, high := min(f.Low, f.At), max(f.High, f.At)
-		out.points = append(out.points, point{at: slots[f.At], low: slots[max(0, low-1)], high: slots[min(high, len(slots)-1)] + 1, p: f.P})
+		out.points = append(out.points, point{at: out.slots[f.At], low: out.slots[max(0, low-1)], high: out.slots[min(high, len(out.slots)-1)] + 1, p: f.P, of: []string{of}})
 	}
 	return out, nil
 }
+
+// leastRate is the least change of a rate, as a logarithm, that is one.
+var leastRate = math.Log(1.1)
+
+func occupied(t stat.Tally) (slots []int) {
+	for i, d := range t.Den {
+		if d > 0 {
+			slots = append(slots, i)
+		}
+	}
+	return slots
+}
+
+func pick(t stat.Tally, slots []int) (out stat.Tally) {
+	for _, i := range slots {
+		out.Num, out.Den = append(out.Num, t.Num[i]), append(out.Den, t.Den[i])
+	}
+	return out
+}
+
+// together makes one part of what was found of all its things: points that may be one
+// moment are one, which is where it is known best.
+func together(all []searched) []searched {
+	var out []searched
+	for _, s := range all {
+		i := slices.IndexFunc(out, func(x searched) bool { return x.part == s.part })
+		if i < 0 {
+			out = append(out, s)
+			continue
+		}
+		out[i].points = append(slices.Clip(out[i].points), s.points...)
+		if s.of == Durations {
+			out[i].slots = s.slots
+		}
+	}
+	for i := range out {
+		points := out[i].points
+		slices.SortStableFunc(points, func(x, y point) int { return cmp.Compare(x.at, y.at) })
+		var one []point
+		for _, x := range points {
+			n := len(one)
+			if n == 0 || !one[n-1].meets(x) {
+				one = append(one, x)
+				continue
+			}
+			y := &one[n-1]
+			of := append(slices.Clip(y.of), x.of...)
+			least := min(x.p, y.p)
+			if x.high-x.low < y.high-y.low {
+				*y = x
+			}
+			y.of, y.p = of, least
+		}
+		for j := range one {
+			slices.SortFunc(one[j].of, func(x, y string) int { return cmp.Compare(slices.Index(things, x), slices.Index(things, y)) })
+			one[j].of = slices.Compact(one[j].of)
+		}
+		out[i].points = one
+	}
+	return out
+}
+
+// things are what is searched, in the order in which they are said.
+var things = []string{Durations, Errors, Rate}
+
+// meets says that two points may be one moment.
+func (x point) meets(y point) bool { return x.low <= y.high+1 && y.low <= x.high+1 }
 
 const (
 	day        = 86400 // seconds

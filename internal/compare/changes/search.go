@@ -51,7 +51,7 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 	}
 	parts := chosen(s, r, out)
 	out.Searched = len(parts)
-	found, err := candidates(ctx, s, parts)
+	found, err := candidates(ctx, s, parts, ofOperations(r))
 	if err != nil {
 		return nil, err
 	}
@@ -114,11 +114,16 @@ func read(ctx context.Context, st store.Store, r *Request) (*compare.Stretches, 
 	return s, nil
 }
 
+// ofOperations says that the question is about some of a service's operations.
+func ofOperations(r *Request) bool {
+	return slices.ContainsFunc(r.Matchers, func(m *labels.Matcher) bool { return m.Name == series.LabelOperation })
+}
+
 // chosen are the parts to search: no service as a whole where the question is
 // about some of its operations.
 func chosen(s *compare.Stretches, r *Request, out *api.ChangesResponse) []compare.Part {
 	var parts []compare.Part
-	some := slices.ContainsFunc(r.Matchers, func(m *labels.Matcher) bool { return m.Name == series.LabelOperation })
+	some := ofOperations(r)
 	searched, left, rare := 0, 0, 0
 	for _, p := range s.Parts() {
 		switch {
@@ -147,18 +152,32 @@ func chosen(s *compare.Stretches, r *Request, out *api.ChangesResponse) []compar
 	return parts
 }
 
+// thingsOf are what is searched of a part. The rate is that of what was asked for as a
+// whole: operations that come more and less often than before are the mix of a service.
+func thingsOf(p compare.Part, some bool) []string {
+	if p.Own && !some {
+		return []string{Durations, Errors}
+	}
+	return things
+}
+
 // candidates are the change points of all parts whose probability, adjusted for
-// all parts, is small enough.
-func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part) ([]candidate, error) {
-	all := make([]searched, len(parts))
+// all that was searched, is small enough.
+func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part, some bool) ([]candidate, error) {
+	var all []searched
+	for _, p := range parts {
+		for _, of := range thingsOf(p, some) {
+			all = append(all, searched{part: p, of: of})
+		}
+	}
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(runtime.GOMAXPROCS(0))
-	for i, p := range parts {
+	for i, of := range all {
 		work.Go(func() (err error) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			all[i], err = searchPart(s, p)
+			all[i], err = searchPart(s, of.part, of.of)
 			return err
 		})
 	}
@@ -175,18 +194,20 @@ func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part)
 		}
 	}
 	adjusted := stat.BenjaminiHochberg(p)
-	var out []candidate
 	at := 0
-	for _, of := range all {
+	for i := range all {
 		var kept []point
-		for _, x := range of.points {
+		for _, x := range all[i].points {
 			if x.p = adjusted[at]; x.p <= discovery {
 				kept = append(kept, x)
 			}
 			at++
 		}
-		at += max(0, 1-len(of.points))
-		of.points = kept
+		at += max(0, 1-len(all[i].points))
+		all[i].points = kept
+	}
+	var out []candidate
+	for _, of := range together(all) {
 		out = append(out, stretched(of)...)
 	}
 	return out, nil
@@ -234,30 +255,69 @@ func describe(s *compare.Stretches, c candidate) (*api.Change, error) {
 		ID:   idOf(c.part.Service, c.part.Operation, at),
 		Time: api.Float(at), Low: api.Float(s.Start(c.point.low)), High: api.Float(s.Start(c.point.high)),
 		Service: c.part.Service, Operation: c.part.Operation, P: api.Float(c.point.p),
-		Before:   api.Range{Start: s.Start(c.before.From), End: s.Start(c.before.To)},
-		After:    api.Range{Start: s.Start(c.after.From), End: s.Start(c.after.To)},
-		Measures: found.Measures, Verdict: found.Verdict,
+		Before: api.Range{Start: s.Start(c.before.From), End: s.Start(c.before.To)},
+		After:  api.Range{Start: s.Start(c.after.From), End: s.Start(c.after.To)},
+		Found:  c.point.of, Measures: append(found.Measures, found.Rate), Verdict: found.Verdict,
 	}
 	of := title(c.part.Service, c.part.Operation)
 	sure := func(m *api.CompareMeasure) bool { return m.Change != "" && float64(m.Adjusted) <= discovery }
 	short := cmp.Or(c.part.Operation, c.part.Service)
-	switch lead := compare.Lead(found.Measures, sure, compare.DefaultWithin); {
+	busy := slices.Contains(c.point.of, Rate) && judge.Moved(found.Rate.Verdict)
+	switch lead := lead(found.Measures, sure, c.point.of); {
 	case lead != nil:
 		out.Headline = lead.Sentence
 		out.Name = strings.TrimSpace(fmt.Sprintf("%s of %s %s", lead.Name, short, lead.Verdict))
+		if busy {
+			out.Headline += "; " + found.Rate.Sentence
+		}
+	case busy: // the rate alone
+		out.Headline = found.Rate.Sentence
+		out.Name = fmt.Sprintf("rate of %s %s", short, found.Rate.Verdict)
+		if !judge.Moved(out.Verdict) {
+			out.Verdict = judge.Changed
+		}
 	case found.Verdict == judge.TooLittle:
-		out.Headline = fmt.Sprintf("the distribution of %s changed; there is too little data beside that to say by how much", of)
+		out.Headline = fmt.Sprintf("%s of %s changed; there is too little data beside that to say by how much", figure.Listed(titles(c.point.of)), of)
 		out.Name = short + " changed"
-	case found.Moved > 0:
+	case found.Moved > 0 && !slices.Equal(c.point.of, []string{Errors}):
 		out.Verdict = Mix
 		out.Headline = fmt.Sprintf("the mix of operations of %s moved: %.0f %% of the requests are of other operations than before, and operation by operation none of %s is seen to differ", of, 100*found.Moved, figure.Listed(measures))
 		out.Name = "mix of " + short + " moved"
 	default:
-		out.Headline = fmt.Sprintf("the distribution of %s changed, though none of %s surely did", of, figure.Listed(measures))
+		out.Headline = fmt.Sprintf("%s of %s changed, though none of %s surely did", figure.Listed(titles(c.point.of)), of, figure.Listed(measures))
 		out.Name = short + " changed"
 	}
 	out.Sentence = out.Headline + ", " + when(out, s.Step())
 	return out, nil
+}
+
+// lead is the measure that stands for a change: errors that surely became more, else one
+// of what was found to change, else any.
+func lead(all []api.CompareMeasure, sure func(*api.CompareMeasure) bool, of []string) *api.CompareMeasure {
+	isErrors := func(m *api.CompareMeasure) bool { return m.Name == judge.ErrorShare }
+	for _, first := range []func(m *api.CompareMeasure) bool{
+		func(m *api.CompareMeasure) bool {
+			return isErrors(m) && m.Change == judge.Worse && slices.Contains(of, Errors)
+		},
+		func(m *api.CompareMeasure) bool {
+			return isErrors(m) && slices.Contains(of, Errors) || !isErrors(m) && slices.Contains(of, Durations)
+		},
+		func(*api.CompareMeasure) bool { return !slices.Equal(of, []string{Rate}) },
+	} {
+		if m := compare.Lead(all, func(m *api.CompareMeasure) bool { return sure(m) && first(m) }, compare.DefaultWithin); m != nil {
+			return m
+		}
+	}
+	return nil
+}
+
+// titles are what changed, in words.
+func titles(of []string) []string {
+	out := make([]string, len(of))
+	for i, v := range of {
+		out[i] = map[string]string{Durations: "the distribution", Errors: "the share of errors", Rate: "the rate"}[v]
+	}
+	return out
 }
 
 // when says when it was, and how surely.

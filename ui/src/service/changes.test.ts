@@ -4,7 +4,7 @@ import { apart, comparison, drawn, places, whenWords } from './changes';
 
 const change = (id: string, time: number, more: Partial<Change> = {}): Change => ({
   id, time, low: time - 10, high: time + 10, service: 'shop', p: 0.01, before: { start: 0, end: 100 }, after: { start: 200, end: 300 }, measures: [], verdict: 'regression',
-  sentence: '', headline: 'p95 of shop is slower', name: 'p95 slower', status: 'new', near: [], ...more,
+  sentence: '', headline: 'p95 of shop is slower', name: 'p95 slower', status: 'new', near: [], found: ['durations'], ...more,
 });
 
 test('an operation that changed with its service is not drawn beside it', () => {

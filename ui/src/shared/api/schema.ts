@@ -433,6 +433,7 @@ export interface components {
         Change: {
             after: components["schemas"]["Range"];
             before: components["schemas"]["Range"];
+            found: string[];
             headline: string;
             high: number;
             id: string;
