@@ -200,17 +200,20 @@ type CompareRequest struct {
 	Limit    int            `query:"limit" doc:"operations and tenants to list, at most 500 each; default 20"`
 }
 
-// ExplainRequest asks what a rectangle of the heatmap has more often than the rest
-// of the selection: [From, To) by (Low, High]. A bound that is nil is none.
+// ExplainRequest asks which labels became slow in a rectangle of the heatmap, or are slow
+// in it: [From, To) by (Low, High]. A bound that is nil is none.
 type ExplainRequest struct {
 	Selection
-	From   Time     `query:"from" doc:"where the rectangle begins, inclusive; default start"`
-	To     Time     `query:"to" doc:"where the rectangle ends, exclusive; default end"`
-	Low    *float64 `query:"low" doc:"value above which the rectangle lies; default no bound" help:"value above which the rectangle lies, such as 200ms or 0.2; default no bound"`
-	High   *float64 `query:"high" doc:"value up to which the rectangle reaches; default no bound"`
-	Labels []string `query:"labels" doc:"only these labels, such as tenant,operation"`
-	Pairs  *bool    `query:"pairs" doc:"whether to look at pairs of labels too; default true"`
-	Limit  int      `query:"limit" doc:"labels and pairs to answer, at most 200; default 20"`
+	From Time     `query:"from" doc:"where the rectangle begins, inclusive; default start"`
+	To   Time     `query:"to" doc:"where the rectangle ends, exclusive; default end"`
+	Low  *float64 `query:"low" doc:"value above which the rectangle lies; default no bound" help:"value above which the rectangle lies, such as 200ms or 0.2; default no bound"`
+	High *float64 `query:"high" doc:"value up to which the rectangle reaches; default no bound"`
+	// Against the time before, the rectangle begins at a mark that is near.
+	Against string   `query:"against" doc:"what to compare with: before (the same labels in the stretch before: who became slow), day (likewise, a day earlier) or rest (all other requests of the range: who is slow); default before" enum:"before,day,rest"`
+	Before  string   `query:"before" doc:"the stretch before, as start/end such as now-2h/now-1h; default the time before the mark that is near or else before the rectangle, as long as that and at least five minutes" help:"the stretch before: START..END such as now-2h..now-1h; default before the mark that is near, or before the rectangle" value:"window"`
+	Labels  []string `query:"labels" doc:"only these labels, such as tenant,operation"`
+	Pairs   *bool    `query:"pairs" doc:"whether to look at pairs of labels too; default true"`
+	Limit   int      `query:"limit" doc:"labels and pairs to answer, at most 200; default 20"`
 }
 
 // ChangesRequest asks for the moments at which requests changed.

@@ -182,19 +182,25 @@ func (f *compareFlags) query() (api.CompareRequest, error) {
 }
 
 // parseSide reads START..END.
-func (f *compareFlags) parseSide(name, text string) (string, error) {
+func (f *compareFlags) parseSide(name, text string) (side string, err error) {
+	if side, f.ends, err = parseWindow(name, text, f.now()); !strings.Contains(text, "..") {
+		err = withHint(err, "values of a label need --label")
+	}
+	return side, err
+}
+
+// parseWindow reads START..END and returns it as the server takes it.
+func parseWindow(name, text string, now time.Time) (window string, ends time.Time, err error) {
 	start, end, ok := strings.Cut(text, "..")
 	if !ok {
-		return "", withHint(fmt.Errorf("--%s %q is not a window: write START..END, such as now-2h..now-1h", name, text), "values of a label need --label")
+		return "", ends, fmt.Errorf("--%s %q is not a window: write START..END, such as now-2h..now-1h", name, text)
 	}
 	var at [2]string
 	for i, s := range []string{start, end} {
-		t, err := parseMoment(strings.TrimSpace(s), f.now())
-		if err != nil {
-			return "", fmt.Errorf("--%s %w", name, err)
+		if ends, err = parseMoment(strings.TrimSpace(s), now); err != nil {
+			return "", ends, fmt.Errorf("--%s %w", name, err)
 		}
-		f.ends = t
-		at[i] = strconv.FormatFloat(float64(t.UnixMilli())/1e3, 'f', -1, 64)
+		at[i] = strconv.FormatFloat(float64(ends.UnixMilli())/1e3, 'f', -1, 64)
 	}
-	return at[0] + "/" + at[1], nil
+	return at[0] + "/" + at[1], ends, nil
 }

@@ -25,6 +25,18 @@ func explainFixture() *api.ExplainResponse {
 	}
 }
 
+func explainBefore() *api.ExplainResponse {
+	return &api.ExplainResponse{
+		Range: api.Range{Start: begin, End: begin + 3600}, Family: "span_duration_seconds", Against: "before", From: begin + 1200, To: begin + 2400, Low: 0.2, High: api.Float(math.NaN()),
+		Before: &api.ExplainBefore{Start: begin, End: begin + 1200, Mark: "m1", Name: "deploy 1.4", Inside: 402, Count: 40000, Share: 0.01, Now: 0.03},
+		Inside: 1204, Outside: 38796, LabelsTried: 14, PairsTried: 31,
+		Items: []api.ExplainItem{
+			{Labels: api.Labels{"tenant": "acme"}, Inside: 746, Outside: 4864, InsideShare: 0.133, OutsideShare: 0.04, Effect: 0.093, EffLow: 0.081, EffHigh: 0.105, Lift: 3.3, Adjusted: 1e-9, Part: 0.71},
+			{Labels: api.Labels{}, Inside: 458, Outside: 33932, InsideShare: 0.0133, OutsideShare: 0.0061, Effect: 0.0072, EffLow: 0.002, EffHigh: 0.012, Lift: 2.2, Adjusted: 0.004, Part: 0.29},
+		},
+	}
+}
+
 func TestExplain(t *testing.T) {
 	answer := explainFixture()
 	var asked []string
@@ -47,25 +59,34 @@ func TestExplain(t *testing.T) {
 	if out := explain("--low", "1", "--format", "json"); !strings.Contains(out, `"effect_low": 0.55`) {
 		t.Errorf("as JSON: %s", out)
 	}
+	before := explainBefore()
+	answer = before
+	reporttest.Golden(t, "explain-before.txt", explain("--service", "shop", "--low", "200ms"))
+	reporttest.Golden(t, "explain-before.csv", explain("--service", "shop", "--low", "200ms", "--format", "csv"))
+	before.Items, before.Sentence = nil, "nothing became slower here; what is slow has been slow"
+	if out := explain("--service", "shop", "--low", "200ms", "--against", "before"); !strings.Contains(out, "\nnothing became slower here; what is slow has been slow\n") {
+		t.Errorf("without a cause: %s", out)
+	}
+	answer = explainFixture()
 	asked = nil
-	explain("--match", `{kind="server"}`, "--start", "1", "--end", "9", "--from", "2", "--to", "3", "--low", "250ms", "--high", "1.5", "--labels", "tenant,operation", "--alone", "--limit", "5")
-	want := "/api/v1/explain?end=9&from=2&high=1.5&labels=tenant%2Coperation&limit=5&low=0.25&match=%7Bkind%3D%22server%22%7D&pairs=false&start=1&to=3"
+	explain("--match", `{kind="server"}`, "--start", "1", "--end", "9", "--from", "2", "--to", "3", "--low", "250ms", "--high", "1.5", "--labels", "tenant,operation", "--alone", "--limit", "5", "--before", "4..5")
+	want := "/api/v1/explain?before=4%2F5&end=9&from=2&high=1.5&labels=tenant%2Coperation&limit=5&low=0.25&match=%7Bkind%3D%22server%22%7D&pairs=false&start=1&to=3"
 	if len(asked) != 1 || asked[0] != want {
 		t.Errorf("asked %v\nwant  %s", asked, want)
 	}
-	answer.Items, answer.Low, answer.High, answer.Notes = nil, api.Float(math.NaN()), 0.1, nil
+	answer.Items, answer.Low, answer.High, answer.Notes, answer.Sentence = nil, api.Float(math.NaN()), 0.1, nil, "nothing is over-represented: the rectangle looks like the rest"
 	if out := explain("--high", "0.1"); !strings.Contains(out, "up to 100ms\nnothing is over-represented") {
 		t.Errorf("of nothing: %s", out)
 	}
-	answer.LabelsTried = 0
+	answer.LabelsTried, answer.Sentence = 0, "there is nothing to tell apart: every label has one value"
 	if out := explain("--high", "0.1"); !strings.Contains(out, "every label has one value") {
 		t.Errorf("of one value: %s", out)
 	}
-	answer.Notes = []string{"fewer than 20 slots"}
+	answer.Notes, answer.Sentence = []string{"fewer than 20 slots"}, ""
 	if out := explain("--high", "0.1"); strings.Contains(out, "every label") || strings.Contains(out, "nothing is") || !strings.Contains(out, "note: fewer than 20") {
 		t.Errorf("of few slots: %s", out)
 	}
-	for _, c := range [][]string{{}, {"--low", "slow"}, {"--low", "NaN"}, {"--low", "1", "more"}} {
+	for _, c := range [][]string{{}, {"--low", "slow"}, {"--low", "NaN"}, {"--low", "1", "more"}, {"--low", "1", "--before", "yesterday"}, {"--low", "1", "--before", "now..noon"}} {
 		if out, stderr, code := run(t, append([]string{"query", "explain"}, c...)...); code != 2 || out != "" || stderr == "" {
 			t.Errorf("%v: %d, %s%s", c, code, out, stderr)
 		}

@@ -139,6 +139,11 @@ func describe(request reflect.Type) []*huma.Param {
 		if p.Schema.Description == "" {
 			p.Schema.Description = p.Description
 		}
+		if words := f.Tag.Get("enum"); words != "" {
+			for _, w := range strings.Split(words, ",") {
+				p.Schema.Enum = append(p.Schema.Enum, w)
+			}
+		}
 		if example := f.Tag.Get("example"); example != "" {
 			p.Schema.Examples = []any{example}
 			if n, err := strconv.ParseFloat(example, 64); err == nil {

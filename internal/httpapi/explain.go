@@ -15,7 +15,7 @@ import (
 )
 
 func (s *server) registerExplain(a huma.API) {
-	get(s, a, "explain", "What a rectangle of the heatmap has more often than the rest", s.explain)
+	get(s, a, "explain", "Who became slow, or is slow, in a rectangle of the heatmap", s.explain)
 }
 
 func (s *server) explain(ctx context.Context, in *api.ExplainRequest) (*api.ExplainResponse, error) {
@@ -24,7 +24,14 @@ func (s *server) explain(ctx context.Context, in *api.ExplainRequest) (*api.Expl
 	if err != nil {
 		return nil, err
 	}
-	r := explain.Request{Selection: sel, Low: math.Inf(-1), High: math.Inf(1), Labels: in.Labels, Alone: in.Pairs != nil && !*in.Pairs, Limit: in.Limit}
+	r := explain.Request{Selection: sel, Low: math.Inf(-1), High: math.Inf(1), Labels: in.Labels, Alone: in.Pairs != nil && !*in.Pairs, Limit: in.Limit, Against: in.Against}
+	if in.Before != "" {
+		w, err := parseWindow("before", in.Before, now)
+		if err != nil {
+			return nil, err
+		}
+		r.BeforeStart, r.BeforeEnd = w.Start, w.End
+	}
 	if r.From, err = Time(in.From).Parse("from", now, time.Time{}); err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 func TestExplain(t *testing.T) {
 	srv := shop(t, Options{})
 	at := func(sec int64) string { return strconv.FormatInt(querytest.Epoch+sec, 10) }
-	code, body := fetch(t, srv, "/api/v1/explain", "match", `{service="checkout"}`, "start", at(0), "end", at(3600), "from", at(605), "to", at(1200), "low", "0.01", "limit", "3")
+	code, body := fetch(t, srv, "/api/v1/explain", "match", `{service="checkout"}`, "start", at(0), "end", at(3600), "from", at(605), "to", at(1200), "low", "0.01", "limit", "3", "against", "rest")
 	if code != 200 {
 		t.Fatal(body)
 	}
@@ -40,7 +40,7 @@ func TestExplain(t *testing.T) {
 	if r.Inside != inside || r.Inside+r.Outside != h.Count {
 		t.Errorf("%d inside and %d outside, the heatmap has %d of %d", r.Inside, r.Outside, inside, h.Count)
 	}
-	code, body = fetch(t, srv, "/api/v1/explain", "match", `{service="checkout"}`, "start", at(0), "end", at(3600), "low", "0.01", "pairs", "false", "labels", "tenant")
+	code, body = fetch(t, srv, "/api/v1/explain", "match", `{service="checkout"}`, "start", at(0), "end", at(3600), "low", "0.01", "pairs", "false", "labels", "tenant", "against", "rest")
 	if r = decodeJSON[api.ExplainResponse](t, body); code != 200 || r.PairsTried != 0 {
 		t.Errorf("labels alone: %s", body)
 	}
@@ -67,6 +67,10 @@ func TestExplainRefuses(t *testing.T) {
 		{[]string{"low", "1", "limit", "500"}, 400, "limit", "between 1 and 200"},
 		{[]string{"low", "1", "family", "nothing"}, 404, "family", "there is no family"},
 		{[]string{"low", "1", "match", `{tenant="a",instance="b"}`}, 400, "match", "not kept together"},
+		{[]string{"low", "1", "against", "tomorrow"}, 400, "against", "not something to compare with"},
+		{[]string{"low", "1", "before", "yesterday"}, 400, "before", "is not a window"},
+		{[]string{"low", "1", "before", "now-1h/now-2h"}, 400, "before", "ends before it begins"},
+		{[]string{"low", "1", "before", "now-2h/now-1h", "against", "rest"}, 400, "before", "leave one of the two out"},
 		{[]string{"low", "1", "height", "2"}, 400, "height", ""},
 	} {
 		code, body := fetch(t, srv, "/api/v1/explain", c.params...)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -13,7 +14,7 @@ import (
 )
 
 // Explain returns the labels, and pairs of them, that a rectangle of the heatmap has more
-// often than the rest.
+// often than before, or than the rest.
 func Explain(r *api.ExplainResponse, zone *time.Location) *Document {
 	d := &Document{Name: "explain", Data: r}
 	u := UnitOf(r.Family)
@@ -29,26 +30,37 @@ func Explain(r *api.ExplainResponse, zone *time.Location) *Document {
 	}
 	when := func(t int64) string { return time.Unix(t, 0).In(zone).Format("2006-01-02 15:04:05") }
 	d.Line(fmt.Sprintf("%s inside, %s outside: %s to %s, %s", figure.Thousands(r.Inside), figure.Thousands(r.Outside), when(r.From), when(r.To), band))
-	switch {
-	case len(r.Items) == 0 && r.LabelsTried > 0:
-		d.Line("nothing is over-represented: the rectangle looks like the rest")
-	case len(r.Items) == 0 && len(r.Notes) == 0:
-		d.Line("there is nothing to tell apart: every label has one value")
-	case len(r.Items) > 0:
-		t := Columns("more inside than outside", ">inside", ">outside", ">difference", ">times", "")
-		for _, i := range r.Items {
-			through := ""
+	if b := r.Before; b != nil {
+		ends := ""
+		if b.Mark != "" {
+			ends = ", up to mark " + cmp.Or(b.Name, b.Mark)
+		}
+		d.Line(fmt.Sprintf("before, %s of %s inside: %s to %s%s", figure.Thousands(b.Inside), figure.Thousands(b.Count), when(b.Start), when(b.End), ends))
+	}
+	if len(r.Items) == 0 && r.Sentence != "" {
+		d.Line(r.Sentence)
+	} else if len(r.Items) > 0 {
+		first, than := "more inside than outside", "outside"
+		if r.Before != nil {
+			first, than = "became slow", "before"
+		}
+		t := Columns(first, ">inside", ">"+than, ">difference", ">times", "")
+		for n, i := range r.Items {
+			note := ""
 			for name := range i.Through {
 				if _, own := i.Labels[name]; !own {
-					through = "only with " + explainTitle(api.Labels{name: i.Through[name]})
+					note = "only with " + explainTitle(api.Labels{name: i.Through[name]})
 				}
+			}
+			if i.Part > 0 {
+				note = Percent(min(1, i.Part)) + " of the increase"
 			}
 			lift := "-"
 			if v := float64(i.Lift); !math.IsNaN(v) {
 				lift = "×" + Digits(v)
 			}
 			difference := fmt.Sprintf("+%s points (%s–%s)", figure.Points(float64(i.Effect)), figure.Points(float64(i.EffLow)), figure.Points(float64(i.EffHigh)))
-			t.Add(explainTitle(i.Labels), Percent(i.InsideShare), Percent(i.OutsideShare), difference, lift, through)
+			t.Add(explainName(n, i.Labels), Percent(i.InsideShare), Percent(i.OutsideShare), difference, lift, note)
 		}
 		d.Gap()
 		d.Table(t)
@@ -61,6 +73,17 @@ func Explain(r *api.ExplainResponse, zone *time.Location) *Document {
 	}
 	d.Sheet(explainSheet(r))
 	return d
+}
+
+// explainName returns the labels of item n; none are all that no item above it names.
+func explainName(n int, l api.Labels) string {
+	switch {
+	case len(l) > 0:
+		return explainTitle(l)
+	case n > 0:
+		return "all others"
+	}
+	return "all"
 }
 
 // explainTitle returns the names of labels: operation GET /search with tenant acme.
@@ -77,14 +100,17 @@ func explainTitle(l api.Labels) string {
 }
 
 func explainSheet(r *api.ExplainResponse) (header []string, rows [][]string) {
-	header = []string{"labels", "inside", "outside", "inside_share", "outside_share", "effect", "effect_low", "effect_high", "lift", "adjusted_p", "through"}
-	for _, i := range r.Items {
-		through := ""
+	header = []string{"labels", "inside", "outside", "inside_share", "outside_share", "effect", "effect_low", "effect_high", "lift", "adjusted_p", "through", "part"}
+	for n, i := range r.Items {
+		through, part := "", ""
 		if len(i.Through) > 0 {
 			through = explainTitle(i.Through)
 		}
-		rows = append(rows, []string{explainTitle(i.Labels), whole(i.Inside), whole(i.Outside),
-			Raw(i.InsideShare), Raw(i.OutsideShare), Raw(i.Effect), Raw(i.EffLow), Raw(i.EffHigh), Raw(i.Lift), Raw(i.Adjusted), through})
+		if r.Before != nil {
+			part = Raw(i.Part)
+		}
+		rows = append(rows, []string{explainName(n, i.Labels), whole(i.Inside), whole(i.Outside),
+			Raw(i.InsideShare), Raw(i.OutsideShare), Raw(i.Effect), Raw(i.EffLow), Raw(i.EffHigh), Raw(i.Lift), Raw(i.Adjusted), through, part})
 	}
 	return header, rows
 }

@@ -53,7 +53,7 @@ func BenchmarkExplain(b *testing.B) {
 		from, to int64
 	}{{"hour", 2 * 3600, 3 * 3600}, {"whole", 0, 6 * 3600}} {
 		b.Run("time="+c.name, func(b *testing.B) {
-			r := ask(float64(c.from), float64(c.to), 0.02, inf(1))
+			r := ask(float64(c.from), float64(c.to), 0.02, inf)
 			r.End = time.Unix(epoch+6*3600, 0)
 			b.ReportAllocs()
 			for b.Loop() {

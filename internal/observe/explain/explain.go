@@ -1,12 +1,16 @@
 // Package explain finds what is special about a rectangle of the heatmap: which labels,
-// and which pairs of them, the observations inside it have more often than all others of
-// the range.
+// and which pairs of them, became slow in it, or are slow in it.
 //
 // It needs only counts per slot and series: how many observations lie within the
-// rectangle's values, and how many there are. The effect of a label is its share inside
-// minus its share outside. Its interval is computed from slots, never from requests
-// (package stat): inside and outside share the slots of the rectangle's time, where
-// common movements cancel, and the rest of the range has slots of its own.
+// rectangle's values, and how many there are. Intervals are computed from slots, never
+// from requests (package stat).
+//
+// Against the time before, the effect of a label is the share of its requests that lie
+// inside, minus that share before, like for like: requests are compared with those of the
+// same labels, so that a moved mix has no effect (became.go). Against the rest of the
+// range, it is the label's share inside minus its share outside: inside and outside have
+// the slots of the rectangle's time in common, where common movements cancel, and the
+// rest of the range has slots of its own (items.go).
 package explain
 
 import (
@@ -28,6 +32,10 @@ type Request struct {
 	query.Selection
 	From, To  time.Time // the zero time: the range's own end
 	Low, High float64   // in the family's unit; −Inf and +Inf: no bound
+	// Against says what the rectangle is compared with; default Before.
+	Against string
+	// BeforeStart and BeforeEnd are the stretch before; the zero time: see stretch.
+	BeforeStart, BeforeEnd time.Time
 	// Labels restricts the labels to examine; empty for all.
 	Labels []string
 	// Alone leaves out pairs of labels.
@@ -36,6 +44,13 @@ type Request struct {
 
 	most int // bound on series read one by one; default mostSeries
 }
+
+// What a rectangle is compared with.
+const (
+	Before = "before" // the same labels in the same band in the stretch before
+	Day    = "day"    // likewise, at the same time of the day before
+	Rest   = "rest"   // all other observations of the range
+)
 
 const (
 	defaultLimit = 20
@@ -56,9 +71,12 @@ type question struct {
 	span bool
 	out  *api.ExplainResponse
 	band band
-	// first and last bound the observations within the range.
-	first, last int64
-	what        string // what is counted: requests, samples
+	own  map[string]band // by operation: bands above its own threshold
+	// pieces are read: those of the rectangle's time first, window slots.
+	pieces       []piece
+	window, rest int
+	what         string // what is counted: requests, samples
+	judged       bool   // there is enough to say something
 }
 
 // check validates the request and fills in defaults. It reads the family and the labels
@@ -79,6 +97,18 @@ func (r *Request) check(ctx context.Context, st store.Store) error {
 	}
 	if r.Family == "" {
 		r.Family = series.SpanDuration
+	}
+	switch r.Against {
+	case "":
+		r.Against = Before
+	case Before, Day, Rest:
+	default:
+		return query.Invalid("against", "%s is not something to compare with; %s", strconv.Quote(r.Against), query.Suggest(r.Against, []string{Before, Day, Rest}))
+	}
+	if named := !r.BeforeStart.IsZero() || !r.BeforeEnd.IsZero(); named && r.Against != Before {
+		return query.Invalid("before", "the stretch before is named by against=%s already; leave one of the two out", r.Against)
+	} else if named && !r.BeforeEnd.After(r.BeforeStart) {
+		return query.Invalid("before", "the stretch before ends (%s) before it begins (%s); write start/end, such as now-2h/now-1h", timeText(r.BeforeEnd), timeText(r.BeforeStart))
 	}
 	if r.most == 0 {
 		r.most = mostSeries
@@ -137,7 +167,8 @@ func (r *Request) checkLabels(ctx context.Context, st store.Store) error {
 
 func timeText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Explain lists what is over-represented, the largest effects first.
+// Explain lists what became slow, in the order in which it accounts for the rectangle, or
+// what is over-represented, the largest effects first.
 func Explain(ctx context.Context, st store.Store, r Request) (*api.ExplainResponse, error) {
 	if err := r.check(ctx, st); err != nil {
 		return nil, err
@@ -146,14 +177,25 @@ func Explain(ctx context.Context, st store.Store, r Request) (*api.ExplainRespon
 	if q.span {
 		q.what = "requests"
 	}
-	q.out = &api.ExplainResponse{Family: r.Family, Level: level, Items: []api.ExplainItem{}, Notes: []string{}}
+	q.out = &api.ExplainResponse{Family: r.Family, Against: r.Against, Level: level, Items: []api.ExplainItem{}, Notes: []string{}}
+	explain := q.became
+	if r.Against == Rest {
+		explain = q.slow
+	}
+	err := explain(ctx)
+	q.conclude()
+	return q.out, err
+}
+
+// slow explains the rectangle against the rest of the range.
+func (q *question) slow(ctx context.Context) error {
 	whole, err := q.rectangle(ctx)
 	if err != nil || whole == nil {
-		return q.out, err
+		return err
 	}
 	main, tenants, err := q.read(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	total := main.total()
 	q.out.Inside, q.out.Outside = uint64(total.inside()), uint64(total.outside())
@@ -163,8 +205,8 @@ func Explain(ctx context.Context, st store.Store, r Request) (*api.ExplainRespon
 			side = "outside"
 		}
 		q.note("there are fewer than %d %s %s the rectangle: draw another", fewest, q.what, side)
-		return q.out, nil
+		return nil
 	}
 	q.judge(main, tenants, total)
-	return q.out, nil
+	return nil
 }

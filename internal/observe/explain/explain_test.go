@@ -21,17 +21,17 @@ import (
 
 const epoch = querytest.Epoch
 
-// request draws one: its labels, and how long it took.
-type request func(rng *rand.Rand, slot int) (operation, tenant, status, instance string, seconds float64)
+// draw draws a request: its labels, and how long it took.
+type draw func(rng *rand.Rand, slot int) (operation, tenant, status, instance string, seconds float64)
 
 // send writes so many requests a slot into an hour.
-func send(t testing.TB, seed uint64, slots, perSlot int, draw request) store.Store {
+func send(t testing.TB, seed uint64, slots, perSlot int, next draw) store.Store {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 1))
 	w := querytest.NewWriter()
 	for slot := range slots {
 		for range perSlot {
-			operation, tenant, status, instance, seconds := draw(rng, slot)
+			operation, tenant, status, instance, seconds := next(rng, slot)
 			w.Span(epoch+int64(slot)*10, labels.FromStrings(series.LabelService, "shop", series.LabelOperation, operation, series.LabelTenant, tenant,
 				series.LabelStatus, status, series.LabelInstance, instance, series.LabelKind, "server", series.LabelComponent, "app"), seconds)
 		}
@@ -62,7 +62,7 @@ func ask(from, to, low, high float64) Request {
 			Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, series.LabelService, "shop")},
 			Start:    time.Unix(epoch, 0), End: time.Unix(epoch+3600, 0),
 		},
-		From: time.Unix(epoch+int64(from), 0), To: time.Unix(epoch+int64(to), 0), Low: low, High: high,
+		From: time.Unix(epoch+int64(from), 0), To: time.Unix(epoch+int64(to), 0), Low: low, High: high, Against: Rest,
 	}
 }
 
@@ -84,8 +84,6 @@ func said(r *api.ExplainResponse) []string {
 	}
 	return out
 }
-
-func inf(sign int) float64 { return math.Inf(sign) }
 
 // One tenant is slow in the middle of the hour: it is named first, and what
 // else is in the rectangle is not blamed.
@@ -126,7 +124,7 @@ func TestPairSlowTogether(t *testing.T) {
 		}
 		return operation, tenant, status, instance, seconds
 	})
-	for name, r := range map[string]Request{"a window": ask(1200, 2400, 0.15, 2), "all the time": ask(0, 3600, 0.15, inf(1))} {
+	for name, r := range map[string]Request{"a window": ask(1200, 2400, 0.15, 2), "all the time": ask(0, 3600, 0.15, inf)} {
 		out := explained(t, st, r)
 		if got := strings.Join(said(out), ", "); got != "operation GET /search with tenant acme, tenant acme, operation GET /search" {
 			t.Errorf("%s: %v", name, got)
@@ -138,7 +136,7 @@ func TestPairSlowTogether(t *testing.T) {
 			}
 		}
 	}
-	if out := explained(t, st, Request{Selection: ask(0, 0, 0, 0).Selection, Low: 0.15, High: inf(1), Alone: true}); len(out.Items) != 2 || out.PairsTried != 0 {
+	if out := explained(t, st, Request{Selection: ask(0, 0, 0, 0).Selection, Low: 0.15, High: inf, Alone: true, Against: Rest}); len(out.Items) != 2 || out.PairsTried != 0 {
 		t.Errorf("without pairs: %v", said(out))
 	}
 	r := ask(1200, 2400, 0.15, 2)
@@ -162,7 +160,7 @@ func TestInstance(t *testing.T) {
 		}
 		return operation, tenant, status, instance, seconds
 	})
-	r := ask(0, 3600, 0.1, inf(1))
+	r := ask(0, 3600, 0.1, inf)
 	out := explained(t, st, r)
 	if got := said(out); len(got) != 1 || got[0] != "instance pod-3" || !math.IsInf(float64(out.High), 1) {
 		t.Errorf("%v: %+v", got, out)
@@ -228,7 +226,7 @@ func TestNotes(t *testing.T) {
 		}
 		return operation, tenant, status, instance, seconds
 	})
-	out := explained(t, st, ask(0, 3600, 0.03, inf(1)))
+	out := explained(t, st, ask(0, 3600, 0.03, inf))
 	notes := strings.Join(out.Notes, "; ")
 	if !strings.Contains(notes, "nothing inside has operation GET /item (30 % outside)") {
 		t.Errorf("%v", notes)
@@ -281,7 +279,7 @@ func TestRefused(t *testing.T) {
 		{"high", "is empty", func(r *Request) { r.High = r.Low }},
 		{"low", "not a number", func(r *Request) { r.Low = math.NaN() }},
 		{"high", "not a number", func(r *Request) { r.High = math.NaN() }},
-		{"low", "whole range", func(r *Request) { *r = ask(-10, 4000, inf(-1), inf(1)) }},
+		{"low", "whole range", func(r *Request) { *r = ask(-10, 4000, -inf, inf) }},
 		{"limit", "between 1 and 200", func(r *Request) { r.Limit = 201 }},
 		{"limit", "between 1 and 200", func(r *Request) { r.Limit = -1 }},
 		{"end", "not after start", func(r *Request) { r.End = r.Start; r.From, r.To = r.Start.Add(-1), r.Start.Add(1) }},

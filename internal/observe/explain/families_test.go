@@ -71,7 +71,7 @@ func TestManyTenants(t *testing.T) {
 		}
 		return operation, tenant, status, instance, seconds
 	})
-	r := ask(0, 3600, 0.15, inf(1))
+	r := ask(0, 3600, 0.15, inf)
 	all := explained(t, st, r)
 	if got := said(all); len(got) != 1 || got[0] != "tenant acme" || all.LabelsTried != 4+5+49+3 {
 		t.Fatalf("of all: %v of %d labels, %v", got, all.LabelsTried, all.Notes)

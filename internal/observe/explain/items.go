@@ -60,6 +60,7 @@ func (q *question) judge(main, tenants *table, total counts) {
 	if main.window < fewestSlots {
 		q.note("the rectangle's time has %d slots with %s, too few to tell how much shares vary there: that is taken from the rest of the range", main.window, q.what)
 	}
+	q.judged = true
 	v := &values{number: map[labels.Label]int32{}}
 	wi, wo := total.inside(), total.outside()
 
@@ -268,7 +269,7 @@ func discoveries(tried []*candidate, looked int) (out []*candidate) {
 func (q *question) item(v *values, c *candidate, found []*candidate, total counts) api.ExplainItem {
 	in, all := c.counts.inside(), sum(c.counts.all)
 	out := api.ExplainItem{
-		Labels: v.labels(c), Inside: uint64(in), Outside: uint64(all - in), InsideShare: api.Float(c.effect.in),
+		Labels: v.labels(c.a, c.b), Inside: uint64(in), Outside: uint64(all - in), InsideShare: api.Float(c.effect.in),
 		OutsideShare: api.Float(c.effect.out), Effect: api.Float(c.size), EffLow: api.Float(c.low), EffHigh: api.Float(c.high),
 		Lift: api.Float(math.NaN()), Adjusted: api.Float(c.adjusted),
 	}
@@ -285,7 +286,7 @@ func (q *question) item(v *values, c *candidate, found []*candidate, total count
 			rest := counts{slices.Clone(c.counts.in), slices.Clone(c.counts.all)}
 			rest.add(p.counts, -1)
 			if e := compare(&total, &rest); !(e.size > 0 && e.p <= discovery) {
-				out.Through = v.labels(p)
+				out.Through = v.labels(p.a, p.b)
 				break
 			}
 		}
@@ -294,10 +295,13 @@ func (q *question) item(v *values, c *candidate, found []*candidate, total count
 	return out
 }
 
-func (v *values) labels(c *candidate) api.Labels {
-	out := api.Labels{v.list[c.a].Name: v.list[c.a].Value}
-	if c.b >= 0 {
-		out[v.list[c.b].Name] = v.list[c.b].Value
+// labels returns the values of numbers; −1 is none.
+func (v *values) labels(numbers ...int32) api.Labels {
+	out := api.Labels{}
+	for _, n := range numbers {
+		if n >= 0 {
+			out[v.list[n].Name] = v.list[n].Value
+		}
 	}
 	return out
 }

@@ -44,19 +44,8 @@ func slotLength(seconds int64) int64 {
 // rectangle widens the request to whole slots and whole buckets. It returns nil if
 // nothing was observed in the rectangle's time.
 func (q *question) rectangle(ctx context.Context) (*hist.Histogram, error) {
-	from, to := query.Base(q.From, q.To)
 	start, end := query.Base(q.Start, q.End)
-	names := make([]string, 0, len(q.Matchers))
-	for _, m := range q.Matchers {
-		names = append(names, m.Name)
-	}
-	view, ok := query.ViewOf(q.Family, names...)
-	if !ok {
-		return nil, query.Invalid("match", "tenant and instance are not kept together; name one of the two")
-	}
-	ask := store.Query{Family: q.Family, View: view, Matchers: q.Matchers, Schema: hist.DefaultSchema}
-	ask.Start, ask.End = from, to
-	res, err := q.st.Query(ctx, ask)
+	ask, h, err := q.values(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -65,11 +54,36 @@ func (q *question) rectangle(ctx context.Context) (*hist.Histogram, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.out.From, q.out.To = res.Start, res.End
-	q.out.Start, q.out.End = min(whole.Start, res.Start), max(whole.End, res.End)
-	if err := q.trim(ctx, ask, whole); err != nil {
+	q.out.Start, q.out.End = min(whole.Start, q.out.From), max(whole.End, q.out.To)
+	first, last, err := q.trim(ctx, ask, whole)
+	if err != nil {
 		return nil, err
 	}
+	from, to := max(q.out.From, first), min(q.out.To, last)
+	q.cut(from, to, true)
+	q.cut(first, from, false)
+	q.cut(to, last, false)
+	return h, nil
+}
+
+// values widens the rectangle's values to whole buckets of what was observed in its time,
+// which is nil if nothing was, and its time to whole slots. It returns the query of them.
+func (q *question) values(ctx context.Context) (store.Query, *hist.Histogram, error) {
+	ask := store.Query{Family: q.Family, Matchers: q.Matchers, Schema: hist.DefaultSchema}
+	names := make([]string, 0, len(q.Matchers))
+	for _, m := range q.Matchers {
+		names = append(names, m.Name)
+	}
+	var ok bool
+	if ask.View, ok = query.ViewOf(q.Family, names...); !ok {
+		return ask, nil, query.Invalid("match", "tenant and instance are not kept together; name one of the two")
+	}
+	ask.Start, ask.End = query.Base(q.From, q.To)
+	res, err := q.st.Query(ctx, ask)
+	if err != nil {
+		return ask, nil, err
+	}
+	q.out.From, q.out.To = res.Start, res.End
 	var h *hist.Histogram
 	for _, g := range res.Groups {
 		if len(g.Points) > 0 && g.Points[0].Hist != nil {
@@ -83,15 +97,31 @@ func (q *question) rectangle(ctx context.Context) (*hist.Histogram, error) {
 		q.band = bandOf(h, q.Low, q.High)
 	}
 	q.out.Low, q.out.High = api.Float(q.band.low), api.Float(q.band.high)
-	return h, nil
+	return ask, h, nil
 }
 
-// trim finds the first and last observations within the range: only the time between is
-// cut into slots, or few would hold anything. res is the answer to ask.
-func (q *question) trim(ctx context.Context, ask store.Query, res *store.Result) error {
-	q.first, q.last = q.out.Start, q.out.End
+// cut adds [from, to) to what is read.
+func (q *question) cut(from, to int64, window bool) {
+	pieces, n := cutSlots(from, to, q.window+q.rest)
+	for i := range pieces {
+		// Against the time before, values count everywhere.
+		if pieces[i].measure = store.Moments; window || q.Against != Rest {
+			pieces[i].measure = store.Buckets
+		}
+	}
+	if q.pieces = append(q.pieces, pieces...); window {
+		q.window += n
+	} else {
+		q.rest += n
+	}
+}
+
+// trim returns the times of the first and last observations within the range: only the
+// time between is cut into slots, or few would hold anything. res is the answer to ask.
+func (q *question) trim(ctx context.Context, ask store.Query, res *store.Result) (start, end int64, err error) {
+	start, end = q.out.Start, q.out.End
 	for {
-		first, last := q.last, q.first
+		first, last := end, start
 		coarse := max(0, int64(res.Resolution-series.Base)) // a slot may reach over a step's ends
 		for _, g := range res.Groups {
 			for _, x := range g.Points {
@@ -101,33 +131,33 @@ func (q *question) trim(ctx context.Context, ask store.Query, res *store.Result)
 			}
 		}
 		if last <= first {
-			return nil
+			return start, end, nil
 		}
-		long := q.last - q.first
-		q.first, q.last = max(q.first, first), min(q.last, last)
-		if 2*(q.last-q.first) > long {
-			return nil
+		long := end - start
+		start, end = max(start, first), min(end, last)
+		if 2*(end-start) > long {
+			return start, end, nil
 		}
-		ask.Start, ask.End, ask.Step = q.first, q.last, slotLength(q.last-q.first)
-		var err error
+		ask.Start, ask.End, ask.Step = start, end, slotLength(end-start)
 		if res, err = q.st.Query(ctx, ask); err != nil {
-			return err
+			return start, end, err
 		}
 	}
 }
 
 // table holds counts by slot of series: the slots of the rectangle's time first, then
-// those of the rest of the range.
+// those of the rest of the range, or of the time before.
 type table struct {
 	window, rest int
+	both         bool // values count in all slots
 	labels       []labels.Labels
 	rows         []counts
 	index        map[string]int
 	values       [][]int32 // by row: numbers of its labels' values
 }
 
-// counts holds observations by slot: in those of the rectangle, for the slots of its
-// time; all those of every slot.
+// counts holds observations by slot: in those within the rectangle's values, for the
+// slots of its time or, against the time before, for every slot; all those of every slot.
 type counts struct{ in, all []float64 }
 
 func sum(x []float64) (s float64) {
@@ -141,7 +171,11 @@ func (c *counts) inside() float64  { return sum(c.in) }
 func (c *counts) outside() float64 { return sum(c.all) - sum(c.in) }
 
 func (t *table) empty() counts {
-	return counts{make([]float64, t.window), make([]float64, t.window+t.rest)}
+	in := t.window
+	if t.both {
+		in += t.rest
+	}
+	return counts{make([]float64, in), make([]float64, t.window+t.rest)}
 }
 
 func (c *counts) add(o counts, sign float64) {
@@ -187,22 +221,23 @@ func (t *table) drop(total counts) {
 	if len(keep) == len(total.all) {
 		return
 	}
+	t.window, t.rest = window, len(keep)-window
 	for i, r := range t.rows {
-		c := counts{make([]float64, window), make([]float64, len(keep))}
+		c := t.empty()
 		for to, at := range keep {
-			if c.all[to] = r.all[at]; to < window {
+			if c.all[to] = r.all[at]; to < len(c.in) {
 				c.in[to] = r.in[at]
 			}
 		}
 		t.rows[i] = c
 	}
-	t.window, t.rest = window, len(keep)-window
 }
 
 // piece is a sequence of slots of one length; step 0 is one slot.
 type piece struct {
 	start, end, step int64
 	first            int // number of its first slot
+	measure          store.Measure
 }
 
 func (p *piece) slots() int {
@@ -221,7 +256,7 @@ func cutSlots(from, to int64, first int) (out []piece, n int) {
 	step := slotLength(to - from)
 	add := func(a, b, s int64) {
 		if b > a {
-			p := piece{a, b, s, first + n}
+			p := piece{start: a, end: b, step: s, first: first + n}
 			out, n = append(out, p), n+p.slots()
 		}
 	}
@@ -300,22 +335,12 @@ func (q *question) heaviest(ctx context.Context, ask store.Query, most int) (*ta
 	return q.load(ctx, ask)
 }
 
-// load reads the counts of every series: buckets within the rectangle's time, and only
-// counts elsewhere.
+// load reads the counts of every series: buckets where values count, and only counts
+// elsewhere.
 func (q *question) load(ctx context.Context, ask store.Query) (*table, error) {
-	from, to := max(q.out.From, q.first), min(q.out.To, q.last)
-	inside, window := cutSlots(from, to, 0)
-	before, n := cutSlots(q.first, from, window)
-	after, m := cutSlots(to, q.last, window+n)
-	t := &table{window: window, rest: n + m, index: map[string]int{}}
-	ask.Measure = store.Buckets
-	for _, p := range inside {
-		if err := q.loadPiece(ctx, t, ask, p); err != nil {
-			return nil, err
-		}
-	}
-	ask.Measure = store.Moments
-	for _, p := range append(before, after...) {
+	t := &table{window: q.window, rest: q.rest, both: q.Against != Rest, index: map[string]int{}}
+	for _, p := range q.pieces {
+		ask.Measure = p.measure
 		if err := q.loadPiece(ctx, t, ask, p); err != nil {
 			return nil, err
 		}
@@ -350,6 +375,7 @@ func (q *question) loadPiece(ctx context.Context, t *table, ask store.Query, p p
 			}
 			var row *counts
 			row, buf = t.row(g.Labels, buf)
+			b := q.bandOf(g.Labels)
 			for _, x := range g.Points {
 				if x.Hist == nil {
 					continue
@@ -359,7 +385,7 @@ func (q *question) loadPiece(ctx context.Context, t *table, ask store.Query, p p
 					slot += int((x.Start - ask.Start) / p.step)
 				}
 				if row.all[slot] += float64(x.Hist.Count); ask.Measure == store.Buckets {
-					row.in[slot] += float64(q.band.count(x.Hist))
+					row.in[slot] += float64(b.count(x.Hist))
 				}
 			}
 		}

@@ -18,7 +18,7 @@ func (q *question) note(format string, args ...any) {
 // sentence returns the text of an item: tenant acme: 62 % of the requests inside, 4.1 %
 // outside (+58 points, 51–64).
 func (q *question) sentence(v *values, c *candidate, i *api.ExplainItem) string {
-	s := fmt.Sprintf("%s: %s of the %s inside, %s outside (+%s points, %s–%s)", v.title(c), percent(float64(i.InsideShare)), q.what,
+	s := fmt.Sprintf("%s: %s of the %s inside, %s outside (+%s points, %s–%s)", v.title(c.a, c.b), percent(float64(i.InsideShare)), q.what,
 		percent(float64(i.OutsideShare)), figure.Points(c.size), figure.Points(c.low), figure.Points(c.high))
 	if len(i.Through) > 0 {
 		for name, value := range i.Through {
@@ -30,13 +30,46 @@ func (q *question) sentence(v *values, c *candidate, i *api.ExplainItem) string 
 	return s
 }
 
-func (v *values) title(c *candidate) string {
-	a := v.list[c.a]
-	if c.b < 0 {
-		return labelText(a.Name, a.Value)
+// sentenceBefore returns the text of an item: tenant acme: 31 % of its requests are inside,
+// 12 % were before (+19 points, 15–23).
+func (q *question) sentenceBefore(v *values, c *suspect, i *api.ExplainItem) string {
+	title, its := "all "+q.what, "them"
+	switch {
+	case c.a >= 0:
+		title, its = v.title(c.a, c.b), "its "+q.what
+	case len(q.out.Items) > 0:
+		title = "all other " + q.what
 	}
-	b := v.list[c.b]
-	return labelText(a.Name, a.Value) + " with " + labelText(b.Name, b.Value)
+	return fmt.Sprintf("%s: %s of %s are inside, %s were before (+%s points, %s–%s)", title, percent(float64(i.InsideShare)), its,
+		percent(float64(i.OutsideShare)), figure.Points(float64(i.Effect)), figure.Points(float64(i.EffLow)), figure.Points(float64(i.EffHigh)))
+}
+
+// conclude sets the answer's sentence: the first item's, or that there is none. It is empty
+// if nothing could be judged.
+func (q *question) conclude() {
+	r := q.out
+	switch {
+	case len(r.Items) > 0:
+		r.Sentence = r.Items[0].Sentence
+	case !q.judged: // a note says why
+	case q.Against == Rest && r.LabelsTried > 0:
+		r.Sentence = "nothing is over-represented: the rectangle looks like the rest"
+	case q.Against == Rest:
+		r.Sentence = "there is nothing to tell apart: every label has one value"
+	case r.Low < 0 && !math.IsInf(float64(r.High), 1):
+		r.Sentence = "nothing became more frequent here; what is here has been here"
+	default:
+		r.Sentence = "nothing became slower here; what is slow has been slow"
+	}
+}
+
+// title returns the names of a label's value, or of a pair of them; −1 is none.
+func (v *values) title(a, b int32) string {
+	s := labelText(v.list[a].Name, v.list[a].Value)
+	if b >= 0 {
+		s += " with " + labelText(v.list[b].Name, v.list[b].Value)
+	}
+	return s
 }
 
 func labelText(name, value string) string {
@@ -56,7 +89,7 @@ func (q *question) perhaps(v *values, tried []*candidate) {
 	var names []string
 	for _, c := range tried {
 		if c.ok && c.low > 0 && c.adjusted > discovery && len(names) < most {
-			names = append(names, fmt.Sprintf("%s (%s inside, %s outside)", v.title(c), percent(c.effect.in), percent(c.effect.out)))
+			names = append(names, fmt.Sprintf("%s (%s inside, %s outside)", v.title(c.a, c.b), percent(c.effect.in), percent(c.effect.out)))
 		}
 	}
 	if len(names) > 0 {
@@ -92,7 +125,7 @@ func (q *question) absent(v *values, singles []candidate, inside, outside float6
 	if inside >= enough {
 		slices.SortStableFunc(none, func(x, y *candidate) int { return int(math.Copysign(1, y.all-x.all)) })
 		for _, c := range none[:min(len(none), most)] {
-			q.note("nothing inside has %s (%s outside)", v.title(c), percent(c.all/outside))
+			q.note("nothing inside has %s (%s outside)", v.title(c.a, c.b), percent(c.all/outside))
 		}
 	}
 	if folded >= 0.01 {

@@ -1,13 +1,14 @@
-// What a rectangle of the heatmap has more often than the rest: the question,
-// the answer, and how the answer reads.
+// Who became slow, or is slow, in a rectangle of the heatmap: the question, the answer,
+// and how the answer reads.
 
-import type { ExplainItem, ExplainResponse } from '../shared/api/schema';
+import type { ExplainBefore, ExplainItem, ExplainResponse } from '../shared/api/schema';
 import { get, type Params } from '../shared/api/client';
 import type { Box } from '../shared/chart/box';
 import type { Filters } from '../shared/page/match';
 import { shellQuote } from '../shared/page/match';
 import type { Num } from '../shared/api/types';
 import { csvCell, serverFlag } from '../shared/text/export';
+import { count } from '../shared/text/format';
 
 export interface Question {
   family: string;
@@ -15,13 +16,27 @@ export interface Question {
   start: number;
   end: number;
   box: Box;
+  against: Against;
 }
+
+/** What a rectangle is compared with: the time before, the day before, or the rest of the range. */
+export type Against = ExplainResponse['against'];
+
+/** The choices, with what each asks. */
+export const questions: readonly (readonly [Against, string, string])[] = [
+  ['before', 'became slow', 'Compared with the same labels before the mark that is near, or in the time before the rectangle'],
+  ['day', 'than a day ago', 'Compared with the same labels at the same time of the day before'],
+  ['rest', 'is slow', 'Compared with all other requests of the range'],
+];
+
+export const decodeAgainst = (text: string | undefined): Against => questions.find(([v]) => v === text)?.[0] ?? 'before';
 
 /** The parameters of a question; what reaches out of the range is cut to it. */
 export function explainParams(q: Question): Params {
   return {
     family: q.family, match: q.match, start: q.start, end: q.end, from: Math.max(q.box.start, q.start), to: Math.min(q.box.end, q.end),
     low: q.box.low > 0 ? q.box.low : undefined, high: q.box.high,
+    against: q.against === 'before' ? undefined : q.against,
   };
 }
 
@@ -37,6 +52,7 @@ export function explainCommand(q: Question, allKinds: boolean, spanFamily: strin
   parts.push('--start', String(q.start), '--end', String(q.end), '--from', String(p.from), '--to', String(p.to));
   if (p.low != null) parts.push('--low', String(p.low));
   if (p.high != null) parts.push('--high', String(p.high));
+  if (p.against) parts.push('--against', String(p.against));
   parts.push(...serverFlag(server));
   return parts.join(' ');
 }
@@ -64,6 +80,19 @@ export function points(share: Num): string {
 /** +58 points, 51–64. */
 export const effectWords = (i: ExplainItem) => `+${points(i.effect)} points, ${points(i.effect_low)}–${points(i.effect_high)}`;
 
+/** The name of an item: its labels; none are all requests that no item above names. */
+export const itemTitle = (i: ExplainItem, at: number, what: string) => title(i.labels) || (at > 0 ? `all other ${what}` : `all ${what}`);
+
+/** The answer's sentence in two parts: what it names, and the rest. */
+export function headline(r: ExplainResponse, what: string): [string, string] {
+  const name = r.items.length ? itemTitle(r.items[0], 0, what) : '';
+  return name && r.sentence.startsWith(name) ? [name, r.sentence.slice(name.length)] : ['', r.sentence];
+}
+
+/** What the rectangle is compared with: 402 of 40 000 from 12:00 to 12:20, before the mark deploy 1.4. */
+export const beforeWords = (b: ExplainBefore, when: string) =>
+  `${count(b.inside)} of ${count(b.count)} were inside ${when}${b.mark ? `, before the mark ${b.name || b.mark}` : ''}`;
+
 export interface Row {
   item: ExplainItem;
   title: string;
@@ -71,8 +100,9 @@ export interface Row {
   nested: boolean;
 }
 
-/** Pairs move below the first of their labels that is listed before them; the order stays otherwise. */
-export function arrange(items: ExplainItem[]): Row[] {
+/** Pairs move below the first of their labels that is listed before them; the order stays otherwise. Against the time before each is without those above it. */
+export function arrange(items: ExplainItem[], against: Against = 'rest', what = 'requests'): Row[] {
+  if (against !== 'rest') return items.map((item, at) => ({ item, title: itemTitle(item, at, what), nested: false }));
   const out: Row[] = [];
   const parts = (i: ExplainItem) => Object.entries(i.labels);
   for (const item of items) {
@@ -95,6 +125,6 @@ export const narrowed = (filters: Filters, labels: Record<string, string>): Filt
 
 /** One line per item, the most telling first. */
 export function explainCsv(items: ExplainItem[]): string {
-  const lines = items.map((i) => [title(i.labels), i.inside, i.outside, i.inside_share, i.outside_share, i.effect, i.effect_low, i.effect_high, i.lift ?? '', i.adjusted_p, throughWords(i)].map(csvCell).join(','));
-  return `${['labels,inside,outside,inside_share,outside_share,effect,effect_low,effect_high,lift,adjusted_p,through', ...lines].join('\n')}\n`;
+  const lines = items.map((i, at) => [itemTitle(i, at, 'requests'), i.inside, i.outside, i.inside_share, i.outside_share, i.effect, i.effect_low, i.effect_high, i.lift ?? '', i.adjusted_p, throughWords(i), i.part ?? ''].map(csvCell).join(','));
+  return `${['labels,inside,outside,inside_share,outside_share,effect,effect_low,effect_high,lift,adjusted_p,through,part', ...lines].join('\n')}\n`;
 }

@@ -930,6 +930,17 @@ export interface components {
             rule: "fixed" | "precision" | "decided";
             why: string;
         };
+        ExplainBefore: {
+            count: number;
+            end: number;
+            inside: number;
+            mark?: string;
+            name?: string;
+            now: number | null;
+            own?: components["schemas"]["ExplainThreshold"][];
+            share: number | null;
+            start: number;
+        };
         ExplainItem: {
             adjusted_p: number | null;
             effect: number | null;
@@ -943,12 +954,16 @@ export interface components {
             lift: number | null;
             outside: number;
             outside_share: number | null;
+            part?: number | null;
             sentence: string;
             through?: {
                 [key: string]: string;
             };
         };
         ExplainResponse: {
+            /** @enum {string} */
+            against: "before" | "day" | "rest";
+            before?: components["schemas"]["ExplainBefore"];
             end: number;
             family: string;
             from: number;
@@ -961,9 +976,15 @@ export interface components {
             notes: string[];
             outside: number;
             pairs_tried: number;
+            sentence: string;
             slot: number;
             start: number;
             to: number;
+        };
+        ExplainThreshold: {
+            above: number | null;
+            operation?: string;
+            service?: string;
         };
         FamiliesResponse: {
             families: components["schemas"]["Family"][];
@@ -1926,8 +1947,10 @@ export type ExperimentRow = components['schemas']['ExperimentRow'];
 export type ExperimentRun = components['schemas']['ExperimentRun'];
 export type ExperimentSetting = components['schemas']['ExperimentSetting'];
 export type ExperimentStopping = components['schemas']['ExperimentStopping'];
+export type ExplainBefore = components['schemas']['ExplainBefore'];
 export type ExplainItem = components['schemas']['ExplainItem'];
 export type ExplainResponse = components['schemas']['ExplainResponse'];
+export type ExplainThreshold = components['schemas']['ExplainThreshold'];
 export type FamiliesResponse = components['schemas']['FamiliesResponse'];
 export type Family = components['schemas']['Family'];
 export type FanOut = components['schemas']['FanOut'];

@@ -57,7 +57,7 @@ export const formKeys = ['takes', 'since', 'measured', 'nodes', 'shards', 'split
 
 /** Keys that only some pages read; each page decodes its own. */
 export const moreKeys = ['period', 'tz', 'count', 'objective', 'under', 't', 'why', 'min', 'max', 'zoom', 'span', 'around', 'm',
-  'tenant', 'cohort', 'notrare', 'slow', 'line', 'unit', 'time', 'above', 'low', 'high', 'measure', 'part', 'open', 'box', 'change', 'tab', 'candidate', 'setting', 'query', 'figure', 'state', 'kind', 'over', 'service', 'operation', 'order', 'xscale', 'idle', 'left', 'right', ...formKeys, ...draftKeys, ...compareKeys];
+  'tenant', 'cohort', 'notrare', 'slow', 'line', 'unit', 'time', 'above', 'low', 'high', 'measure', 'part', 'open', 'box', 'against', 'change', 'tab', 'candidate', 'setting', 'query', 'figure', 'state', 'kind', 'over', 'service', 'operation', 'order', 'xscale', 'idle', 'left', 'right', ...formKeys, ...draftKeys, ...compareKeys];
 
 export const defaultRange: TimeRange = { last: 6 * 3600 };
 

@@ -1,0 +1,718 @@
+package explain
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"tailscope/api"
+	"tailscope/internal/series"
+)
+
+const (
+	// Families of labels, of pairs, and of all requests share the probability of naming
+	// anything without a cause.
+	levelLabels = 0.03
+	levelPairs  = 0.01
+	levelWhole  = 0.01
+	// levelWithin is the level at which a pair must stand out within each of its labels,
+	// and a label must have risen by itself.
+	levelWithin = 0.05
+	// apart is how many times the common movement a label's own must be.
+	apart = 2
+	// mostCauses bounds the steps.
+	mostCauses = 10
+)
+
+var inf = math.Inf(1)
+
+// change holds by how much requests, some or all, lie inside more often than before. All
+// of it adds up: over rows, and with a factor.
+//
+// A stratum is a set of requests with the same labels but for status, which is an outcome.
+// Of n requests now and m before, x and y lie inside: gain is W(x/n − y/m) with W =
+// nm/(n+m), the weights of Mantel & Haenszel (1959, JNCI 22), to which a stratum that is
+// missing on either side adds nothing.
+type change struct {
+	gain  float64
+	noise float64 // variance of gain if requests were independent and nothing had changed
+	// common is proportional to the gain of the same movement of all requests: of a shift
+	// on the scale of the normal distribution's quantiles, W·φ(Φ⁻¹(x/n)).
+	common    float64
+	influence []float64 // of each slot on gain, those of the rectangle's time first
+}
+
+func (c *change) add(o *change, factor float64) {
+	c.gain += factor * o.gain
+	c.noise += math.Abs(factor) * o.noise
+	c.common += factor * o.common
+	if o.influence == nil {
+		return
+	}
+	if c.influence == nil {
+		c.influence = make([]float64, len(o.influence))
+	}
+	for t, v := range o.influence {
+		c.influence[t] += factor * v
+	}
+}
+
+// less returns c beyond what it would be if it had moved as rest did.
+func (c *change) less(rest *change) (out change, moved float64) {
+	factor := 0.0
+	if rest.common > 0 {
+		factor = c.common / rest.common
+	}
+	out.influence = make([]float64, len(c.influence))
+	out.add(c, 1)
+	out.add(rest, -factor)
+	out.noise = c.noise + factor*factor*rest.noise
+	return out, factor * rest.gain
+}
+
+// stratum holds the requests of the same labels but for status, and those before that
+// they are compared with.
+type stratum struct {
+	labels      []int32 // values of all labels, status 0
+	n           []float64
+	now, before float64 // requests
+	weight      float64
+	inside      float64 // of now
+	common      float64
+	like        []int // strata whose requests before are compared with: itself, or those alike
+}
+
+// strata are the rows of a table as changes.
+type strata struct {
+	*table
+	v      *values
+	names  []string // of all labels
+	looked []bool   // by name: its values are examined
+	status int      // index in names; −1
+	list   []stratum
+	of     []int // stratum of a row
+	rows   []change
+	inside []float64 // of each row, now
+	share  []float64 // of each row that no cause holds yet: 1; 0 of those explained
+}
+
+const anyValue = int32(-1)
+
+// newStrata compares each row's requests with those before.
+func newStrata(t *table, v *values, only []string) *strata {
+	s := &strata{table: t, v: v, status: -1}
+	s.names = t.allNames()
+	differ := t.names(only)
+	for i, name := range s.names {
+		s.looked = append(s.looked, slices.Contains(differ, name))
+		if name == series.LabelStatus {
+			s.status = i
+		}
+	}
+	index := map[string]int{}
+	t.values = nil
+	for i, l := range t.labels {
+		numbers := make([]int32, len(s.names))
+		for k, name := range s.names {
+			numbers[k] = v.numberOf(labels.Label{Name: name, Value: l.Get(name)})
+		}
+		t.values = append(t.values, numbers)
+		bare := slices.Clone(numbers)
+		if s.status >= 0 {
+			bare[s.status] = anyValue
+		}
+		k := key(bare)
+		at, ok := index[k]
+		if !ok {
+			at = len(s.list)
+			index[k] = at
+			s.list = append(s.list, stratum{labels: bare, n: make([]float64, t.window+t.rest)})
+		}
+		for j, n := range t.rows[i].all {
+			s.list[at].n[j] += n
+		}
+		s.of = append(s.of, at)
+	}
+	for i := range s.list {
+		x := &s.list[i]
+		x.now, x.before = sum(x.n[:t.window]), sum(x.n[t.window:])
+		x.like = []int{i}
+	}
+	s.match()
+	s.compare()
+	return s
+}
+
+func key(numbers []int32) string {
+	out := make([]byte, 0, 4*len(numbers))
+	for _, n := range numbers {
+		out = append(out, byte(n), byte(n>>8), byte(n>>16), byte(n>>24))
+	}
+	return string(out)
+}
+
+// match finds for strata without requests before those that are alike but for values that
+// are new, such as a version's or an instance's.
+func (s *strata) match() {
+	type amount struct{ now, before float64 }
+	amounts := map[int32]*amount{}
+	for i := range s.list {
+		for _, n := range s.list[i].labels {
+			if amounts[n] == nil {
+				amounts[n] = &amount{}
+			}
+			amounts[n].now += s.list[i].now
+			amounts[n].before += s.list[i].before
+		}
+	}
+	alike := map[string]map[string][]int{} // by the labels that are new, then by the others
+	for i := range s.list {
+		x := &s.list[i]
+		if x.before > 0 || x.now == 0 {
+			continue
+		}
+		fresh := make([]bool, len(x.labels))
+		some := false
+		pattern := make([]int32, len(x.labels))
+		for k, n := range x.labels {
+			if n != anyValue && amounts[n].before < fewest {
+				fresh[k], some, pattern[k] = true, true, 1
+			}
+		}
+		if !some {
+			continue
+		}
+		without := func(numbers []int32) string {
+			out := slices.Clone(numbers)
+			for k := range out {
+				if fresh[k] {
+					out[k] = anyValue
+				}
+			}
+			return key(out)
+		}
+		p := key(pattern)
+		if alike[p] == nil {
+			alike[p] = map[string][]int{}
+			for j := range s.list {
+				if s.list[j].before > 0 {
+					k := without(s.list[j].labels)
+					alike[p][k] = append(alike[p][k], j)
+				}
+			}
+		}
+		x.like = alike[p][without(x.labels)]
+	}
+}
+
+// compare fills in the changes of rows.
+func (s *strata) compare() {
+	slots, window := s.window+s.rest, s.window
+	byStatus := make([]map[int32]int, len(s.list)) // rows of a stratum
+	for i, at := range s.of {
+		if byStatus[at] == nil {
+			byStatus[at] = map[int32]int{}
+		}
+		byStatus[at][s.statusOf(i)] = i
+	}
+	s.rows = make([]change, len(s.of))
+	s.inside, s.share = make([]float64, len(s.of)), make([]float64, len(s.of))
+	for i := range s.rows {
+		s.share[i] = 1
+	}
+	for at := range s.list {
+		x := &s.list[at]
+		n := slices.Clone(x.n) // and of those before that it is compared with
+		clear(n[window:])
+		for _, like := range x.like {
+			for t := window; t < slots; t++ {
+				n[t] += s.list[like].n[t]
+			}
+		}
+		now, before := x.now, sum(n[window:])
+		if now == 0 || before == 0 {
+			continue
+		}
+		x.weight = now * before / (now + before)
+		in, was := 0.0, 0.0
+		var statuses []int32
+		for _, like := range append([]int{at}, x.like...) {
+			statuses = slices.AppendSeq(statuses, maps.Keys(byStatus[like]))
+		}
+		slices.Sort(statuses)
+		var mine []int
+		for _, status := range slices.Compact(statuses) {
+			row, ok := byStatus[at][status]
+			if !ok {
+				row = s.addRow(at, status)
+			}
+			mine = append(mine, row)
+			y := make([]float64, slots)
+			copy(y, s.table.rows[row].in[:window])
+			for _, like := range x.like {
+				if other, ok := byStatus[like][status]; ok {
+					for t := window; t < slots; t++ {
+						y[t] += s.table.rows[other].in[t]
+					}
+				}
+			}
+			a, b := sum(y[:window]), sum(y[window:])
+			c := &s.rows[row]
+			c.gain = x.weight * (a/now - b/before)
+			c.noise = noise(a, now, b, before)
+			c.influence = make([]float64, slots)
+			for t := range y {
+				if t < window {
+					c.influence[t] = x.weight / now * (y[t] - a/now*n[t])
+				} else {
+					c.influence[t] = -x.weight / before * (y[t] - b/before*n[t])
+				}
+			}
+			s.inside[row] = a
+			in, was = in+a, was+b
+		}
+		x.inside = in
+		share := (in + was) / (now + before)
+		x.common = x.weight * density(share)
+		for _, row := range mine {
+			// By their parts of what is inside.
+			part := 1 / float64(len(mine))
+			if in+was > 0 {
+				a, b := s.inside[row], 0.0
+				b = before * (a/now - s.rows[row].gain/x.weight)
+				part = (a + b) / (in + was)
+			}
+			s.rows[row].common = part * x.common
+		}
+	}
+}
+
+// noise returns the variance of the gain of a stratum with a of n requests inside now and
+// b of m before if requests are independent and are inside as often now as before: the
+// hypergeometric distribution's.
+func noise(a, n, b, m float64) float64 {
+	all, inside := n+m, a+b
+	if all <= 1 {
+		return 0
+	}
+	return n * m * inside * (all - inside) / (all * all * (all - 1))
+}
+
+// density returns φ(Φ⁻¹(share)).
+func density(share float64) float64 {
+	if !(share > 0 && share < 1) {
+		return 0
+	}
+	return distuv.UnitNormal.Prob(distuv.UnitNormal.Quantile(share))
+}
+
+// addRow adds a row to a stratum that has no requests of a status.
+func (s *strata) addRow(at int, status int32) int {
+	numbers := slices.Clone(s.list[at].labels)
+	numbers[s.status] = status
+	s.values, s.of = append(s.values, numbers), append(s.of, at)
+	s.table.rows = append(s.table.rows, s.table.empty())
+	s.table.labels = append(s.table.labels, labels.EmptyLabels())
+	s.rows, s.inside, s.share = append(s.rows, change{}), append(s.inside, 0), append(s.share, 1)
+	return len(s.of) - 1
+}
+
+func (s *strata) statusOf(row int) int32 {
+	if s.status < 0 {
+		return anyValue
+	}
+	return s.values[row][s.status]
+}
+
+// allNames returns the names of all labels, sorted.
+func (t *table) allNames() []string {
+	var out []string
+	for _, l := range t.labels {
+		l.Range(func(x labels.Label) {
+			if at, ok := slices.BinarySearch(out, x.Name); !ok {
+				out = slices.Insert(out, at, x.Name)
+			}
+		})
+	}
+	return out
+}
+
+// has reports whether a row has the candidate's labels.
+func (s *strata) has(row int, c *suspect) bool {
+	n := s.values[row]
+	return (c.a < 0 || slices.Contains(n, c.a)) && (c.b < 0 || slices.Contains(n, c.b))
+}
+
+// suspect is a label's value, a pair of them, or all requests (no labels).
+type suspect struct {
+	a, b   int32 // numbers of values; −1
+	from   *strata
+	inside float64
+	change
+	t    float64 // gain by noise
+	low  float64
+	high float64
+	p    float64
+}
+
+// sums adds up all labels and pairs that are examined, without influences.
+func (s *strata) sums(keep func(name, other string) bool, pairs bool) (singles, both []*suspect) {
+	type two [2]int32
+	index := map[two]*suspect{}
+	for row := range s.rows {
+		if s.share[row] == 0 {
+			continue
+		}
+		add := func(a, b int32) {
+			c := index[two{a, b}]
+			if c == nil {
+				c = &suspect{a: a, b: b, from: s}
+				index[two{a, b}] = c
+				if b < 0 {
+					singles = append(singles, c)
+				} else {
+					both = append(both, c)
+				}
+			}
+			r := s.rows[row]
+			r.influence = nil
+			c.change.add(&r, 1)
+			c.inside += s.inside[row]
+		}
+		numbers := s.values[row]
+		for k, a := range numbers {
+			if !s.looked[k] || s.v.list[a].Value == unread {
+				continue
+			}
+			if keep(s.names[k], "") {
+				add(a, -1)
+			}
+			for l := k + 1; pairs && l < len(numbers); l++ {
+				if s.looked[l] && s.v.list[numbers[l]].Value != unread && keep(s.names[k], s.names[l]) {
+					add(a, numbers[l])
+				}
+			}
+		}
+	}
+	order := func(x, y *suspect) int { return cmp.Or(cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b)) }
+	slices.SortFunc(singles, order)
+	slices.SortFunc(both, order)
+	return singles, both
+}
+
+// split adds up the rows that no cause holds: those with the candidate's labels, and,
+// among those with the labels of within, the others.
+func (s *strata) split(c, within *suspect) (mine, rest change, others float64) {
+	mine.influence, rest.influence = make([]float64, s.window+s.rest), make([]float64, s.window+s.rest)
+	for row := range s.rows {
+		if s.share[row] == 0 {
+			continue
+		}
+		if s.has(row, c) {
+			mine.add(&s.rows[row], 1)
+		} else if within == nil || s.has(row, within) {
+			rest.add(&s.rows[row], 1)
+			others += sum(s.table.rows[row].all[:s.window])
+		}
+	}
+	return mine, rest, others
+}
+
+// test returns a change's interval and the probability of so large a gain without a
+// cause. The variance is the slots', and no less than that of independent requests.
+func (s *strata) test(c *change) effect {
+	e := effect{size: c.gain, p: 1, low: -inf, high: inf}
+	now, before := c.influence[:s.window], c.influence[s.window:]
+	ratio := s.requestsBefore() / s.requestsNow() // of the variances, by the numbers of requests
+	var variance, df float64
+	switch {
+	case len(now) >= fewestSlots && len(before) >= fewestSlots:
+		variance, df = ownVariance(c.influence) // the sum of either part is 0
+	case len(before) >= fewestSlots:
+		variance, df = ownVariance(before)
+		variance *= 1 + ratio
+	case len(now) >= fewestSlots:
+		variance, df = ownVariance(now)
+		variance *= 1 + 1/ratio
+	default:
+		return e
+	}
+	e.setInterval(max(variance, c.noise), df)
+	e.p /= 2 // of one side
+	if !(e.size > 0) {
+		e.p = 1
+	}
+	return e
+}
+
+func (s *strata) requestsNow() (n float64) {
+	for i := range s.list {
+		n += s.list[i].now
+	}
+	return n
+}
+
+func (s *strata) requestsBefore() (n float64) {
+	for i := range s.list {
+		n += s.list[i].before
+	}
+	return n
+}
+
+// stands reports whether a candidate stands out from the others of within, nil for all:
+// its p times tried is at most level, and its gain is several times theirs.
+func (s *strata) stands(c, within *suspect, tried, level float64) (p float64, ok bool) {
+	mine, rest, others := s.split(c, within)
+	if others < fewest {
+		return 1, false
+	}
+	own, moved := mine.less(&rest)
+	if moved > 0 && mine.gain < apart*moved {
+		return 1, false
+	}
+	e := s.test(&own)
+	p = min(1, e.p*tried)
+	return p, e.ok && p <= level
+}
+
+// judgeBefore names causes, one after the other: the one that accounts for the most among
+// those that stand out; its requests are then left out (Zhang, Assunção & Kulldorff 2010,
+// Journal of Probability and Statistics, proceed alike).
+func (q *question) judgeBefore(main, tenants *table) {
+	total := main.total()
+	main.drop(total)
+	if tenants != nil && tenants != main {
+		tenants.drop(total)
+	}
+	if main.window < fewestSlots && main.rest < fewestSlots {
+		q.note("fewer than %d slots with %s are too few to tell how much shares vary: widen the range", fewestSlots, q.what)
+		return
+	}
+	if main.window < fewestSlots {
+		q.note("the rectangle's time has %d slots with %s, too few to tell how much shares vary there: that is taken from the time before", main.window, q.what)
+	}
+	q.judged = true
+	all, instances := together(main, tenants)
+	v := &values{number: map[labels.Label]int32{}}
+	parts := []*strata{newStrata(all, v, q.Labels)}
+	if instances != nil {
+		parts = append(parts, newStrata(instances, v, q.Labels))
+	}
+	keep := func(i int) func(name, other string) bool {
+		return func(name, other string) bool {
+			return i == 0 || name == series.LabelInstance || other == series.LabelInstance
+		}
+	}
+	whole := &suspect{a: -1, b: -1, from: parts[0]}
+	first, _, _ := parts[0].split(whole, nil)
+	q.wholeBefore(parts[0], &first)
+	rootNamed := false
+	for step := 0; len(q.out.Items) < min(q.Limit, mostCauses); step++ {
+		var singles, both []*suspect
+		for i, s := range parts {
+			a, b := s.sums(keep(i), !q.Alone)
+			singles, both = append(singles, a...), append(both, b...)
+		}
+		if step == 0 {
+			q.out.LabelsTried, q.out.PairsTried = len(singles), len(both)
+		}
+		named := q.next(singles, both)
+		if !rootNamed {
+			mine, _, _ := parts[0].split(whole, nil)
+			e := parts[0].test(&mine)
+			if e.ok && e.p <= levelWhole && parts[0].left() >= fewest && (named == nil || mine.gain/math.Sqrt(mine.noise) > named.t) {
+				rootNamed = true
+				named = &suspect{a: -1, b: -1, from: parts[0], change: mine, p: e.p}
+			}
+		}
+		if named == nil {
+			return
+		}
+		q.name(v, named, first.gain)
+		if named.a >= 0 {
+			remove(parts, named)
+		}
+	}
+}
+
+// left returns how many of the requests that no cause holds lie inside now.
+func (s *strata) left() (n float64) {
+	for row, x := range s.inside {
+		n += s.share[row] * x
+	}
+	return n
+}
+
+// next returns the candidate that accounts for the most of those that stand out.
+func (q *question) next(singles, both []*suspect) *suspect {
+	labelsTried, pairsTried := float64(q.out.LabelsTried), float64(q.out.PairsTried)
+	byValue := map[int32]*suspect{}
+	var list []*suspect
+	consider := func(c *suspect, tried, level float64) {
+		if c.t = c.gain / math.Sqrt(c.noise); c.inside < fewest || !(c.t > 0) {
+			return
+		}
+		// No test's p is below that of independent requests.
+		if tried*distuv.UnitNormal.Survival(c.t) <= level {
+			list = append(list, c)
+		}
+	}
+	for _, c := range singles {
+		byValue[c.a] = c
+		consider(c, 1, levelWithin)
+	}
+	for _, c := range both {
+		consider(c, 1, levelWithin)
+	}
+	slices.SortStableFunc(list, func(x, y *suspect) int { return cmp.Compare(y.t, x.t) })
+	for _, c := range list[:min(len(list), mostTried)] {
+		tried, level := labelsTried, levelLabels
+		if c.b >= 0 {
+			tried, level = pairsTried, levelPairs
+		}
+		mine, _, _ := c.from.split(c, nil)
+		if e := c.from.test(&mine); !e.ok || e.p > levelWithin {
+			continue
+		}
+		var ok bool
+		if c.p, ok = c.from.stands(c, nil, tried, level); !ok {
+			continue
+		}
+		if c.b >= 0 && !(c.withinLabel(c.a) && c.withinLabel(c.b)) {
+			continue
+		}
+		c.change = mine
+		return c
+	}
+	return nil
+}
+
+// withinLabel reports whether a pair stands out among the requests of one of its labels.
+func (c *suspect) withinLabel(n int32) bool {
+	_, ok := c.from.stands(c, &suspect{a: n, b: -1}, 1, levelWithin)
+	return ok
+}
+
+// remove leaves out the requests of a cause. A table that does not have one of its labels
+// leaves out as much of each row as the cause has of all requests like it.
+func remove(parts []*strata, c *suspect) {
+	without := func(s *strata, row int) string {
+		out := []byte{}
+		for k, name := range s.names {
+			if name != series.LabelTenant && name != series.LabelInstance {
+				out = append(out, key(s.values[row][k:k+1])...)
+			}
+		}
+		return string(out)
+	}
+	like := map[string]*change{}
+	now := map[string]float64{}
+	for row := range c.from.rows {
+		if c.from.share[row] > 0 && c.from.has(row, c) {
+			k := without(c.from, row)
+			if like[k] == nil {
+				like[k] = &change{}
+			}
+			like[k].add(&c.from.rows[row], 1)
+			c.from.share[row] = 0
+		}
+	}
+	for _, s := range parts {
+		if s == c.from {
+			continue
+		}
+		own := true
+		for _, n := range []int32{c.a, c.b} {
+			own = own && (n < 0 || slices.Contains(s.names, s.v.list[n].Name))
+		}
+		if own {
+			for row := range s.rows {
+				if s.has(row, c) {
+					s.share[row] = 0
+				}
+			}
+			continue
+		}
+		for row := range s.rows {
+			now[without(s, row)] += s.share[row] * s.list[s.of[row]].now
+		}
+		for row := range s.rows {
+			k := without(s, row)
+			if x := like[k]; x != nil && s.share[row] > 0 && now[k] > 0 {
+				factor := s.list[s.of[row]].now / now[k]
+				noise := max(0, s.rows[row].noise-factor*x.noise)
+				s.rows[row].add(x, -factor)
+				s.rows[row].noise = noise
+			}
+		}
+	}
+}
+
+// wholeBefore fills in the shares of all requests.
+func (q *question) wholeBefore(s *strata, c *change) {
+	all := &suspect{a: -1, b: -1, from: s, change: *c}
+	now, before, _ := s.shares(all)
+	q.out.Before.Now, q.out.Before.Share = api.Float(now), api.Float(before)
+}
+
+// shares returns the shares of a candidate's requests that lie inside now and did before,
+// like for like, and the weight of their difference.
+func (s *strata) shares(c *suspect) (now, before, weight float64) {
+	seen := make([]bool, len(s.list))
+	in := 0.0
+	for row, at := range s.of {
+		x := &s.list[at]
+		if s.share[row] == 0 || x.weight == 0 {
+			continue
+		}
+		if s.has(row, c) {
+			in += x.weight / x.now * s.inside[row]
+		}
+		if !seen[at] && s.hasBut(row, c) {
+			seen[at] = true
+			weight += x.weight
+		}
+	}
+	now = in / weight
+	return now, now - c.gain/weight, weight
+}
+
+// hasBut reports whether a row has the candidate's labels, whatever its status.
+func (s *strata) hasBut(row int, c *suspect) bool {
+	for _, n := range []int32{c.a, c.b} {
+		if n >= 0 && s.v.list[n].Name != series.LabelStatus && !slices.Contains(s.values[row], n) {
+			return false
+		}
+	}
+	return true
+}
+
+// name lists a cause.
+func (q *question) name(v *values, c *suspect, all float64) {
+	s := c.from
+	now, before, weight := s.shares(c)
+	e := s.test(&c.change)
+	in, n := 0.0, 0.0
+	for row := range s.rows {
+		if s.share[row] > 0 && s.has(row, c) {
+			in += s.inside[row]
+			n += sum(s.table.rows[row].all[:s.window])
+		}
+	}
+	out := api.ExplainItem{
+		Labels: v.labels(c.a, c.b), Inside: uint64(in), Outside: uint64(max(0, n-in)), InsideShare: api.Float(now), OutsideShare: api.Float(max(0, before)),
+		Effect: api.Float(e.size / weight), EffLow: api.Float(max(-1, e.low/weight)), EffHigh: api.Float(min(1, e.high/weight)), Lift: api.Float(math.NaN()), Adjusted: api.Float(c.p),
+	}
+	if before > 0 {
+		out.Lift = api.Float(now / before)
+	}
+	if all > 0 {
+		out.Part = api.Float(c.gain / all)
+	}
+	out.Sentence = q.sentenceBefore(v, c, &out)
+	q.out.Items = append(q.out.Items, out)
+}

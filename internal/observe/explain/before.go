@@ -1,0 +1,220 @@
+package explain
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/api"
+	"tailscope/hist"
+	"tailscope/internal/query"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+const (
+	// leastBefore is the least length of the stretch before, in seconds: that of the slots
+	// wanted. leastAfter is the least time of the rectangle after a mark inside it.
+	leastBefore = slotsWanted * int64(series.Base)
+	leastAfter  = fewestSlots * int64(series.Base)
+	// An operation of which more than mostInside lay inside before counts from a threshold
+	// of its own: the value that ownQuantile of its requests kept, of at least enoughOwn.
+	mostInside  = 0.5
+	ownQuantile = 0.75
+	enoughOwn   = 100
+)
+
+// stretch sets the stretch before: the one named, the time before a mark that is near, the
+// time before the rectangle, or the same time of the day before; as long as the rectangle
+// and at least leastBefore. A mark is near up to half the rectangle's length from its
+// beginning; failing that, it is the last one inside. The rectangle then begins at the
+// mark.
+func (q *question) stretch(ctx context.Context) error {
+	b := &api.ExplainBefore{}
+	q.out.Before = b
+	if !q.BeforeEnd.IsZero() {
+		b.Start, b.End = query.Base(q.BeforeStart, q.BeforeEnd)
+		return nil
+	}
+	from, to := query.Base(q.From, q.To)
+	if q.Against == Before {
+		mark, err := q.mark(ctx, from, to)
+		if err != nil {
+			return err
+		}
+		if mark.ID != "" {
+			b.Mark, b.Name = mark.ID, mark.Name
+			// The slot of the mark holds requests from before and after it.
+			q.From = time.Unix(series.Base.Slot(mark.Time.Unix()), 0)
+			from = q.From.Unix()
+		}
+	}
+	b.End = from
+	if q.Against == Day {
+		b.End = to - int64(24*time.Hour/time.Second)
+	}
+	b.Start = b.End - max(to-from, leastBefore)
+	return nil
+}
+
+// mark returns the mark that the stretch before ends at, if one is near.
+func (q *question) mark(ctx context.Context, from, to int64) (near store.Mark, err error) {
+	half := (to - from) / 2
+	all, err := store.Marks(ctx, q.st, time.Unix(from-half, 0), time.Unix(to-leastAfter, 0))
+	if err != nil {
+		return near, err
+	}
+	distance := func(m store.Mark) int64 { return max(m.Time.Unix()-from, from-m.Time.Unix()) }
+	for _, m := range all {
+		ours := m.Service == ""
+		for _, x := range q.Matchers {
+			ours = ours || x.Name == series.LabelService && x.Matches(m.Service)
+		}
+		if ours && (near.ID == "" || distance(near) > half || distance(m) <= distance(near)) {
+			near = m
+		}
+	}
+	return near, nil
+}
+
+// became explains the rectangle against the time before.
+func (q *question) became(ctx context.Context) error {
+	if err := q.stretch(ctx); err != nil {
+		return err
+	}
+	ask, now, err := q.values(ctx)
+	if err != nil {
+		return err
+	}
+	b := q.out.Before
+	ask.Start, ask.End = b.Start, b.End
+	before, err := q.thresholds(ctx, ask)
+	if err != nil {
+		return err
+	}
+	q.out.Start, q.out.End = min(b.Start, q.out.From), max(b.End, q.out.To)
+	if now == nil {
+		return nil
+	}
+	q.out.Inside = q.band.count(now)
+	q.out.Outside = now.Count - q.out.Inside
+	if before == nil {
+		q.note("no %s were measured from %s to %s, with which the rectangle would be compared: name another stretch before, or ask who is slow", q.what, clock(b.Start), clock(b.End))
+		return nil
+	}
+	b.Count, b.Inside = before.Count, q.band.count(before)
+	if now.Count < fewest || before.Count < fewest {
+		q.note("there are fewer than %d %s in the rectangle's time or in the time before: draw another", fewest, q.what)
+		return nil
+	}
+	q.cut(q.out.From, q.out.To, true)
+	q.cut(b.Start, b.End, false)
+	main, tenants, err := q.read(ctx)
+	if err != nil {
+		return err
+	}
+	q.judgeBefore(main, tenants)
+	return nil
+}
+
+// thresholds reads the distributions of operations before and sets their own thresholds.
+// It returns the distribution of all of them, nil if there is nothing.
+func (q *question) thresholds(ctx context.Context, ask store.Query) (whole *hist.Histogram, err error) {
+	ask.By = []string{series.LabelService, series.LabelOperation}
+	if ask.View == series.Total {
+		ask.View = series.Marginal
+	}
+	res, err := q.st.Query(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	b := q.out.Before
+	b.Start, b.End = res.Start, res.End
+	q.own = map[string]band{}
+	for _, g := range res.Groups {
+		for _, x := range g.Points {
+			if x.Hist == nil || x.Hist.Count == 0 {
+				continue
+			}
+			if whole == nil {
+				whole = x.Hist.Clone()
+			} else if err := whole.Merge(x.Hist); err != nil {
+				return nil, err
+			}
+			above, ok := q.threshold(x.Hist)
+			if !ok {
+				continue
+			}
+			q.own[operationOf(g.Labels)] = bandOf(x.Hist, above, q.band.high)
+			b.Own = append(b.Own, api.ExplainThreshold{Service: g.Labels.Get(series.LabelService), Operation: g.Labels.Get(series.LabelOperation), Above: api.Float(above)})
+		}
+	}
+	return whole, nil
+}
+
+// threshold returns the end of the bucket that holds the ownQuantile of h, if most of h
+// lies inside the rectangle's values and some of them are above it.
+func (q *question) threshold(h *hist.Histogram) (above float64, ok bool) {
+	// Between no lower and some upper bound are the fast ones.
+	fast := q.band.low < 0 && q.band.high < inf
+	if fast || h.Count < enoughOwn || float64(q.band.count(h)) <= mostInside*float64(h.Count) {
+		return 0, false
+	}
+	n := 0.0
+	for x := range h.All() {
+		if n += float64(x.Count); n >= ownQuantile*float64(h.Count) {
+			above = x.Upper
+			break
+		}
+	}
+	return above, above > q.band.low && above < q.band.high
+}
+
+func operationOf(l labels.Labels) string {
+	return l.Get(series.LabelService) + "\xff" + l.Get(series.LabelOperation)
+}
+
+// bandOf returns the values that count for a series.
+func (q *question) bandOf(l labels.Labels) *band {
+	if len(q.own) > 0 {
+		if b, ok := q.own[operationOf(l)]; ok {
+			return &b
+		}
+	}
+	return &q.band
+}
+
+func clock(unix int64) string { return timeText(time.Unix(unix, 0)) }
+
+// together returns the table of all labels but instance, with a row for what tenants does
+// not hold, and the table with instances if there is one besides.
+func together(main, tenants *table) (all, instances *table) {
+	if tenants == nil || tenants == main {
+		return main, nil
+	}
+	// Only the heaviest tenants may have been read: what is missing is a row of its own.
+	missing := &table{window: main.window, rest: main.rest, both: main.both, index: map[string]int{}}
+	var buf []byte
+	add := func(t *table, sign float64) {
+		for i, l := range t.labels {
+			var row *counts
+			row, buf = missing.row(labels.NewBuilder(l).Del(series.LabelInstance, series.LabelTenant).Labels(), buf)
+			row.add(t.rows[i], sign)
+		}
+	}
+	add(main, 1)
+	add(tenants, -1)
+	for i, r := range missing.rows {
+		if slices.ContainsFunc(r.all, func(v float64) bool { return v > 0 }) {
+			var row *counts
+			row, buf = tenants.row(labels.NewBuilder(missing.labels[i]).Set(series.LabelTenant, unread).Labels(), buf)
+			row.add(r, 1)
+		}
+	}
+	return tenants, main
+}
+
+// unread is the value of label tenant of what was not read by tenant. No tenant has it.
+const unread = "\xff"
