@@ -44,10 +44,13 @@ func clockProblem(leap clockLeap, leapt bool) []api.Problem {
 
 // leapt returns how far the clock is ahead of the time that maintenance uses, or 0 if it
 // did not leap.
-func (s *Server) leapt() time.Duration { return s.data.leapt(time.Now()) }
+func (s *Server) leapt() time.Duration { return s.data.leapt(s.now()) }
 
 // startMaintenance starts the loop that maintains the store.
 func (s *Server) startMaintenance() {
+	if !s.ticks {
+		return
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	var failing atomic.Pointer[error]

@@ -49,6 +49,7 @@ func (s *Server) openAggregator(ctx context.Context) error {
 		CloseTimeout:  closeAggregator,
 		Remember:      s.remember,
 		Retention:     s.cfg.Retain.Hour, // points older than a tier go into the next
+		Now:           s.now,
 		Leapt:         s.leapt,
 		Logger:        s.log.With("part", "aggregator"),
 	})
@@ -79,6 +80,7 @@ func (s *Server) startListeners(ctx context.Context) error {
 	}
 	questions := httpapi.New(httpapi.Options{
 		Store:     s.store,
+		Now:       s.now,
 		Logger:    s.log.With("part", "api"),
 		TraceLink: s.cfg.Traces.Link,
 		TraceKept: s.cfg.Traces.Keep,

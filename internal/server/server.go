@@ -41,6 +41,9 @@ type Settings struct {
 	Config  config.Config
 	Log     *slog.Logger
 	Version string
+	// Now is the clock of what arrives, is judged and is answered; default time.Now. A
+	// server that is given one leaves to its owner what Tick does.
+	Now func() time.Time
 }
 
 // Server is a running Tailscope. Its methods are safe for concurrent use.
@@ -48,6 +51,8 @@ type Server struct {
 	cfg     config.Config
 	log     *slog.Logger
 	version string
+	now     func() time.Time
+	ticks   bool // does at intervals what Tick does
 
 	data     *dataStore
 	store    store.Store // of data, with samples in memory
@@ -102,7 +107,10 @@ func Start(ctx context.Context, set Settings) (_ *Server, err error) {
 	if set.Log == nil {
 		set.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: set.Config, log: set.Log, version: set.Version, failed: make(chan error, 8), metrics: newMetrics(set.Version)}
+	s := &Server{cfg: set.Config, log: set.Log, version: set.Version, now: set.Now, ticks: set.Now == nil, failed: make(chan error, 8), metrics: newMetrics(set.Version)}
+	if s.ticks {
+		s.now = time.Now
+	}
 	s.bound = s.cfg.MemoryBound(os.DirFS("/"))
 	s.shares = s.cfg.MemoryShares(s.bound.Bytes)
 	s.questions = store.NewMemory(s.shares.Questions)
@@ -180,6 +188,12 @@ func (s *Server) Flush(ctx context.Context) error {
 		err = s.traces.Flush(ctx)
 	}
 	return errors.Join(err, s.agg.Flush(ctx))
+}
+
+// Tick does at once what else the server does every ten seconds: it flushes, maintains
+// the store and judges the marks that are due.
+func (s *Server) Tick(ctx context.Context) error {
+	return errors.Join(s.Flush(ctx), s.store.Maintain(ctx, s.now()), s.verdicts.Round(ctx))
 }
 
 // Close stops the server. Once ctx is done it no longer waits for clients, but still

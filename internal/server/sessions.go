@@ -11,7 +11,7 @@ import (
 // startSessions opens the log book of sessions, and starts the loop that keeps its
 // headlines up to date.
 func (s *Server) startSessions() {
-	s.sessions = logbook.New(logbook.Options{Store: s.store, Logger: s.log.With("part", "sessions")})
+	s.sessions = logbook.New(logbook.Options{Store: s.store, Now: s.now, Logger: s.log.With("part", "sessions")})
 	s.metrics.registry.MustRegister(sessionCollector{s.sessions.Stats})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

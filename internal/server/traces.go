@@ -31,6 +31,7 @@ func (s *Server) openAssembler() error {
 		Grace:       c.Grace,
 		Idle:        c.Idle,
 		KeepAge:     c.Keep,
+		Now:         s.now,
 		Leapt:       s.leapt,
 		Logger:      s.log.With("part", "traces"),
 	})
@@ -53,7 +54,7 @@ func (s *Server) openAssembler() error {
 		return err
 	})
 	s.metrics.registry.MustRegister(newPartCollector(a.Stats, traceReadings))
-	s.health.watch(lossProblems(a.Stats, time.Now))
+	s.health.watch(lossProblems(a.Stats, s.now))
 	return nil
 }
 

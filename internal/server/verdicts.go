@@ -11,8 +11,11 @@ import (
 // startVerdicts starts the loop that judges marks. A judgement in progress is abandoned
 // when the server stops, and repeated after the next start.
 func (s *Server) startVerdicts() {
-	s.verdicts = marks.New(marks.Options{Store: s.store, Keep: s.cfg.Retain.Base, Logger: s.log.With("part", "verdicts")})
+	s.verdicts = marks.New(marks.Options{Store: s.store, Now: s.now, Keep: s.cfg.Retain.Base, Logger: s.log.With("part", "verdicts")})
 	s.metrics.registry.MustRegister(verdictCollector{s.verdicts.Stats})
+	if !s.ticks {
+		return
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
