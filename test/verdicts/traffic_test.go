@@ -31,14 +31,22 @@ type load struct {
 	resource []string // further attributes of the resource: name, value, ...
 }
 
-// noise is a factor on all durations that changes from slot to slot: autoregressive,
-// with the deviation of its logarithm.
-type noise struct{ keeps, deviation, at float64 }
+// noise changes all durations from slot to slot, by an autoregressive factor with this
+// deviation of its logarithm. If the service is busy, a share of its time that is not 0,
+// the factor is of the load instead, and durations follow from it as those of a queue do.
+type noise struct{ keeps, deviation, busy, at float64 }
 
-func (n *noise) next(normal float64) float64 {
+// next returns the factors of the next slot on rates and on durations.
+func (n *noise) next(normal float64) (f factors) {
 	n.at = n.keeps*n.at + math.Sqrt(1-n.keeps*n.keeps)*n.deviation*normal
-	return math.Exp(n.at)
+	x := math.Exp(n.at)
+	if n.busy == 0 {
+		return factors{rate: 1, duration: x}
+	}
+	return factors{rate: x, duration: (1 - n.busy) / (1 - min(0.95, n.busy*x))}
 }
+
+type factors struct{ rate, duration float64 }
 
 // with returns loads as a change makes them.
 func with(loads []load, change func(l *load)) []load {
@@ -76,7 +84,7 @@ const spansPerRequest = 4000
 
 // export makes the requests of an SDK for what ends from start on, within length.
 func (w *world) export(start time.Time, length time.Duration, loads []load) (out []*collector.ExportTraceServiceRequest) {
-	slots := make([]float64, (length+slot-1)/slot)
+	slots := make([]factors, (length+slot-1)/slot)
 	for i := range slots {
 		slots[i] = w.noise.next(w.rng.NormFloat64())
 	}
@@ -111,8 +119,8 @@ func (w *world) export(start time.Time, length time.Duration, loads []load) (out
 
 const slot = 10 * time.Second
 
-// spans appends the spans of a load. slots holds the factor on durations of each slot.
-func (w *world) spans(out []*trace.Span, start time.Time, length time.Duration, l *load, slots []float64) []*trace.Span {
+// spans appends the spans of a load.
+func (w *world) spans(out []*trace.Span, start time.Time, length time.Duration, l *load, slots []factors) []*trace.Span {
 	method, route, _ := strings.Cut(l.operation, " ")
 	attributes := []*common.KeyValue{attribute("http.request.method", method), attribute("http.route", route)}
 	if l.tenant != "" {
@@ -123,21 +131,21 @@ func (w *world) spans(out []*trace.Span, start time.Time, length time.Duration, 
 		state = fmt.Sprintf("ot=th:%014x", 1<<56-1<<56/uint64(l.weight))
 	}
 	spread, tail := cmp.Or(l.spread, 0.4), cmp.Or(l.tail, 1)
-	gap := func() time.Duration {
+	gap := func(at time.Duration) time.Duration {
 		if l.steady {
 			return time.Duration(float64(time.Second) / l.perSecond)
 		}
-		return time.Duration(float64(time.Second) / l.perSecond * w.rng.ExpFloat64())
+		return time.Duration(float64(time.Second) / (l.perSecond * slots[at/slot].rate) * w.rng.ExpFloat64())
 	}
-	first := gap()
+	first := gap(0)
 	if l.steady {
 		first /= 2
 	}
-	for at := first; at < length; at += gap() {
+	for at := first; at < length; at += gap(at) {
 		seconds := l.median
 		if !l.steady {
 			z := w.rng.NormFloat64()
-			seconds *= math.Exp(spread*z) * slots[at/slot]
+			seconds *= math.Exp(spread*z) * slots[at/slot].duration
 			if z > 2.326 { // of a hundredth
 				seconds *= tail
 			}

@@ -1,0 +1,182 @@
+package verdicts
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"tailscope/api"
+	"tailscope/internal/judge"
+)
+
+// changes returns the change points of services, without their operations'.
+func (w *world) changes(match string, from, to time.Duration) (found []api.Change) {
+	w.t.Helper()
+	r, err := w.Changes(w.t.Context(), api.ChangesRequest{Requests: api.Requests{Match: match, Start: unix(epoch.Add(from)), End: unix(epoch.Add(to))}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, c := range r.Changes {
+		if c.Operation == "" {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// Errors that rise and a load that rises are change points, dated to five slots, and said.
+func TestErrorsAndRatesAreChangePoints(t *testing.T) {
+	t.Skip("change points are searched in durations alone")
+	loads := with(crowd("shop", 6), func(l *load) { l.failed = 0.01 })
+	for _, c := range []struct {
+		name, measure string
+		change        func(l *load)
+	}{
+		{"errors 1 to 6 %", judge.ErrorShare, func(l *load) { l.failed = 0.06 }},
+		{"load times 3", judge.Rate, func(l *load) { l.perSecond *= 3 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			trials(t, 0.95, func(w *world) (bool, string) {
+				w.send(40*time.Minute, loads...)
+				moment := w.clock()
+				w.send(40*time.Minute, with(loads, c.change)...)
+				found := w.changes(`{service="shop"}`, 0, 80*time.Minute)
+				for _, f := range found {
+					for _, m := range f.Measures {
+						if m.Name == c.measure && judge.Moved(m.Verdict) && math.Abs(float64(f.Time)-float64(moment.Unix())) <= 50 {
+							return len(found) == 1, all(len(found), "found:", f.Sentence)
+						}
+					}
+				}
+				return false, all(len(found), "found, not this one")
+			})
+		})
+	}
+}
+
+// Stationary traffic of twelve services is as quiet where a span stands for 32 requests as
+// where it stands for one.
+func TestWeightsRaiseNoAlarm(t *testing.T) {
+	const services = 12
+	for _, weight := range []int{1, 32} {
+		t.Run(fmt.Sprint("weight ", weight), func(t *testing.T) {
+			if weight > 1 {
+				t.Skip("a span of weight 32 counts as 32 independent requests")
+			}
+			w := newWorld(t, 5)
+			var loads []load
+			for s := range services {
+				for tenant := range 6 {
+					loads = append(loads, load{service: fmt.Sprint("service-", s), operation: "GET /cart", tenant: fmt.Sprint("tenant-", tenant),
+						perSecond: 0.4, median: 0.5, spread: 0.8, failed: 0.02, weight: weight})
+				}
+			}
+			w.send(time.Hour, loads...)
+			noisy := map[string]bool{}
+			for _, c := range w.changes("", 0, time.Hour) {
+				noisy[c.Service] = true
+			}
+			worst := 0
+			for s := range services {
+				r, err := w.SLA(w.t.Context(), api.SLARequest{Match: fmt.Sprintf(`{service="service-%d"}`, s), Period: "day", Count: 1, End: unix(epoch.Add(time.Hour))})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(r.Rows) > 0 && r.Rows[len(r.Rows)-1].Worst != nil {
+					worst++
+				}
+			}
+			t.Logf("changes in %d of %d services, a worst tenant in %d of %d", len(noisy), services, worst, services)
+			if len(noisy) > 1 || worst > 1 {
+				t.Errorf("changes in %d services and a worst tenant in %d, nothing changed", len(noisy), worst)
+			}
+		})
+	}
+}
+
+// became asks what is beyond 300 ms in the hour after the change.
+func (w *world) became() *api.ExplainResponse {
+	w.t.Helper()
+	low := 0.3
+	r, err := w.Explain(w.t.Context(), api.ExplainRequest{
+		Selection: api.Selection{Match: `{service="shop"}`, Start: unix(epoch), End: unix(epoch.Add(2 * time.Hour))},
+		From:      unix(epoch.Add(time.Hour)), To: unix(epoch.Add(2 * time.Hour)), Low: &low,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+// names says that one of the items is of the labels, and nothing else.
+func names(items []api.ExplainItem, value string) bool {
+	for _, i := range items {
+		for _, v := range i.Labels {
+			if v == value {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func listed(r *api.ExplainResponse) string {
+	var out []string
+	for _, i := range r.Items[:min(3, len(r.Items))] {
+		out = append(out, i.Sentence)
+	}
+	return strings.Join(append(out, r.Notes...), " | ")
+}
+
+// Who became slow is named first, a second cause among the first three, and nobody where
+// nothing did, however slow somebody always was.
+func TestWhoBecameSlow(t *testing.T) {
+	t.Skip("explain compares with the rest of the range, not with the time before")
+	loads := append(crowd("shop", 6), load{service: "shop", operation: "GET /report", tenant: "tenant-1", perSecond: 0.5, median: 0.8})
+	for _, c := range []struct {
+		name   string
+		change func(l *load)
+		right  func(items []api.ExplainItem) bool
+	}{
+		{"one cause", slow("", "tenant-3", 3), func(items []api.ExplainItem) bool { return len(items) > 0 && names(items[:1], "tenant-3") }},
+		{"two causes", func(l *load) { slow("", "tenant-3", 3)(l); slow("GET /search", "tenant-7", 5)(l) },
+			func(items []api.ExplainItem) bool {
+				first := items[:min(3, len(items))]
+				return names(first, "tenant-3") && names(first, "tenant-7")
+			}},
+		{"no cause", func(*load) {}, func(items []api.ExplainItem) bool { return len(items) == 0 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			trials(t, 0.95, func(w *world) (bool, string) {
+				w.send(time.Hour, loads...)
+				w.send(time.Hour, with(loads, c.change)...)
+				r := w.became()
+				return c.right(r.Items), listed(r)
+			})
+		})
+	}
+}
+
+// A service in production and in staging is two.
+func TestEnvironmentsAreApart(t *testing.T) {
+	t.Skip("an environment is not a label")
+	in := func(environment string, median float64) load {
+		return load{service: "cart", operation: "GET /cart", perSecond: 2, median: median, resource: []string{"deployment.environment.name", environment}}
+	}
+	w := newWorld(t, 1)
+	w.send(10*time.Minute, in("production", 0.02), in("staging", 0.9))
+	r, err := w.Services(w.t.Context(), api.ServicesRequest{Selection: api.Selection{Start: unix(epoch), End: unix(w.clock())}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var medians []float64
+	for _, s := range r.Services {
+		medians = append(medians, float64(s.Quantiles["0.5"]))
+	}
+	t.Logf("medians %v", medians)
+	if len(medians) != 2 || math.Abs(math.Log(min(medians[0], medians[1])/0.02)) > 0.1 || math.Abs(math.Log(max(medians[0], medians[1])/0.9)) > 0.1 {
+		t.Errorf("the medians of services are %v, want 20 ms in production and 900 ms in staging", medians)
+	}
+}

@@ -1,0 +1,96 @@
+package verdicts
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tailscope/internal/judge"
+)
+
+// A change of ×2 at 60 requests a second is told within a minute of its mark.
+func TestGrossChangeWithinAMinute(t *testing.T) {
+	t.Skip("the first verdict needs twenty slots")
+	loads := crowd("shop", 60)
+	trials(t, 0.95, func(w *world) (bool, string) {
+		w.send(20*time.Minute, loads...)
+		id := w.mark("deploy", "shop")
+		slower := with(loads, slow("", "", 2))
+		for at := 5 * time.Second; at <= 6*time.Minute; at += 5 * time.Second {
+			w.sendEvery(5*time.Second, 5*time.Second, slower...)
+			if v := w.verdict(id); v.State != "waiting" {
+				return v.Verdict == judge.Regression && at <= time.Minute, all(at, v.State, v.Verdict, v.Sentence)
+			}
+		}
+		return false, "no verdict in six minutes"
+	})
+}
+
+// A stop of ten seconds, marked nine times, has one shape each time: a spike, and nothing
+// that lasts.
+func TestStopHasOneShape(t *testing.T) {
+	t.Skip("verdicts know no spikes")
+	loads := []load{{service: "shop", operation: "GET /cart", perSecond: 4, median: 0.05}, {service: "shop", operation: "GET /search", perSecond: 2, median: 0.1}}
+	trials(t, 0.95, func(w *world) (bool, string) {
+		var ids []string
+		for range 9 {
+			w.send(20*time.Minute, loads...)
+			ids = append(ids, w.mark("backup", "shop"))
+			w.send(20*time.Second, loads...)
+			w.stop(10*time.Second, loads)
+		}
+		w.send(70*time.Minute, loads...)
+		var verdicts, sentences []string
+		spikes := 0
+		for _, id := range ids {
+			v := w.final(id)
+			verdicts, sentences = append(verdicts, string(v.Verdict)), append(sentences, v.Sentence)
+			if strings.Contains(strings.ToLower(v.Sentence), "spike") {
+				spikes++
+			}
+		}
+		slices.Sort(verdicts)
+		return len(slices.Compact(verdicts)) == 1 && spikes == 9, all(verdicts, strings.Join(sentences, " | "))
+	})
+}
+
+// stop sends what arrives while nothing is answered: each request waits for the end.
+func (w *world) stop(length time.Duration, loads []load) {
+	w.t.Helper()
+	for _, r := range w.export(w.clock(), length, loads) {
+		end := uint64(w.clock().Add(length).UnixNano())
+		for _, s := range r.ResourceSpans[0].ScopeSpans[0].Spans {
+			// It arrives evenly over the stop: what it took is counted from the end.
+			s.StartTimeUnixNano, s.EndTimeUnixNano = s.EndTimeUnixNano, end+s.EndTimeUnixNano-s.StartTimeUnixNano
+		}
+		w.post(r)
+	}
+	w.advance(length)
+}
+
+// Durations that rise with the load, as those of a queue do, raise no alarm while the load
+// comes and goes: what may be said is that they drift.
+func TestLatencyRisesWithLoad(t *testing.T) {
+	t.Skip("a load that comes and goes still alarms")
+	const half, halves = 30 * time.Minute, 11
+	right, n := 0, 0
+	for trial := range 2 {
+		w := newWorld(t, trial)
+		w.noise = noise{keeps: 0.9, deviation: 0.15, busy: 0.5}
+		w.send(halves*half, crowd("shop", 6)...)
+		for from := time.Duration(0); from < (halves-1)*half; from += half {
+			r := w.compare("shop", window{from, from + half}, window{from + half, from + 2*half})
+			n++
+			if !judge.Moved(r.Verdict) || strings.Contains(r.Sentence, "drift") {
+				right++
+			} else {
+				t.Log(r.Sentence)
+			}
+		}
+	}
+	t.Logf("%d of %d", right, n)
+	if right < n-1 {
+		t.Errorf("%d of %d comparisons without a change raise no alarm", right, n)
+	}
+}
