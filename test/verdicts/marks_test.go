@@ -77,7 +77,7 @@ func TestLatencyRisesWithLoad(t *testing.T) {
 	right, n := 0, 0
 	for trial := range 2 {
 		w := newWorld(t, trial)
-		w.noise = noise{keeps: 0.9, deviation: 0.15, busy: 0.5}
+		w.noise = noise{keeps: 0.95, deviation: 0.2, busy: 0.5}
 		w.send(halves*half, crowd("shop", 6)...)
 		for from := time.Duration(0); from < (halves-1)*half; from += half {
 			r := w.compare("shop", window{from, from + half}, window{from + half, from + 2*half})
