@@ -251,8 +251,30 @@ func (q *question) run(do func(ctx context.Context, args []string) error) func(*
 		if err := q.check(cmd.Flags()); err != nil {
 			return err
 		}
-		return q.failed(do(cmd.Context(), args))
+		return q.failed(q.inFlags(cmd.Flags(), do(cmd.Context(), args)))
 	}
+}
+
+// inFlags returns an error of the server with the flag in place of its parameter.
+func (q *question) inFlags(fs *pflag.FlagSet, err error) error {
+	said, ok := err.(*client.Error)
+	if !ok || said.Field == "" {
+		return err
+	}
+	flag := dashed.Replace(said.Field)
+	called := q.called(flag)
+	if fs.Lookup(flag) == nil && called == "--"+flag {
+		return err
+	}
+	own := *said
+	own.Field = ""
+	switch rest, named := strings.CutPrefix(said.Message, said.Field+" "); {
+	case named:
+		own.Message = called + " " + rest
+	case flag != "match" || fs.Changed(flag): // else --service and its like made it
+		own.Message = called + ": " + said.Message
+	}
+	return &own
 }
 
 // labelNames returns the names of a label set, sorted.

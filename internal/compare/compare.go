@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -185,8 +186,9 @@ func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareRespon
 		return nil, err
 	}
 	c.conclude()
+	c.reconcile()
 	c.cutLists()
-	return c.out, nil
+	return c.out, c.nameAbsent(ctx)
 }
 
 // compareDistributions judges requests, or what else is a distribution.
@@ -251,6 +253,18 @@ func (c *comparison) compareNumbers(ctx context.Context) error {
 		return err
 	}
 	return c.warnNumbers(ctx)
+}
+
+// nameAbsent puts first that there is no service of the name that was asked for.
+func (c *comparison) nameAbsent(ctx context.Context) error {
+	if c.brief || c.out.A.Requests+c.out.B.Requests > 0 {
+		return nil
+	}
+	absent, err := query.AbsentService(ctx, c.st, c.Family, c.Matchers)
+	if absent != "" {
+		c.out.Sentence = figure.Sentence(absent)
+	}
+	return err
 }
 
 func sum(v []float64) (s float64) {

@@ -52,6 +52,22 @@ func (c *comparison) distribution(whole, s *strata) error {
 	return nil
 }
 
+// reconcile says how what is known of the whole distribution goes with the verdict, if
+// one of them saw a change and the other did not.
+func (c *comparison) reconcile() {
+	w := c.out.Whole
+	switch moved := judge.Moved(c.out.Verdict); {
+	case w == nil:
+	case moved && w.Verdict == judge.NoEvidence:
+		w.Sentence = fmt.Sprintf("the whole distribution does not show it (%s): a small part of it changed", chance(float64(w.P)))
+		if c.kind == ofSpans {
+			w.Sentence += ", or errors did"
+		}
+	case !moved && w.Verdict == Different:
+		w.Sentence += "; by too little for any figure to have surely changed"
+	}
+}
+
 // widest says where two distributions are farthest apart.
 func (c *comparison) widest(s *strata, at float64) string {
 	v := []float64{at}

@@ -243,3 +243,20 @@ func NearestName(name string, candidates []string) string {
 	near, _ := strictyaml.Nearest(name, slices.Sorted(slices.Values(candidates)))
 	return near
 }
+
+// AbsentService says that no series of a family was ever of the service that the matchers
+// name, and names the nearest that one is of; empty if there is one, or none is named.
+func AbsentService(ctx context.Context, st store.Store, family string, matchers []*labels.Matcher) (string, error) {
+	i := slices.IndexFunc(matchers, func(m *labels.Matcher) bool {
+		return m.Name == series.LabelService && m.Type == labels.MatchEqual && m.Value != ""
+	})
+	if i < 0 {
+		return "", nil
+	}
+	view, _ := ViewOf(family, series.LabelService)
+	names, err := st.LabelValues(ctx, family, view, series.LabelService, nil, 0, farFuture)
+	if err != nil || len(names) == 0 || slices.Contains(names, matchers[i].Value) {
+		return "", err
+	}
+	return "there is no service " + quote(matchers[i].Value) + "; " + Suggest(matchers[i].Value, names), nil
+}

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -35,6 +36,9 @@ func NewComparison(r *api.CompareResponse, zone *time.Location, width int) *Comp
 	}
 	return d
 }
+
+// asFlags finds parameters of the API that are followed by the same as flags.
+var asFlags = regexp.MustCompile(`\S+=\S+ \((--[^)]+)\)`)
 
 // Document returns the comparison's report.
 func (d *Comparison) Document() *Document {
@@ -107,7 +111,7 @@ func (d *Comparison) Document() *Document {
 		out.Gap()
 	}
 	for _, x := range r.Warnings {
-		out.Item("warning: " + x.Text)
+		out.Item("warning: " + asFlags.ReplaceAllString(x.Text, "$1"))
 	}
 	return out
 }

@@ -151,7 +151,10 @@ func TestSeasonWarning(t *testing.T) {
 		day(w, usual, noon)
 		r = w.compare("shop", window{72 * time.Hour, 72*time.Hour + half}, window{72*time.Hour + half, 73 * time.Hour})
 		season := warning(r.Warnings, "season")
-		return same == "" && strings.Contains(season, "the same hours of an earlier day differ as well"), all(same, "|", season)
+		_, out := w.tailscope("compare", "--service", "shop", "--a", window{72 * time.Hour, 72*time.Hour + half}.text(".."), "--b", window{72*time.Hour + half, 73 * time.Hour}.text(".."))
+		return same == "" && strings.Contains(season, "the same hours of an earlier day differ as well") &&
+				strings.Contains(out, "earlier days, --b 2026-05-15T10:30:00Z..2026-05-15T11:00:00Z --days 4 --set like=workday\n"),
+			all(same, "|", season)
 	})
 }
 
@@ -209,4 +212,31 @@ func (w *world) rates(query string, from, to time.Duration, step string) (values
 		values = append(values, x)
 	}
 	return values
+}
+
+// A service that nobody sent is said to be none, and the nearest is named; a setting that
+// cannot be is named as it was written; no sentence speaks against the verdict above it.
+func TestWordsOfTheCommandLine(t *testing.T) {
+	w := newWorld(t, 1)
+	loads := append(crowd("shop", 10), load{service: "shop", operation: "GET /search", tenant: "light", perSecond: 0.1, median: 0.1})
+	w.played(loads, with(loads, slow("", "light", 2)))
+	sides := []string{"--a", before.text(".."), "--b", after.text("..")}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+		not  string
+	}{
+		{[]string{"--service", "shopp"}, 2, `There is no service "shopp"; did you mean "shop"?`, ""},
+		{[]string{"--service", "shop", "--set", "level=0.2"}, 3, "tailscope: --set level: ", ""},
+		{[]string{"--service", "shop", "--measures", "p77"}, 3, `tailscope: --measures: there is no measure "p77"`, ""},
+		{[]string{"--service", "shop", "--limit", "9999"}, 3, "tailscope: --limit 9999 is not between 1 and 500", ""},
+		{[]string{"--service", "shop"}, 1, "Verdict: regression", "No evidence that the distributions differ"},
+	} {
+		code, out := w.tailscope(append(append([]string{"compare"}, c.args...), sides...)...)
+		if code != c.code || !strings.Contains(out, c.want) || c.not != "" && strings.Contains(out, c.not) {
+			t.Errorf("%v ends with %d and says\n%s\nwant %d and %q, not %q", c.args, code, out, c.code, c.want, c.not)
+		}
+		t.Log(strings.Join(strings.SplitN(out, "\n", 5)[:min(4, strings.Count(out, "\n"))], " | "))
+	}
 }
