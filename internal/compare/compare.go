@@ -15,6 +15,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"tailscope/api"
 	"tailscope/internal/figure"
 	"tailscope/internal/query"
@@ -130,6 +132,7 @@ func (r *Request) check() error {
 // comparison is a comparison being made.
 type comparison struct {
 	Request
+	given  []*labels.Matcher // of the request, before requests were chosen among spans
 	st     store.Store
 	kind   kind
 	step   int64 // seconds of a slot
@@ -158,7 +161,7 @@ func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareRespon
 	if err := r.check(); err != nil {
 		return nil, err
 	}
-	c := &comparison{Request: r, st: st}
+	c := &comparison{Request: r, given: r.Matchers, st: st}
 	if err := c.settleFamily(ctx); err != nil {
 		return nil, err
 	}

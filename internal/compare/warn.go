@@ -272,7 +272,7 @@ const apartUnknown = 3 * 3600
 func (c *comparison) usualDifference(ctx context.Context) (what string, known bool, err error) {
 	r := c.Request
 	r.Mark, r.Label, r.Days, r.Like, r.Include, r.Live = "", "", 1, LikeWorkday, nil, false
-	r.brief, r.Level = true, 0.99
+	r.brief, r.Level, r.Matchers = true, 0.99, c.given
 	if c.kind != ofNumbers {
 		r.Measures = []string{"p50", "p95"}
 	}
