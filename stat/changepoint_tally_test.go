@@ -23,7 +23,7 @@ func poisson(r *rand.Rand, mean float64) float64 {
 // the share of them that shift says. Slots vary by sd and persist by phi.
 func drawTally(r *rand.Rand, kind TallyKind, slots int, each, phi, sd float64, level func(t int) float64) Tally {
 	wander := medians(r, slots, phi, sd)
-	out := Tally{make([]float64, slots), make([]float64, slots)}
+	out := Tally{Num: make([]float64, slots), Den: make([]float64, slots)}
 	for i := range out.Num {
 		at := level(i) * math.Exp(wander[i])
 		if kind == CountTally {
@@ -50,9 +50,9 @@ func steps(at int, before, after float64) func(int) float64 {
 }
 
 // trialsOf is the number of trials of a simulation: few, unless
-// TAILSCOPE_CHANGE_TRIALS asks for more.
+// STAT_TRIALS asks for more.
 func trialsOf(few int) int {
-	if n, err := strconv.Atoi(os.Getenv("TAILSCOPE_CHANGE_TRIALS")); err == nil && n > 0 {
+	if n, err := strconv.Atoi(os.Getenv("STAT_TRIALS")); err == nil && n > 0 {
 		return n
 	}
 	return few
@@ -109,13 +109,13 @@ func TestChangePointsOfTally(t *testing.T) {
 }
 
 func TestChangePointsOfTallyRefuse(t *testing.T) {
-	for _, bad := range []Tally{{[]float64{1}, nil}, {[]float64{1}, []float64{-1}}, {[]float64{math.NaN()}, []float64{1}}, {[]float64{1}, []float64{math.Inf(1)}}} {
+	for _, bad := range []Tally{{Num: []float64{1}}, {Num: []float64{1}, Den: []float64{-1}}, {Num: []float64{math.NaN()}, Den: []float64{1}}, {Num: []float64{1}, Den: []float64{math.Inf(1)}}} {
 		if _, err := ChangePointsOfTally(bad, ValueTally, ChangeOptions{}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%v: %v, want it refused", bad, err)
 		}
 	}
 	for _, n := range []int{0, 19, 60} {
-		even := Tally{make([]float64, n), make([]float64, n)}
+		even := Tally{Num: make([]float64, n), Den: make([]float64, n)}
 		for i := range even.Den {
 			even.Num[i], even.Den[i] = 5, 10
 		}

@@ -259,7 +259,7 @@ func (s *Series) Beyond(from, to int) []Tally {
 			break
 		}
 		at := s.placeOf(part.quantile(p))
-		t := Tally{make([]float64, s.Slots()), make([]float64, s.Slots())}
+		t := Tally{Num: make([]float64, s.Slots()), Den: make([]float64, s.Slots()), DenSquares: s.squaresOfAll()}
 		for i := range t.Num {
 			t.Den[i] = s.count(i)
 			t.Num[i] = t.Den[i] - s.atMost(i, at)

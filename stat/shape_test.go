@@ -3,20 +3,8 @@ package stat
 import (
 	"math"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 )
-
-// trialsOf is how many trials a simulation of shapes makes: a few beside other tests,
-// more where STAT_TRIALS says how many.
-func trialsOf(t *testing.T, few int) int {
-	n, err := strconv.Atoi(os.Getenv("STAT_TRIALS"))
-	if err != nil {
-		return few
-	}
-	return max(n, few)
-}
 
 // aroundAMark draws an hour before a mark, its two slots and an hour after, n
 // observations a slot. Level is what is added to the logarithm of slot t, with that of the
@@ -60,7 +48,7 @@ func unchanged(int) float64 { return 0 }
 // Where there is no spike none is found at more than 1 % of marks, whatever the noise;
 // neither where a change stays, nor where everything drifts.
 func TestFalseSpikes(t *testing.T) {
-	trials := trialsOf(t, 150)
+	trials := trialsOf(150)
 	steps := func(ratio float64) func(int) float64 {
 		return func(t int) float64 {
 			if t >= 0 {
@@ -108,7 +96,7 @@ func TestFalseSpikes(t *testing.T) {
 
 // What comes and goes is found where it is, also some four minutes after it.
 func TestSpikesAreFound(t *testing.T) {
-	trials := trialsOf(t, 60)
+	trials := trialsOf(60)
 	during := func(from, to int, ratio float64) func(int) float64 {
 		return func(t int) float64 {
 			if t >= from && t < to {
@@ -178,7 +166,7 @@ func TestAStopIsASpike(t *testing.T) {
 		}
 	}
 	// The answer is of when it is, not of what is called first: reversed, it is found too.
-	back := Tally{make([]float64, 400), make([]float64, 400)}
+	back := Tally{Num: make([]float64, 400), Den: make([]float64, 400)}
 	for i := range 400 {
 		back.Num[i], back.Den[i] = tally.Num[399-i], tally.Den[399-i]
 	}
@@ -186,7 +174,7 @@ func TestAStopIsASpike(t *testing.T) {
 		t.Errorf("reversed: %+v, %v", x, ok)
 	}
 	// Without the slots after it nobody knows whether it is back.
-	cut := Tally{tally.Num[:303], tally.Den[:303]}
+	cut := Tally{Num: tally.Num[:303], Den: tally.Den[:303]}
 	if x, ok, _ := FindSpike([]Tally{cut}, SpikeOptions{Reference: [2]int{0, 300}}); ok {
 		t.Errorf("one slot after it: %+v", x)
 	}
@@ -229,7 +217,7 @@ func FuzzSpikes(f *testing.F) {
 
 // A step is hardly ever called a drift, nor a drift a step.
 func TestStepOrDrift(t *testing.T) {
-	trials := trialsOf(t, 200)
+	trials := trialsOf(200)
 	r := source(24)
 	called := map[string]map[Trend]int{"step": {}, "drift": {}}
 	for range trials {
