@@ -452,7 +452,7 @@ func (b *Batch) prefetch(seen []observation, targets *list[target], g *cells) {
 	}
 	for i, h := range b.heads {
 		if c := g.at(h); c.n == paged {
-			if k := int(seen[i].bucket) - c.base(); uint(k) < uint(pageUnit<<c.class) {
+			if k := int(seen[i].bucket) - c.base(); uint(k) < uint(c.buckets()) {
 				sum += uint64(g.counts(c)[k])
 			}
 		}

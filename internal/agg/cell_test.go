@@ -1,11 +1,13 @@
 package agg
 
 import (
+	"math"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"tailscope/hist"
+	"tailscope/internal/series"
 )
 
 // A cell holds the squares of its weights, wherever on the way to bucket counts the first
@@ -54,4 +56,25 @@ func TestCellSquares(t *testing.T) {
 		}
 		check(0, wants[0])
 	})
+}
+
+// Weighted observations of every bucket are taken, beyond the ends of their cell's page too.
+func TestWeightedPagesAreWidened(t *testing.T) {
+	st, c := newMemStore(), newClock()
+	a := open(t, st, c, t.TempDir())
+	want := hist.New(cellSchema)
+	for _, widest := range []float64{1, 2, 4, 8} { // octaves
+		b := a.NewBatch()
+		for i := range 400 {
+			ns := int64(1e8 * math.Exp2(widest*(float64(i)/200-1)))
+			b.Observe(a.SpanTarget(&SpanIdentity{Service: "s"}), c.now().UnixNano(), ns, 32)
+			if err := want.RecordNanos(ns, 32); err != nil {
+				t.Fatal(err)
+			}
+		}
+		commit(t, b)
+	}
+	flush(t, a)
+	got := st.slots(t, series.SpanDuration, series.Full)[`{service="s"}`][series.Base.Slot(c.now().Unix())]
+	equal(t, "weighted", got, want)
 }
