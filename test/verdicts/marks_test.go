@@ -58,15 +58,15 @@ func TestStopHasOneShape(t *testing.T) {
 // stop sends what arrives while nothing is answered: each request waits for the end.
 func (w *world) stop(length time.Duration, loads []load) {
 	w.t.Helper()
-	for _, r := range w.export(w.clock(), length, loads) {
+	all := w.export(w.clock(), length, loads)
+	for _, r := range all {
 		end := uint64(w.clock().Add(length).UnixNano())
 		for _, s := range r.ResourceSpans[0].ScopeSpans[0].Spans {
 			// It arrives evenly over the stop: what it took is counted from the end.
 			s.StartTimeUnixNano, s.EndTimeUnixNano = s.EndTimeUnixNano, end+s.EndTimeUnixNano-s.StartTimeUnixNano
 		}
-		w.post(r)
 	}
-	w.advance(length)
+	w.advance(length, all...)
 }
 
 // Durations that rise with the load, as those of a queue do, raise no alarm while the load

@@ -74,12 +74,16 @@ func (w *world) clock() time.Time {
 	return w.now
 }
 
-// advance moves the clock, and lets the server do what is due.
-func (w *world) advance(d time.Duration) {
+// advance moves the clock, hands over what arrived meanwhile, and lets the server do what
+// is due.
+func (w *world) advance(d time.Duration, arrived ...*v1.ExportTraceServiceRequest) {
 	w.t.Helper()
 	w.mu.Lock()
 	w.now = w.now.Add(d)
 	w.mu.Unlock()
+	for _, r := range arrived {
+		w.post(r)
+	}
 	if err := w.server.Tick(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
@@ -88,7 +92,7 @@ func (w *world) advance(d time.Duration) {
 // send sends the requests of all loads from now on, and moves the clock to their end.
 func (w *world) send(length time.Duration, loads ...load) {
 	w.t.Helper()
-	w.sendEvery(length, 5*time.Minute, loads...)
+	w.sendEvery(length, 20*time.Minute, loads...)
 }
 
 // sendEvery is send with the distance at which spans are exported.
@@ -96,10 +100,7 @@ func (w *world) sendEvery(length, every time.Duration, loads ...load) {
 	w.t.Helper()
 	for length > 0 {
 		step := min(every, length)
-		for _, r := range w.export(w.clock(), step, loads) {
-			w.post(r)
-		}
-		w.advance(step)
+		w.advance(step, w.export(w.clock(), step, loads)...)
 		length -= step
 	}
 }
