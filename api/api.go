@@ -37,7 +37,8 @@ type ServicesResponse struct {
 type Service struct {
 	Name      string           `json:"name"`
 	Requests  uint64           `json:"requests"`
-	Rate      Float            `json:"rate"` // per second
+	Effective uint64           `json:"effective,omitempty"` // see DistributionGroup
+	Rate      Float            `json:"rate"`                // per second
 	Errors    uint64           `json:"errors"`
 	ErrorRate Float            `json:"error_ratio"` // 0..1
 	Apdex     Float            `json:"apdex"`
@@ -68,8 +69,12 @@ type DistributionResponse struct {
 }
 
 type DistributionGroup struct {
-	Labels    Labels           `json:"labels"`
-	Count     uint64           `json:"count"`
+	Labels Labels `json:"labels"`
+	Count  uint64 `json:"count"`
+	// Effective is how many unsampled observations would say as much as these, of which
+	// some stand for several: (Σw)²/Σw², the number that was sampled where all weigh the
+	// same. Absent where each stands for itself.
+	Effective uint64           `json:"effective,omitempty"`
 	Sum       Float            `json:"sum"`
 	Mean      Float            `json:"mean"`
 	Min       Float            `json:"min"`

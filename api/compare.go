@@ -103,11 +103,12 @@ type CompareHeatColumn struct {
 // samples where a family is not of spans.
 type CompareSide struct {
 	Range
-	Name     string `json:"name"`
-	Slots    int    `json:"slots"` // with requests
-	Requests uint64 `json:"requests"`
-	Errors   uint64 `json:"errors"`
-	Rate     Float  `json:"rate"` // per second, from when the data begin if that is within the side
+	Name      string `json:"name"`
+	Slots     int    `json:"slots"` // with requests
+	Requests  uint64 `json:"requests"`
+	Effective uint64 `json:"effective,omitempty"` // see DistributionGroup
+	Errors    uint64 `json:"errors"`
+	Rate      Float  `json:"rate"` // per second, from when the data begin if that is within the side
 	// Days are the earlier days whose slots make the side, the last one first;
 	// the range is then that of the last. Absent for a side of one day.
 	Days []Range `json:"days,omitempty"`
@@ -167,11 +168,13 @@ type CompareFigure struct {
 // CompareRow is one operation or tenant. Of a metric, Operation is the labels
 // of a series: gc=young.
 type CompareRow struct {
-	Service   string `json:"service,omitempty"`
-	Operation string `json:"operation,omitempty"`
-	Tenant    string `json:"tenant,omitempty"`
-	RequestsA uint64 `json:"requests_a"`
-	RequestsB uint64 `json:"requests_b"`
+	Service    string `json:"service,omitempty"`
+	Operation  string `json:"operation,omitempty"`
+	Tenant     string `json:"tenant,omitempty"`
+	RequestsA  uint64 `json:"requests_a"`
+	RequestsB  uint64 `json:"requests_b"`
+	EffectiveA uint64 `json:"effective_a,omitempty"` // see DistributionGroup
+	EffectiveB uint64 `json:"effective_b,omitempty"`
 	// MeanA and MeanB are of all observations of a side: with how many there are
 	// they say how much time a row takes more or less.
 	MeanA    Float            `json:"mean_a"`

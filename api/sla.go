@@ -25,9 +25,10 @@ type ApdexRow struct {
 	Tolerating Float   `json:"tolerating"`
 	Frustrated Float   `json:"frustrated"`
 	Requests   uint64  `json:"requests"`
-	Rate       Float   `json:"rate"` // per second
-	Thin       bool    `json:"thin"` // below 100 requests a minute: means little
-	Over       []Float `json:"over"` // Apdex per step
+	Effective  uint64  `json:"effective,omitempty"` // see DistributionGroup
+	Rate       Float   `json:"rate"`                // per second
+	Thin       bool    `json:"thin"`                // below 100 requests a minute, or as many as say as much: means little
+	Over       []Float `json:"over"`                // Apdex per step
 	ThinOver   []bool  `json:"thin_over"`
 }
 
@@ -69,7 +70,8 @@ type SLAPeriod struct {
 	Partial    bool             `json:"partial"` // not over yet, or reaches back before the data
 	Covered    int64            `json:"covered"` // seconds of it that have passed and lie after the first data
 	Requests   uint64           `json:"requests"`
-	Rate       Float            `json:"rate"` // per second of the covered time
+	Effective  uint64           `json:"effective,omitempty"` // see DistributionGroup
+	Rate       Float            `json:"rate"`                // per second of the covered time
 	Apdex      Float            `json:"apdex"`
 	ApdexLow   Float            `json:"apdex_low"`
 	ApdexHigh  Float            `json:"apdex_high"`
@@ -99,8 +101,9 @@ type SLAPeriod struct {
 }
 
 type SLATenant struct {
-	Name     string `json:"name"`
-	Requests uint64 `json:"requests"`
-	Apdex    Float  `json:"apdex"`
-	P95      Float  `json:"p95"`
+	Name      string `json:"name"`
+	Requests  uint64 `json:"requests"`
+	Effective uint64 `json:"effective,omitempty"` // see DistributionGroup
+	Apdex     Float  `json:"apdex"`
+	P95       Float  `json:"p95"`
 }

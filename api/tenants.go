@@ -25,7 +25,8 @@ type TenantsResponse struct {
 type Tenant struct {
 	Name      string           `json:"name"`
 	Requests  uint64           `json:"requests"`
-	Share     Float            `json:"share"` // of all requests
+	Effective uint64           `json:"effective,omitempty"` // see DistributionGroup
+	Share     Float            `json:"share"`               // of all requests
 	Errors    uint64           `json:"errors"`
 	Mean      Float            `json:"mean"`
 	Quantiles map[string]Float `json:"quantiles"`
@@ -47,6 +48,7 @@ type TenantCohort struct {
 	Name      string           `json:"name"` // very large, large, medium, small; everyone
 	Tenants   int              `json:"tenants"`
 	Requests  uint64           `json:"requests"`
+	Effective uint64           `json:"effective,omitempty"` // see DistributionGroup
 	Share     Float            `json:"share"`
 	Errors    uint64           `json:"errors"`
 	Mean      Float            `json:"mean"`

@@ -342,14 +342,14 @@ func TestEffectiveIsKishs(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if want := sum / squares * sum; math.Abs(whole.Effective()-want) > 1e-12*want || whole.squares() != squares {
-			t.Fatalf("effective %v, want %v; squares %v, want %v", whole.Effective(), want, whole.squares(), squares)
+		if want := sum / squares * sum; math.Abs(whole.Effective()-want) > 1e-12*want || whole.SquaredWeights() != squares {
+			t.Fatalf("effective %v, want %v; squares %v, want %v", whole.Effective(), want, whole.SquaredWeights(), squares)
 		}
 		first := New(MaxSchema)
 		_ = first.Merge(parts[0])
-		rest := whole.squares() - first.squares()
-		if err := whole.Subtract(first); err != nil || whole.squares() != rest {
-			t.Fatalf("the first part subtracted: squares %v, %v, want %v", whole.squares(), err, rest)
+		rest := whole.SquaredWeights() - first.SquaredWeights()
+		if err := whole.Subtract(first); err != nil || whole.SquaredWeights() != rest {
+			t.Fatalf("the first part subtracted: squares %v, %v, want %v", whole.SquaredWeights(), err, rest)
 		}
 	})
 }

@@ -15,7 +15,7 @@ type Moment struct {
 }
 
 // Effective is Histogram's, of these moments.
-func (m *Moment) Effective() float64 { return effective(m.Count, m.squares()) }
+func (m *Moment) Effective() float64 { return effective(m.Count, m.SquaredWeights()) }
 
 // Moment returns the moments of h.
 func (h *Histogram) Moment() Moment {
@@ -36,7 +36,7 @@ func (m *Moment) Merge(o Moment) {
 		return
 	}
 	if m.Weighted || o.Weighted {
-		m.Squares = m.squares() + o.squares()
+		m.Squares = m.SquaredWeights() + o.SquaredWeights()
 		m.Weighted = true
 	}
 	m.Count += o.Count
@@ -45,7 +45,8 @@ func (m *Moment) Merge(o Moment) {
 	m.Max = max(m.Max, o.Max)
 }
 
-func (m *Moment) squares() float64 {
+// SquaredWeights is Histogram's, of these moments.
+func (m *Moment) SquaredWeights() float64 {
 	if m.Weighted {
 		return m.Squares
 	}

@@ -121,7 +121,7 @@ func (h *Histogram) Mean() float64 {
 // (Σw)²/Σw² (Kish 1965, Survey Sampling, section 11.7). It is Count unless h is Weighted;
 // where each observation stood for w it is Count/w, the number that was seen. It adds up
 // over histograms whose weights are alike.
-func (h *Histogram) Effective() float64 { return effective(h.Count, h.squares()) }
+func (h *Histogram) Effective() float64 { return effective(h.Count, h.SquaredWeights()) }
 
 func effective(count uint64, squares float64) float64 {
 	if n := float64(count); squares > n {
@@ -130,8 +130,8 @@ func effective(count uint64, squares float64) float64 {
 	return float64(count)
 }
 
-// squares returns Σw², also of observations that stood for themselves alone.
-func (h *Histogram) squares() float64 {
+// SquaredWeights returns Σw²: Squares, or Count where observations stand for themselves.
+func (h *Histogram) SquaredWeights() float64 {
 	if h.Weighted {
 		return h.Squares
 	}

@@ -85,7 +85,7 @@ func (h *Histogram) mergeMoments(o *Histogram) {
 	} else {
 		h.Min, h.Max = lesser(h.Min, o.Min), greater(h.Max, o.Max)
 	}
-	h.addSquares(o.Weighted, o.squares())
+	h.addSquares(o.Weighted, o.SquaredWeights())
 	h.Count += o.Count
 	h.addSum(o)
 	h.Error = max(h.Error, o.Error)
@@ -94,7 +94,7 @@ func (h *Histogram) mergeMoments(o *Histogram) {
 // addSquares adds Σw² of observations that are not in Count yet.
 func (h *Histogram) addSquares(weighted bool, squares float64) {
 	if weighted || h.Weighted {
-		h.Squares = h.squares() + squares
+		h.Squares = h.SquaredWeights() + squares
 		h.Weighted = true
 	}
 }
@@ -233,7 +233,7 @@ func (h *Histogram) Subtract(o *Histogram) error {
 	h.Positive.subtract(&o.Positive)
 	h.Negative.subtract(&o.Negative)
 	if h.Weighted {
-		h.Squares -= o.squares()
+		h.Squares -= o.SquaredWeights()
 	}
 	h.Count -= o.Count
 	if h.Count == 0 {

@@ -47,7 +47,7 @@ func (h *Histogram) RecordNanos(ns int64, n uint64) error {
 // record adds n observations of v, finite, to everything but the sum.
 func (h *Histogram) record(v float64, n uint64) {
 	if n > 1 || h.Weighted {
-		h.Squares = h.squares() + float64(n)*float64(n)
+		h.Squares = h.SquaredWeights() + float64(n)*float64(n)
 		h.Weighted = true
 	}
 	if h.Count == 0 {

@@ -101,8 +101,7 @@ func squaresOf(slots []*hist.Histogram) []float64 {
 	out := make([]float64, len(slots))
 	for t, h := range slots {
 		if h != nil && h.Count > 0 {
-			n := float64(h.Count)
-			out[t] = n / h.Effective() * n
+			out[t] = h.SquaredWeights()
 		}
 	}
 	return out

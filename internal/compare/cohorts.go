@@ -131,7 +131,7 @@ func (c *comparison) cohorts(ctx context.Context) error {
 			return nil
 		}
 		for name, x := range rest[i].strata {
-			if x.requests > 0 {
+			if x.seen.Count > 0 {
 				name.cohort = series.Small
 				fine[i].strata[name] = x
 			}
@@ -159,7 +159,7 @@ func (s *side) less(o *side) bool {
 				}
 			}
 		}
-		x.requests, x.errors = x.requests-y.requests, x.errors-y.errors
+		x.countAll()
 	}
 	return true
 }
@@ -178,16 +178,19 @@ func (c *comparison) countTenants(ctx context.Context) (ok bool, err error) {
 	if _, ok := query.ViewOf(c.Family, names...); !ok || c.Label == series.LabelTenant {
 		return false, nil
 	}
-	var counts [2]map[string]uint64
+	var counts [2]map[string]hist.Moment
 	for i, of := range []*side{c.a, c.b} {
-		counts[i] = map[string]uint64{}
+		counts[i] = map[string]hist.Moment{}
 		for _, w := range of.where().ranges(of.step) {
 			found, err := query.Requests(ctx, c.st, query.RequestsRequest{Selection: c.within(w, c.only(i)...), Whole: true, By: []string{series.LabelTenant}, Measure: store.Moments})
 			if err != nil {
 				return false, err
 			}
 			for _, g := range found.Groups {
-				counts[i][g.Labels.Get(series.LabelTenant)] += g.Count(0)
+				name := g.Labels.Get(series.LabelTenant)
+				n := counts[i][name]
+				n.Merge(g.Moment(0))
+				counts[i][name] = n
 			}
 		}
 	}
@@ -207,10 +210,10 @@ func (c *comparison) tenantShares() map[string]float64 {
 	shares := map[string]float64{}
 	for i, counts := range c.tenantCounts {
 		for _, n := range counts {
-			totals[i] += n
+			totals[i] += n.Count
 		}
 		for name, n := range counts {
-			shares[name] += float64(n) / float64(totals[i]) / 2
+			shares[name] += float64(n.Count) / float64(totals[i]) / 2
 		}
 	}
 	if totals[0] == 0 || totals[1] == 0 {
@@ -224,7 +227,7 @@ func (c *comparison) tenantShares() map[string]float64 {
 func (c *comparison) mostOwn() int {
 	operations := 0
 	for name := range c.a.strata {
-		if min(c.a.requestsOf(name), c.b.requestsOf(name)) >= rare {
+		if min(c.a.effective(name), c.b.effective(name)) >= rare {
 			operations++
 		}
 	}

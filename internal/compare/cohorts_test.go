@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tailscope/api"
+	"tailscope/hist"
 	"tailscope/internal/judge"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
@@ -50,11 +51,11 @@ func TestCohortsOfManyTenants(t *testing.T) {
 	for i, s := range []struct{ all, fine *side }{{c.a, c.fineA}, {c.b, c.fineB}} {
 		large := s.fine.strata[operation{"shop", "GET /cart", series.VeryLarge, "whale"}]
 		small := s.fine.strata[operation{"shop", "GET /cart", series.Small, ""}]
-		if n := uint64([]int{16, 64}[i] * slots); large.requests != n || large.errors != 0 {
-			t.Errorf("side %d: %d requests of the whale, %d failed; want %d", i, large.requests, large.errors, n)
+		if n := uint64([]int{16, 64}[i] * slots); large.seen.Count != n || large.errors != 0 {
+			t.Errorf("side %d: %d requests of the whale, %d failed; want %d", i, large.seen.Count, large.errors, n)
 		}
-		if n := uint64(tenants/slots*slots + 2*slots); small.requests != n || small.errors < n/20 {
-			t.Errorf("side %d: %d small requests, %d failed; want %d", i, small.requests, small.errors, n)
+		if n := uint64(tenants/slots*slots + 2*slots); small.seen.Count != n || small.errors < n/20 {
+			t.Errorf("side %d: %d small requests, %d failed; want %d", i, small.seen.Count, small.errors, n)
 		}
 		n, failed := s.all.total()
 		if m, of := s.fine.total(); n != m || failed != of {
@@ -70,9 +71,9 @@ func TestCohortsOfManyTenants(t *testing.T) {
 
 // A cohort of a list that is too long to be read by name is small.
 func TestMembersAreBounded(t *testing.T) {
-	c := &comparison{tenantCounts: [2]map[string]uint64{{}, {}}}
+	c := &comparison{tenantCounts: [2]map[string]hist.Moment{{}, {}}}
 	for i := range 3 * mostCohortTenants {
-		c.tenantCounts[0][fmt.Sprint(i)], c.tenantCounts[1][fmt.Sprint(i)] = 1, 1
+		c.tenantCounts[0][fmt.Sprint(i)], c.tenantCounts[1][fmt.Sprint(i)] = hist.Moment{Count: 1}, hist.Moment{Count: 1}
 	}
 	c.CohortOf = func(name string) (string, bool) {
 		switch {
@@ -112,7 +113,7 @@ func TestLess(t *testing.T) {
 	if !all.less(read("tenant", "b")) {
 		t.Fatal("everybody is not more than b")
 	}
-	if n, _ := all.total(); n != 90 || all.strata[operation{service: "shop", operation: "GET /new"}].requests != 0 {
+	if n, _ := all.total(); n != 90 || all.strata[operation{service: "shop", operation: "GET /new"}].seen.Count != 0 {
 		t.Errorf("%d requests are left, want 90 of a", n)
 	}
 	if all.less(read("tenant", "b")) {

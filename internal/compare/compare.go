@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/api"
+	"tailscope/hist"
 	"tailscope/internal/figure"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
@@ -143,7 +144,7 @@ type comparison struct {
 	// fineA and fineB are strata of operation and cohort, for figures like for
 	// like; a and b themselves where tenants cannot be told apart.
 	fineA, fineB *side
-	tenantCounts [2]map[string]uint64 // requests of tenants on either side; nil if not told apart
+	tenantCounts [2]map[string]hist.Moment // requests of tenants on either side; nil if not told apart
 	// Of a family that is not of spans: how often it is exported, in seconds, what
 	// its points are, the labels that tell strata apart, and the series of either side.
 	interval int64

@@ -66,7 +66,14 @@ func sure(r *api.CompareRow, m *api.CompareMeasure) bool {
 // a measure is of.
 func Enough(r *api.CompareRow, m *api.CompareMeasure) bool {
 	i := slices.IndexFunc(measures, func(of measure) bool { return of.Name == m.Name })
-	return i < 0 || measures[i].q == 0 || float64(min(r.RequestsA, r.RequestsB))*(1-measures[i].q) >= sureBeyond
+	of := func(requests, effective uint64) uint64 {
+		if effective > 0 {
+			return effective
+		}
+		return requests
+	}
+	least := min(of(r.RequestsA, r.EffectiveA), of(r.RequestsB, r.EffectiveB))
+	return i < 0 || measures[i].q == 0 || float64(least)*(1-measures[i].q) >= sureBeyond
 }
 
 // found says that a measure changed, allowing for how many there are.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"tailscope/hist"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -20,7 +21,7 @@ const together = "together"
 // operationCounts are how many requests each operation of a range has, which takes a
 // fraction of reading their distributions slot by slot.
 type operationCounts struct {
-	services map[string]uint64
+	services map[string]hist.Moment
 	own      []Part // the heaviest first
 }
 
@@ -29,15 +30,17 @@ func (c *comparison) count(ctx context.Context, w span) (*operationCounts, error
 	if err != nil {
 		return nil, err
 	}
-	out := &operationCounts{services: map[string]uint64{}}
+	out := &operationCounts{services: map[string]hist.Moment{}}
 	for i := range found.Groups {
 		g := &found.Groups[i]
-		name, n := c.operationOf(g.Labels), g.Count(0)
-		if n == 0 {
+		name, n := c.operationOf(g.Labels), g.Moment(0)
+		if n.Count == 0 {
 			continue
 		}
-		out.services[name.service] += n
-		out.own = append(out.own, Part{name.service, name.operation, true, n})
+		all := out.services[name.service]
+		all.Merge(n)
+		out.services[name.service] = all
+		out.own = append(out.own, Part{name.service, name.operation, true, n.Count, n.Effective()})
 	}
 	slices.SortFunc(out.own, heavier)
 	return out, nil
@@ -51,7 +54,7 @@ func heavier(x, y Part) int {
 func (n *operationCounts) parts() []Part {
 	var out []Part
 	for name, n := range n.services {
-		out = append(out, Part{Service: name, Requests: n})
+		out = append(out, Part{Service: name, Requests: n.Count, Effective: n.Effective()})
 	}
 	slices.SortFunc(out, heavier)
 	return append(out, n.own...)

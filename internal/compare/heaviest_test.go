@@ -51,10 +51,10 @@ func TestReadSomeHoldsAll(t *testing.T) {
 			}
 			want, got := map[string]uint64{}, map[string]uint64{}
 			for name, x := range whole.strata {
-				want[name.service] += x.requests
+				want[name.service] += x.seen.Count
 			}
 			for name, x := range some.strata {
-				got[name.service] += x.requests
+				got[name.service] += x.seen.Count
 			}
 			for service, n := range want {
 				if got[service] != n {
@@ -66,7 +66,7 @@ func TestReadSomeHoldsAll(t *testing.T) {
 			}
 			for _, p := range c.apart {
 				name := operation{service: p.Service, operation: p.Operation}
-				if got, want := some.strata[name].requests, whole.strata[name].requests; got != want || got == 0 {
+				if got, want := some.strata[name].seen.Count, whole.strata[name].seen.Count; got != want || got == 0 {
 					t.Errorf("%v: %d requests, want %d", p, got, want)
 				}
 			}

@@ -13,6 +13,7 @@ import (
 	"tailscope/api"
 	"tailscope/hist"
 	"tailscope/internal/judge"
+	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/stat"
 )
@@ -97,9 +98,13 @@ func rowOf(a, b *side, names ...operation) api.CompareRow {
 	out := api.CompareRow{MeanA: api.Float(a.mean(names)), MeanB: api.Float(b.mean(names))}
 	for _, name := range names {
 		out.Service, out.Operation = name.service, name.operation
-		out.RequestsA += a.requestsOf(name)
-		out.RequestsB += b.requestsOf(name)
 	}
+	of := func(s *side) (requests, effective uint64) {
+		m := s.seen(names...)
+		return m.Count, query.Effective(m)
+	}
+	out.RequestsA, out.EffectiveA = of(a)
+	out.RequestsB, out.EffectiveB = of(b)
 	return out
 }
 
@@ -249,12 +254,12 @@ func (c *comparison) heaviest() []string {
 	counts := c.tenantCounts
 	var names []string
 	for name, n := range counts[0] {
-		if name != "" && name != series.Other && min(n, counts[1][name]) >= rare {
+		if other := counts[1][name]; name != "" && name != series.Other && min(n.Effective(), other.Effective()) >= rare {
 			names = append(names, name)
 		}
 	}
 	slices.SortFunc(names, func(x, y string) int {
-		return cmp.Or(cmp.Compare(counts[0][y]+counts[1][y], counts[0][x]+counts[1][x]), cmp.Compare(x, y))
+		return cmp.Or(cmp.Compare(counts[0][y].Count+counts[1][y].Count, counts[0][x].Count+counts[1][x].Count), cmp.Compare(x, y))
 	})
 	return names[:min(len(names), mostTenants)]
 }

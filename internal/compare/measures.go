@@ -283,7 +283,7 @@ func (c *comparison) needed(m measure, x stat.Change, effect float64) float64 {
 		}
 		return math.NaN()
 	}
-	slots, requests := float64(min(x.SlotsA, x.SlotsB)), min(x.CountA, x.CountB)
+	slots, requests := float64(min(x.SlotsA, x.SlotsB)), min(x.EffectiveA, x.EffectiveB)
 	if slots == 0 || requests == 0 {
 		return math.NaN()
 	}

@@ -146,8 +146,11 @@ func (c *comparison) gatherSeries(ctx context.Context, w where, step int64, more
 		for i := range found.Groups {
 			g := &found.Groups[i]
 			x := s.stratum(c.labelled(g.Labels), g.Den != nil)
-			x.requests += g.Count
+			if g.Hists == nil {
+				x.seen.Count += g.Count
+			}
 			for t := range g.Hists {
+				x.seen.Merge(moment(g.Hists[t]))
 				if err := mergeInto(&x.good[p.first+t], g.Hists[t]); err != nil {
 					return nil, err
 				}

@@ -2,7 +2,9 @@ package compare
 
 import (
 	"errors"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 
 	"tailscope/api"
@@ -51,9 +53,10 @@ func (o operation) wider() operation {
 // stratum is an operation's requests, or whatever is measured, in each slot of
 // a side.
 type stratum struct {
-	good, failed     []*hist.Histogram // nil where there were none
-	num, den         []float64         // instead, of numbers, see query.SlotGroup
-	requests, errors uint64            // observations, or samples
+	good, failed []*hist.Histogram // nil where there were none
+	num, den     []float64         // instead, of numbers, see query.SlotGroup
+	seen         hist.Moment       // of all observations; of samples only their number
+	errors       uint64
 
 	made  sync.Once // alone
 	alone column    // of it by itself, which several rows need
@@ -112,15 +115,36 @@ func (s *side) occupied() (n, first, last int) {
 
 func (s *side) total() (requests, errors uint64) {
 	for _, x := range s.strata {
-		requests, errors = requests+x.requests, errors+x.errors
+		requests, errors = requests+x.seen.Count, errors+x.errors
 	}
 	return requests, errors
+}
+
+// seen returns the moments of strata, of all if none is named.
+func (s *side) seen(names ...operation) (m hist.Moment) {
+	if names == nil {
+		names = slices.Collect(maps.Keys(s.strata))
+	}
+	for _, name := range names {
+		if x := s.strata[name]; x != nil {
+			m.Merge(x.seen)
+		}
+	}
+	return m
+}
+
+// effective returns how many independent requests say as much as those of strata, of all
+// if none is named: fewer where requests stand for several.
+func (s *side) effective(names ...operation) float64 {
+	m := s.seen(names...)
+	return m.Effective()
 }
 
 func (s *side) api() api.CompareSide {
 	out := api.CompareSide{Range: api.Range{Start: s.start, End: s.end}, Name: s.name, Rate: api.Float(math.NaN())}
 	out.Slots, _, _ = s.occupied()
 	out.Requests, out.Errors = s.total()
+	out.Effective = query.Effective(s.seen())
 	long := 0.0
 	for _, v := range s.seconds()[s.begins():] {
 		long += v
@@ -158,7 +182,7 @@ func (s *side) cut(from, to int) {
 	for name, x := range s.strata {
 		y := &stratum{}
 		if x.den != nil {
-			y.num, y.den, y.requests = x.num[from:to], x.den[from:to], x.requests
+			y.num, y.den, y.seen = x.num[from:to], x.den[from:to], x.seen
 			if !y.any() {
 				delete(s.strata, name)
 				continue
@@ -167,13 +191,20 @@ func (s *side) cut(from, to int) {
 			continue
 		}
 		y.good, y.failed = x.good[from:to], x.failed[from:to]
-		for i := range y.good {
-			y.requests += count(y.good[i]) + count(y.failed[i])
-			y.errors += count(y.failed[i])
-		}
-		if s.strata[name] = y; y.requests == 0 {
+		y.countAll()
+		if s.strata[name] = y; y.seen.Count == 0 {
 			delete(s.strata, name)
 		}
+	}
+}
+
+// countAll counts the observations of all slots anew.
+func (x *stratum) countAll() {
+	x.seen, x.errors = hist.Moment{}, 0
+	for i := range x.good {
+		x.seen.Merge(moment(x.good[i]))
+		x.seen.Merge(moment(x.failed[i]))
+		x.errors += count(x.failed[i])
 	}
 }
 
@@ -191,6 +222,13 @@ func count(h *hist.Histogram) uint64 {
 		return 0
 	}
 	return h.Count
+}
+
+func moment(h *hist.Histogram) (m hist.Moment) {
+	if h != nil {
+		m = h.Moment()
+	}
+	return m
 }
 
 func newSide(w span, step int64) *side {
@@ -215,13 +253,13 @@ func (s *side) stratum(name operation, numbers bool) *stratum {
 func (s *side) add(name operation, first int, g *query.RequestGroup) error {
 	x := s.stratum(name, false)
 	for i := range g.Good {
-		x.requests += g.Count(i)
+		x.seen.Merge(g.Moment(i))
 		x.errors += count(g.Failed[i])
 		if err := errors.Join(mergeInto(&x.good[first+i], g.Good[i]), mergeInto(&x.failed[first+i], g.Failed[i])); err != nil {
 			return err
 		}
 	}
-	if x.requests == 0 {
+	if x.seen.Count == 0 {
 		delete(s.strata, name)
 	}
 	return nil

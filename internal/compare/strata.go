@@ -15,7 +15,8 @@ import (
 
 const (
 	// rare operations, with fewer requests on a side, are taken together: alone
-	// they would bring into a common mix more noise than they are worth.
+	// they would bring into a common mix more noise than they are worth. Requests
+	// that stand for several count for as many as they say as much as, here and below.
 	rare = 100
 	// An operation that is rare on one side but has so many requests on the
 	// other came or went. It cannot be compared like for like.
@@ -71,6 +72,7 @@ func (c *comparison) makeColumn(s *side, names []operation) (column, error) {
 	owned := make([]bool, n) // a sum of several, ours to add to
 	tally := func() stat.Tally { return stat.Tally{Num: make([]float64, n), Den: make([]float64, n)} }
 	out := column{errors: tally(), apdex: tally()}
+	var seen, errors hist.Moment
 	for _, name := range names {
 		x := s.strata[name]
 		if x == nil {
@@ -83,6 +85,9 @@ func (c *comparison) makeColumn(s *side, names []operation) (column, error) {
 			if requests == 0 {
 				continue
 			}
+			seen.Merge(moment(good))
+			seen.Merge(moment(x.failed[i]))
+			errors.Merge(moment(x.failed[i]))
 			out.errors.Num[i] += float64(failed)
 			out.errors.Den[i] += requests
 			score := query.ScoreApdex(good, failed, t)
@@ -104,6 +109,8 @@ func (c *comparison) makeColumn(s *side, names []operation) (column, error) {
 			}
 		}
 	}
+	out.errors.NumSquares, out.errors.DenSquares = errors.SquaredWeights(), seen.SquaredWeights()
+	out.apdex.DenSquares = seen.SquaredWeights()
 	var err error
 	out.series, err = stat.NewSeries(all)
 	return out, err
@@ -130,24 +137,23 @@ func namesOf(a, b *side) []operation {
 
 func (s *side) requestsOf(name operation) uint64 {
 	if x := s.strata[name]; x != nil {
-		return x.requests
+		return x.seen.Count
 	}
 	return 0
 }
 
 // oneSided says that what has na and nb requests came or went: it has hardly any on one
 // side, where as many as on the other, for all requests of the sides, would be enough.
-func oneSided(a, b *side, na, nb uint64) bool {
+func oneSided(a, b *side, na, nb float64) bool {
 	if min(na, nb) >= rare || max(na, nb) < common {
 		return false
 	}
-	totalA, _ := a.total()
-	totalB, _ := b.total()
-	expected := float64(nb) * float64(totalA) / float64(totalB)
+	totalA, totalB := a.effective(), b.effective()
+	expected := nb * totalA / totalB
 	if na > nb {
-		expected = float64(na) * float64(totalB) / float64(totalA)
+		expected = na * totalB / totalA
 	}
-	return expected >= rare && expected > 10*float64(min(na, nb))
+	return expected >= rare && expected > 10*min(na, nb)
 }
 
 // strata cuts both sides into operations, or operations and tenants. What is rare
@@ -162,18 +168,12 @@ func (c *comparison) strata(a, b *side) (*strata, error) {
 	for _, name := range order {
 		members[name] = []operation{name}
 	}
-	requests := func(s *side, names []operation) (n uint64) {
-		for _, name := range names {
-			n += s.requestsOf(name)
-		}
-		return n
-	}
 	for len(order) > 0 {
 		var wider []operation
 		rest := map[operation][]operation{}
 		for _, name := range order {
 			names := members[name]
-			na, nb := requests(a, names), requests(b, names)
+			na, nb := a.effective(names...), b.effective(names...)
 			up := name.wider()
 			switch {
 			case min(na, nb) >= rare && len(groups) < mostStrata:
@@ -226,7 +226,7 @@ func (c *comparison) strata(a, b *side) (*strata, error) {
 		na, nb := ca.series.Count(), cb.series.Count()
 		totalA, totalB = totalA+na, totalB+nb
 		together := i == own && len(others) > 0
-		if i < own || together && min(na, nb) >= rare {
+		if i < own || together && min(ca.series.Effective(), cb.series.Effective()) >= rare {
 			countsA[i], countsB[i] = na, nb
 			heldA, heldB = heldA+na, heldB+nb
 			out.compared++
@@ -237,7 +237,7 @@ func (c *comparison) strata(a, b *side) (*strata, error) {
 	}
 	out.gone = gone
 	out.ratesA, out.ratesB = rates(a, out.errorsA), rates(b, out.errorsB)
-	out.apart = len(gone) > 0 && min(heldA, heldB) == 0 && min(totalA, totalB) >= rare
+	out.apart = len(gone) > 0 && min(heldA, heldB) == 0 && min(a.effective(), b.effective()) >= rare
 	if heldA > 0 && heldB > 0 {
 		out.mix, _ = stat.CommonMix(countsA, countsB)
 		out.covered = min(heldA/totalA, heldB/totalB)
@@ -269,5 +269,5 @@ func shift(a, b *side) (moved, chance float64) {
 	for _, name := range names {
 		moved += math.Abs(float64(a.requestsOf(name))/float64(totalA)-float64(b.requestsOf(name))/float64(totalB)) / 2
 	}
-	return moved, math.Sqrt(float64(len(names)) / float64(min(totalA, totalB)))
+	return moved, math.Sqrt(float64(len(names)) / min(a.effective(), b.effective()))
 }

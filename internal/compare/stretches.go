@@ -30,6 +30,7 @@ type Part struct {
 	Service, Operation string
 	Own                bool // of the operation alone, which may have no name
 	Requests           uint64
+	Effective          float64 // independent requests that say as much
 }
 
 // Stretch is slots [From, To) of the range, counted from its beginning.

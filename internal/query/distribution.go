@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"math"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -55,6 +56,15 @@ func Distribution(ctx context.Context, st store.Store, r DistributionRequest) (*
 	return out, nil
 }
 
+// Effective returns, for an answer, how many independent observations say as much; 0 where
+// each stands for itself.
+func Effective(m hist.Moment) uint64 {
+	if !m.Weighted {
+		return 0
+	}
+	return uint64(math.Round(m.Effective()))
+}
+
 func checkGroups(n int) error {
 	if n <= MaxGroups {
 		return nil
@@ -73,7 +83,7 @@ func distributionGroup(l labels.Labels, h *hist.Histogram, qs []Quantile, at []f
 	g := api.DistributionGroup{
 		Labels: labelMap(l), Count: h.Count, Sum: api.Float(h.Sum), Mean: api.Float(h.Mean()),
 		Min: api.Float(h.Min), Max: api.Float(h.Max),
-		Quantiles: quantiles(h, qs), Error: api.Float(h.RelativeError()), Weighted: h.Weighted,
+		Quantiles: quantiles(h, qs), Error: api.Float(h.RelativeError()), Weighted: h.Weighted, Effective: Effective(h.Moment()),
 	}
 	for _, v := range at {
 		r := h.Rank(v)

@@ -52,6 +52,16 @@ func (g *RequestGroup) Count(i int) (n uint64) {
 	return n
 }
 
+// Moment returns the moments of the requests of step i.
+func (g *RequestGroup) Moment(i int) (m hist.Moment) {
+	for _, h := range []*hist.Histogram{g.Good[i], g.Failed[i]} {
+		if h != nil {
+			m.Merge(h.Moment())
+		}
+	}
+	return m
+}
+
 // Requests reads requests: a service's spans of kind server or consumer, or
 // all of them when it has neither in the range. Groups are sorted by labels.
 func Requests(ctx context.Context, st store.Store, r RequestsRequest) (*Requested, error) {

@@ -131,6 +131,6 @@ func service(name string, groups []store.Group, q store.Query, n int, r Services
 	s.Mean = api.Float(all.Mean())
 	s.Quantiles = quantiles(all, r.Quantiles)
 	s.Error = api.Float(all.RelativeError())
-	s.Weighted = all.Weighted
+	s.Weighted, s.Effective = all.Weighted, Effective(all.Moment())
 	return s, nil
 }

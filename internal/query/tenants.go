@@ -141,7 +141,7 @@ func Tenants(ctx context.Context, st store.Store, r TenantsRequest) (*api.Tenant
 func (s *tenantSummary) tenant(i int, h *hist.Histogram, r TenantsRequest) api.Tenant {
 	t := &s.tenants[i]
 	return api.Tenant{
-		Name: t.name, Requests: t.requests, Share: api.Float(s.share(t.requests)), Errors: t.errors,
+		Name: t.name, Requests: t.requests, Effective: Effective(h.Moment()), Share: api.Float(s.share(t.requests)), Errors: t.errors,
 		Mean: api.Float(h.Mean()), Quantiles: quantiles(h, r.Quantiles), Error: api.Float(h.RelativeError()),
 		Cohort: t.cohort, Size: api.Float(r.List.Size(t.name)), InBands: inBands(h),
 	}
@@ -149,7 +149,7 @@ func (s *tenantSummary) tenant(i int, h *hist.Histogram, r TenantsRequest) api.T
 
 func (s *tenantSummary) cohort(c *cohortTotal, slow *slowTenants, r TenantsRequest) api.TenantCohort {
 	out := api.TenantCohort{
-		Name: c.name, Tenants: c.tenants, Requests: c.requests, Share: api.Float(s.share(c.requests)), Errors: c.errors,
+		Name: c.name, Tenants: c.tenants, Requests: c.requests, Effective: Effective(c.hist.Moment()), Share: api.Float(s.share(c.requests)), Errors: c.errors,
 		Mean: api.Float(c.hist.Mean()), Quantiles: quantiles(c.hist, r.Quantiles), Error: api.Float(c.hist.RelativeError()),
 		InBands: inBands(c.hist), SlowShare: api.Float(above(c.hist, r.Slow)),
 	}

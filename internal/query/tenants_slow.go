@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// fewestRequests is how many requests a tenant needs for an interval.
+	// fewestRequests is how many independent requests a tenant needs for an interval.
 	fewestRequests = 30
 	// tenantBatch bounds the tenants whose slots are read at once.
 	tenantBatch = 500
@@ -37,6 +37,7 @@ type slowTenants struct {
 	st      store.Store
 	above   float64   // seconds
 	share   []float64 // by tenant
+	alone   []float64 // by tenant: how many independent requests say as much as its own
 	ci      []stat.Interval
 	known   []bool // whose interval was made
 	release func()
@@ -58,7 +59,7 @@ func (s *tenantSummary) slowness(ctx context.Context, st store.Store, from float
 		found.st, found.release = st, release
 		return found, nil
 	}
-	x := &slowTenants{of: s, st: st, above: from, share: make([]float64, len(s.tenants)),
+	x := &slowTenants{of: s, st: st, above: from, share: make([]float64, len(s.tenants)), alone: make([]float64, len(s.tenants)),
 		ci: make([]stat.Interval, len(s.tenants)), known: make([]bool, len(s.tenants)), release: release}
 	var h hist.Histogram
 	for i := range s.tenants {
@@ -66,7 +67,7 @@ func (s *tenantSummary) slowness(ctx context.Context, st store.Store, from float
 			release()
 			return nil, err
 		}
-		x.share[i] = above(&h, from)
+		x.share[i], x.alone[i] = above(&h, from), h.Effective()
 		x.ci[i] = stat.Interval{Low: math.NaN(), High: math.NaN()}
 	}
 	s.slow.all = append(s.slow.all[max(0, len(s.slow.all)-mostSlownesses+1):], x)
@@ -89,7 +90,7 @@ func (x *slowTenants) fill(t *api.Tenant, i int, rare float64) {
 func (x *slowTenants) judge(ctx context.Context, rare float64) error {
 	var may []int
 	for i, share := range x.share {
-		if share > rare && wilsonLow(share, float64(x.of.tenants[i].requests)) > rare {
+		if share > rare && wilsonLow(share, x.alone[i]) > rare {
 			may = append(may, i)
 		}
 	}
@@ -109,7 +110,7 @@ func (x *slowTenants) know(ctx context.Context, tenants []int) error {
 	for _, i := range tenants {
 		switch {
 		case x.known[i]:
-		case x.of.tenants[i].requests < fewestRequests:
+		case x.alone[i] < fewestRequests:
 			x.known[i] = true // that there is none
 		default:
 			missing = append(missing, i)
@@ -160,6 +161,7 @@ func (x *slowTenants) learn(ctx context.Context, part []int) error {
 			at := (p.Start - q.Start) / q.Step
 			tallies[k].Num[at] += float64(p.Hist.Count) - upTo
 			tallies[k].Den[at] += float64(p.Hist.Count)
+			tallies[k].DenSquares += p.Hist.SquaredWeights()
 		}
 	}
 	shares, err := stat.EachShare(tallies, stat.Options{})

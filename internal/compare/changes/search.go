@@ -22,7 +22,7 @@ import (
 	"tailscope/stat"
 )
 
-// fewest requests for which a part is searched.
+// fewest requests, or as many as say as much, for which a part is searched.
 const fewest = 200
 
 // fewestSlots with requests that a side of a comparison needs.
@@ -129,7 +129,7 @@ func chosen(s *compare.Stretches, r *Request, out *api.ChangesResponse) []compar
 		switch {
 		case p.Own && p.Operation == "" || !p.Own && some:
 			continue // the service as a whole is not what was asked for, or stands for it
-		case p.Requests < fewest:
+		case p.Effective < fewest:
 			rare++
 			continue
 		case p.Own && searched == r.Operations:

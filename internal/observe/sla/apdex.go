@@ -91,10 +91,10 @@ func makeApdexRow(found *query.Requested, g *query.RequestGroup, r ApdexRequest,
 		if err := whole.add(g.Good[i], g.Failed[i]); err != nil {
 			return row, err
 		}
-		requests := g.Count(i)
+		requests := g.Moment(i)
 		a := query.ScoreApdex(g.Good[i], count(g.Failed[i]), t)
 		row.Over = append(row.Over, float(a.Score))
-		row.ThinOver = append(row.ThinOver, isThin(requests, found.Seconds(i)))
+		row.ThinOver = append(row.ThinOver, isThin(requests.Effective(), found.Seconds(i)))
 		seconds += found.Seconds(i)
 		if whole.requests() > 0 {
 			since += found.Seconds(i)
@@ -103,9 +103,9 @@ func makeApdexRow(found *query.Requested, g *query.RequestGroup, r ApdexRequest,
 	a := query.ScoreApdex(whole.good, whole.errors(), t)
 	row.Apdex, row.Low, row.High = float(a.Score), float(a.Low), float(a.High)
 	row.Satisfied, row.Tolerating, row.Frustrated = float(a.Satisfied), float(a.Tolerating), float(a.Frustrated)
-	row.Requests = a.Requests
+	row.Requests, row.Effective = a.Requests, query.Effective(whole.moment())
 	row.Rate = float(float64(a.Requests) / seconds)
-	row.Thin = isThin(a.Requests, since)
+	row.Thin = isThin(whole.effective(), since)
 	return row, nil
 }
 

@@ -33,7 +33,8 @@ func (x *report) fillFigures(r *row) (api.SLAPeriod, error) {
 	l.Apdex, l.ApdexLow, l.ApdexHigh = float(a.Score), float(a.Low), float(a.High)
 	l.Satisfied, l.Tolerating, l.Frustrated = float(a.Satisfied/n), float(a.Tolerating/n), float(a.Frustrated/n)
 	l.Rate = float(n / r.seconds())
-	l.Thin = isThin(a.Requests, r.seconds())
+	l.Thin = isThin(r.effective(), r.seconds())
+	l.Effective = query.Effective(r.moment())
 	l.Mean = float(all.Mean())
 	l.Quantiles = map[string]api.Float{}
 	for _, q := range x.Quantiles {

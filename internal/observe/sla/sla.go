@@ -14,16 +14,32 @@ import (
 	"tailscope/hist"
 )
 
-// ThinPerMinute is the rate of requests a minute that a meaningful Apdex needs.
+// ThinPerMinute is the rate of independent requests a minute that a meaningful Apdex needs.
 const ThinPerMinute = 100
 
-func isThin(requests uint64, seconds float64) bool {
-	return float64(requests)*60 < ThinPerMinute*seconds
+func isThin(effective, seconds float64) bool {
+	return effective*60 < ThinPerMinute*seconds
 }
 
 // outcomes holds requests of one kind or span of time, the failed ones separately.
 type outcomes struct {
 	good, failed *hist.Histogram // nil if there are none
+}
+
+// moment returns the moments of all requests.
+func (o *outcomes) moment() (m hist.Moment) {
+	for _, h := range []*hist.Histogram{o.good, o.failed} {
+		if h != nil {
+			m.Merge(h.Moment())
+		}
+	}
+	return m
+}
+
+// effective returns how many independent requests say as much.
+func (o *outcomes) effective() float64 {
+	m := o.moment()
+	return m.Effective()
 }
 
 func (o *outcomes) add(good, failed *hist.Histogram) error {

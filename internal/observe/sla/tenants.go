@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// fewRequests is the least number of requests in a period for a tenant to be named.
+	// fewRequests is the least number of requests in a period, or of as many as say as
+	// much, for a tenant to be named.
 	fewRequests = 100
 	// heaviest bounds the tenants of a period that are examined: tenants with fewer
 	// requests cannot have many frustrated ones.
@@ -41,34 +42,59 @@ func (t *tenantSums) api(target float64) (*api.SLATenant, error) {
 		return nil, err
 	}
 	a := query.ScoreApdex(t.good, t.errors(), target)
-	return &api.SLATenant{Name: t.name, Requests: a.Requests, Apdex: float(a.Score), P95: float(all.Quantile(0.95))}, nil
+	return &api.SLATenant{Name: t.name, Requests: a.Requests, Effective: query.Effective(all.Moment()), Apdex: float(a.Score), P95: float(all.Quantile(0.95))}, nil
+}
+
+// frustrated returns how many independent requests of so many, that say as much as these,
+// are frustrated ones and others.
+func (o *outcomes) frustrated(target float64) (frustrated, others float64) {
+	a := query.ScoreApdex(o.good, o.errors(), target)
+	each := o.effective() / float64(a.Requests)
+	return a.Frustrated * each, (float64(a.Requests) - a.Frustrated) * each
 }
 
 // excess returns by how much the tenant's frustrated requests exceed its share of the
 // requests, or 0 where that may be chance. The share is of all requests, the tenant's
-// included, without which a tenant that sends nearly all could never stand out: as if
-// its requests were drawn from all without replacement.
-func (t *tenantSums) excess(target float64, of query.Apdex) float64 {
-	a := query.ScoreApdex(t.good, t.errors(), target)
-	if a.Requests < fewRequests {
+// included, without which a tenant that sends nearly all could never stand out. Chance is
+// judged by the likelihood ratio of the tenant and all others (the G-test, Sokal & Rohlf
+// 2012, Biometry, chapter 17): of few frustrated requests, standard deviations alone are
+// exceeded too often.
+func (t *tenantSums) excess(target float64, of *outcomes) float64 {
+	a, all := query.ScoreApdex(t.good, t.errors(), target), query.ScoreApdex(of.good, of.errors(), target)
+	more := a.Frustrated - float64(a.Requests)*all.Frustrated/float64(all.Requests)
+	if t.effective() < fewRequests || !(more > 0) || a.Requests >= all.Requests {
 		return 0
 	}
-	n, share := float64(a.Requests), of.Frustrated/float64(of.Requests)
-	more := a.Frustrated - n*share
-	others := max(0, 1-n/float64(of.Requests))
-	if more <= sure*math.Sqrt(n*share*(1-share)*others) {
+	mine, mineOthers := t.frustrated(target)
+	// All others', as they would be of requests that weigh alike.
+	each := of.effective() / float64(all.Requests)
+	rest, restOthers := max(0, all.Frustrated-a.Frustrated)*each, float64(all.Requests-a.Requests)*each
+	restOthers = max(0, restOthers-rest)
+	if gain(mine, mineOthers, rest, restOthers) <= sure*sure {
 		return 0
 	}
 	return more
 }
 
+// gain returns twice the logarithm of the likelihood ratio of two shares, a of a+b and c
+// of c+d, that differ.
+func gain(a, b, c, d float64) float64 {
+	n := a + b + c + d
+	sum := 0.0
+	for _, x := range [...][3]float64{{a, a + b, a + c}, {b, a + b, b + d}, {c, c + d, a + c}, {d, c + d, b + d}} {
+		if x[0] > 0 {
+			sum += x[0] * math.Log(x[0]*n/(x[1]*x[2]))
+		}
+	}
+	return 2 * sum
+}
+
 // worstTenant returns the tenant with the greatest excess, or nil if none has any.
 func worstTenant(tenants []*tenantSums, of *outcomes, target float64) *tenantSums {
-	a := query.ScoreApdex(of.good, of.errors(), target)
 	var best *tenantSums
 	most := 0.0
 	for _, t := range tenants {
-		if e := t.excess(target, a); e > most || e == most && e > 0 && t.name < best.name {
+		if e := t.excess(target, of); e > most || e == most && e > 0 && t.name < best.name {
 			best, most = t, e
 		}
 	}
@@ -94,7 +120,7 @@ func (x *report) findWorst(ctx context.Context, rows []*row) error {
 	// The newest first: they matter most if time runs out.
 	for i := len(rows) - 1; i >= 0; i-- {
 		r := rows[i]
-		if r.requests() < fewRequests {
+		if r.effective() < fewRequests {
 			continue
 		}
 		tenants, err := x.tenants(ctx, r)

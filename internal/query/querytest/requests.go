@@ -148,7 +148,7 @@ func (w *Writer) span(family string, at int64, l labels.Labels, seconds float64)
 		series.Total:    {series.LabelTenant, series.LabelOperation, series.LabelInstance},
 	} {
 		h := w.at(at, series.Series{Family: family, View: view, Labels: drop(l, without...)})
-		if h.RecordNanos(int64(math.Round(seconds*1e9)), 1) != nil {
+		if h.RecordNanos(int64(math.Round(seconds*1e9)), max(1, w.Weight)) != nil {
 			panic("test data is finite")
 		}
 	}

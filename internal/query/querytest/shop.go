@@ -19,6 +19,8 @@ const Epoch = int64(1_778_313_600) // 2026-05-09T08:00:00Z
 
 // Writer collects points and puts them as one batch per resolution.
 type Writer struct {
+	Weight uint64 // how many spans each span stands for; 0 means 1
+
 	index  map[string]uint32
 	list   []series.Series
 	cells  map[cell]*hist.Histogram

@@ -28,6 +28,7 @@ export interface components {
         };
         ApdexRow: {
             apdex: number | null;
+            effective?: number;
             /** @enum {string} */
             from: "operation" | "service" | "default" | "asked";
             frustrated: number | null;
@@ -722,6 +723,8 @@ export interface components {
         CompareRow: {
             adjusted_p: number | null;
             changed: boolean;
+            effective_a?: number;
+            effective_b?: number;
             mean_a: number | null;
             mean_b: number | null;
             measures: components["schemas"]["CompareMeasure"][];
@@ -733,6 +736,7 @@ export interface components {
         };
         CompareSide: {
             days?: components["schemas"]["Range"][];
+            effective?: number;
             end: number;
             errors: number;
             name: string;
@@ -762,6 +766,7 @@ export interface components {
             at?: components["schemas"]["At"][];
             buckets?: components["schemas"]["Bucket"][];
             count: number;
+            effective?: number;
             error: number | null;
             labels: {
                 [key: string]: string;
@@ -1417,6 +1422,7 @@ export interface components {
             apdex_high: number | null;
             apdex_low: number | null;
             covered: number;
+            effective?: number;
             end: number;
             error: number | null;
             error_ratio: number | null;
@@ -1463,6 +1469,7 @@ export interface components {
         };
         SLATenant: {
             apdex: number | null;
+            effective?: number;
             name: string;
             p95: number | null;
             requests: number;
@@ -1538,6 +1545,7 @@ export interface components {
         Service: {
             apdex: number | null;
             apdex_t: number | null;
+            effective?: number;
             error: number | null;
             error_ratio: number | null;
             errors: number;
@@ -1719,6 +1727,7 @@ export interface components {
         };
         Tenant: {
             cohort?: string;
+            effective?: number;
             error: number | null;
             errors: number;
             in_bands: (number | null)[];
@@ -1736,6 +1745,7 @@ export interface components {
             slow_share: number | null;
         };
         TenantCohort: {
+            effective?: number;
             error: number | null;
             errors: number;
             in_bands: (number | null)[];

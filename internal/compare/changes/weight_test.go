@@ -1,0 +1,73 @@
+package changes
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/hist"
+	"tailscope/internal/query/querytest"
+	"tailscope/internal/series"
+)
+
+// Stationary traffic has no more changes than the searched series may have by chance,
+// whether each request is sent or one of 8 or 32 that stands for as many, or some of each
+// sampler. TAILSCOPE_TRIALS sets how often twelve services are tried.
+func TestSampledTrafficHasNoChanges(t *testing.T) {
+	trials := 1
+	if s := os.Getenv("TAILSCOPE_TRIALS"); s != "" {
+		if _, err := fmt.Sscan(s, &trials); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const services, slots, requests = 12, 360, 220
+	for _, c := range []struct {
+		name    string
+		weights []uint64
+	}{{"1", []uint64{1}}, {"8", []uint64{8}}, {"32", []uint64{32}}, {"1, 8 and 32", []uint64{1, 8, 32}}} {
+		r := rand.New(rand.NewPCG(18, 1))
+		changes, changed := 0, 0
+		for range trials {
+			w := querytest.NewWriter()
+			for s := range services {
+				lb := labels.NewBuilder(labels.FromStrings(series.LabelService, fmt.Sprintf("service-%02d", s), series.LabelOperation, "GET /item", series.LabelKind, "server", series.LabelStatus, "ok", series.LabelComponent, "app"))
+				full := lb.Labels()
+				total := lb.Del(series.LabelOperation).Labels()
+				median := 0.01 * math.Exp(2*r.Float64())
+				for slot := range int64(slots) {
+					h := hist.New(hist.DefaultSchema)
+					for range requests {
+						if n := c.weights[r.IntN(len(c.weights))]; r.Uint64N(n) == 0 {
+							_ = h.RecordNanos(int64(1e9*median*math.Exp(0.6*r.NormFloat64())), n)
+						}
+					}
+					for view, l := range map[series.View]labels.Labels{series.Full: full, series.Marginal: full, series.Total: total} {
+						if err := w.Merge(epoch+10*slot, series.Series{Family: series.SpanDuration, View: view, Labels: l}, h); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+			}
+			st := pebble(t, t.TempDir())
+			out := found(t, NewFinder(put(t, st, w)), asked(0, 10*slots))
+			if err := st.Close(); err != nil {
+				t.Fatal(err)
+			}
+			of := map[string]bool{}
+			for _, x := range out.Changes {
+				of[x.Service] = true
+			}
+			changes, changed = changes+len(out.Changes), changed+len(of)
+		}
+		t.Logf("weights %s: %d changes in %d of %d services that did not change", c.name, changes, changed, trials*services)
+		// One search in 20 may find something; a service has two, of all requests and of
+		// one operation.
+		if most := float64(trials*services) * 0.1; float64(changed) > most+3*math.Sqrt(most) {
+			t.Errorf("weights %s: changes in %d of %d services", c.name, changed, trials*services)
+		}
+	}
+}
