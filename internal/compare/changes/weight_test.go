@@ -42,7 +42,11 @@ func TestSampledTrafficHasNoChanges(t *testing.T) {
 					h := hist.New(hist.DefaultSchema)
 					for range requests {
 						if n := c.weights[r.IntN(len(c.weights))]; r.Uint64N(n) == 0 {
-							_ = h.RecordNanos(int64(1e9*median*math.Exp(0.6*r.NormFloat64())), n)
+							d := median * math.Exp(0.6*r.NormFloat64())
+							if r.IntN(200) == 0 {
+								d *= 20
+							}
+							_ = h.RecordNanos(int64(1e9*d), n)
 						}
 					}
 					for view, l := range map[series.View]labels.Labels{series.Full: full, series.Marginal: full, series.Total: total} {
