@@ -32,7 +32,7 @@ func ChangePointsOfTally(t Tally, kind TallyKind, o ChangeOptions) ([]ChangePoin
 	if o.Least == 0 {
 		o.Least = defaultLeast
 	}
-	some := Tally{}
+	some := Tally{NumSquares: t.NumSquares, DenSquares: t.DenSquares}
 	var kept []int
 	for i, d := range t.Den {
 		if d > 0 {
@@ -64,6 +64,19 @@ func ChangePointsOfTally(t Tally, kind TallyKind, o ChangeOptions) ([]ChangePoin
 		from = points[i].At
 	}
 	return points, nil
+}
+
+// each returns how many observations one independent one stands for.
+func (t Tally) each(kind TallyKind) float64 {
+	n, squares := 0.0, t.DenSquares
+	counts := t.Den
+	if kind == CountTally {
+		counts, squares = t.Num, t.NumSquares
+	}
+	for _, v := range counts {
+		n += v
+	}
+	return n / max(1, effective(n, squares))
 }
 
 // ratio returns the ratio of the sums of the slots [from, to).
@@ -127,7 +140,9 @@ func (t Tally) view(kind TallyKind, season []float64, from, to int, o ChangeOpti
 		if !(rare > 0) {
 			return view{}, false
 		}
-		v.each = each
+		one := max(1, t.each(kind))
+		rare /= one
+		v.each = each / one
 		v.least = max(o.Least, int(math.Ceil(enough/rare)))
 	}
 	if 2*v.least > n {

@@ -83,6 +83,35 @@ func TestOneWeightChangesNothing(t *testing.T) {
 	}
 }
 
+// Errors and rates of sampled requests change where those of as many unsampled ones do.
+func TestOneWeightChangesNoTally(t *testing.T) {
+	for _, kind := range []TallyKind{ShareTally, CountTally} {
+		for _, each := range []float64{4, 100} {
+			r := rand.New(rand.NewPCG(18, uint64(each)))
+			plain := drawTally(r, kind, 240, each, 0, 0.05, steps(120, []float64{0.05, 1}[kind], []float64{0.12, 1.5}[kind]))
+			weighed := Tally{Num: make([]float64, 240), Den: make([]float64, 240)}
+			for i := range plain.Num {
+				weighed.Num[i], weighed.Den[i] = 32*plain.Num[i], plain.Den[i]
+				weighed.NumSquares += 32 * 32 * plain.Num[i]
+				if kind == ShareTally {
+					weighed.Den[i] *= 32
+					weighed.DenSquares += 32 * 32 * plain.Den[i]
+				}
+			}
+			want, err := ChangePointsOfTally(plain, kind, ChangeOptions{Alpha: 0.5})
+			got, err2 := ChangePointsOfTally(weighed, kind, ChangeOptions{Alpha: 0.5})
+			if err != nil || err2 != nil || len(want) == 0 || len(got) != len(want) {
+				t.Fatalf("kind %d of %v a slot: %v, %v and %v, %v", kind, each, want, err, got, err2)
+			}
+			for i := range want {
+				if g, w := got[i], want[i]; g.At != w.At || g.Low != w.Low || g.High != w.High || math.Abs(g.P-w.P) > 1e-6 {
+					t.Errorf("kind %d of %v a slot: got %+v, want %+v", kind, each, g, w)
+				}
+			}
+		}
+	}
+}
+
 // rare returns a tally with so many events of a weight.
 func rare(s *Series, weight float64, events int) Tally {
 	out := Tally{Num: make([]float64, s.Slots()), Den: make([]float64, s.Slots()), DenSquares: s.Count() * weight}

@@ -172,12 +172,17 @@ func (s *Stretches) Tallies(p Part) (errors, rate stat.Tally) {
 			x := s.all.strata[name]
 			failed := float64(count(x.failed[i]))
 			errors.Num[i] += failed
+			squares := moment(x.failed[i])
+			errors.NumSquares += squares.SquaredWeights()
+			squares.Merge(moment(x.good[i]))
+			errors.DenSquares += squares.SquaredWeights()
 			errors.Den[i] += failed + float64(count(x.good[i]))
 		}
 		if errors.Den[i] > 0 {
 			first, last = min(first, i), i
 		}
 	}
+	rate.NumSquares = errors.DenSquares
 	for i := first; i <= last; i++ {
 		if s.all.has(i) {
 			rate.Num[i], rate.Den[i] = errors.Den[i], float64(s.all.step)

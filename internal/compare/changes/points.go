@@ -85,6 +85,7 @@ func occupied(t stat.Tally) (slots []int) {
 }
 
 func pick(t stat.Tally, slots []int) (out stat.Tally) {
+	out.NumSquares, out.DenSquares = t.NumSquares, t.DenSquares
 	for _, i := range slots {
 		out.Num, out.Den = append(out.Num, t.Num[i]), append(out.Den, t.Den[i])
 	}
