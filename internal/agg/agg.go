@@ -28,6 +28,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"tailscope/internal/seconds"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
@@ -61,6 +62,7 @@ type Options struct {
 	IdleAfter     time.Duration            // series idle for so long leave memory; default 10 min
 	Remember      func(store.Damage) error // saves what Damage returns for later starts; may be nil
 	Now           func() time.Time
+	Seconds       *seconds.Ring        // receives every request of a span that is accepted; may be nil
 	Leapt         func() time.Duration // how far Now has leapt ahead, which Retention does not follow; default 0
 	Logger        *slog.Logger         // for failures of the background work; default discards
 }
@@ -171,6 +173,8 @@ type Aggregator struct {
 
 	keptBytes int64
 	keepAll   bool // the next start needs every journal
+
+	recentEpoch uint32 // of the numbers in seriesRec.recent
 
 	batches sync.Pool
 	kick    chan struct{}

@@ -46,6 +46,7 @@ type observation struct {
 	weight uint32
 	nanos  int64
 	bucket int32
+	second uint8 // within the slot
 }
 
 // operation is any other entry.
@@ -141,7 +142,8 @@ func (b *Batch) Observe(t Target, endNanos, durationNanos int64, weight uint32) 
 		buf = binary.AppendUvarint(buf, uint64(weight))
 	}
 	b.buf = buf
-	b.seen = append(b.seen, observation{t, uint32(slot), weight, durationNanos, int32(b.tab.bucket(durationNanos))})
+	second := uint8(uint64(endNanos%slotNanos) / 1e9)
+	b.seen = append(b.seen, observation{t, uint32(slot), weight, durationNanos, int32(b.tab.bucket(durationNanos)), second})
 }
 
 // Distribution adds a histogram of delta temporality to the slot that holds timeNanos. h
@@ -387,6 +389,7 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 	a.stats.JournalBytes += uint64(len(out))
 	g.entries += entries
 	folded := uint64(0)
+	recent := a.beginRecent(b.now)
 	for rest := b.seen; len(rest) > 0; {
 		some := rest[:min(len(rest), fetchAhead)]
 		rest = rest[len(some):]
@@ -400,9 +403,13 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 			if t.folded {
 				folded++
 			}
+			if t.request && !t.derived && recent.on {
+				recent.add(a.reg, t.marginal, s)
+			}
 			a.observe(g, t.full, t.marginal, s.slot, s.nanos, s.weight, int(s.bucket))
 		}
 	}
+	recent.end()
 	for i := range b.ops {
 		op := &b.ops[i]
 		t := targets.at(op.target.index())

@@ -50,6 +50,7 @@ type seriesRec struct {
 	generation uint32 // the last generation with a cell of it
 	refs       uint32 // number of targets and marginals that refer to it
 	total      uint32 // for a marginal: its Total series
+	recent     uint32 // for a marginal: its number in Options.Seconds; 0 if it was not asked for, noRecent if it has none
 	live       bool
 	tenant     bool // a Full one that differs from its marginal in tenant and instance only
 }
@@ -528,7 +529,7 @@ func labelSize(l labels.Labels) int64 { return int64(l.ByteSize()) + 16 }
 // bytes estimates the memory of the tables.
 func (r *registry) bytes() int64 {
 	n := r.targets.capacity()*40 + int64(cap(r.keys))*16 + r.lookup.Bytes() +
-		r.series.capacity()*20 + r.meta.capacity()*40 + int64(cap(r.ids))*16 + r.byID.Bytes() +
+		r.series.capacity()*24 + r.meta.capacity()*40 + int64(cap(r.ids))*16 + r.byID.Bytes() +
 		r.labelBytes + int64(len(r.groups))*400 + r.tenantBytes
 	return n
 }

@@ -40,7 +40,7 @@ var floors = [][]string{
 	{ // 3
 		"internal/experiment/bench/tally", "internal/experiment/capacity/objective",
 		"internal/experiment/mirror/pair", "internal/experiment/otlpsink", "internal/experiment/simulate/spec",
-		"internal/judge", "internal/store",
+		"internal/judge", "internal/seconds", "internal/store",
 	},
 	{ // 4
 		"internal/agg", "internal/experiment/bench/session", "internal/experiment/capacity/search",

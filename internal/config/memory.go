@@ -139,6 +139,7 @@ type Shares struct {
 	Samples    int64 // raw samples that checks look up
 	Ingest     int64 // requests being decoded
 	Targets    int64 // what spans were resolved to; see otlp
+	Seconds    int64 // the newest requests in slots of one second
 }
 
 // memtables bounds the memtables that the store holds at once.
@@ -162,6 +163,7 @@ var shares = []struct {
 	{"samples", func(s *Shares) *int64 { return &s.Samples }, 12, 4 << 20, 0},
 	{"ingest", func(s *Shares) *int64 { return &s.Ingest }, 12, 8 << 20, 0},
 	{"targets", func(s *Shares) *int64 { return &s.Targets }, 3, 512 << 10, 12 << 20},
+	{"seconds", func(s *Shares) *int64 { return &s.Seconds }, 4, 1 << 20, 64 << 20},
 }
 
 // MemoryShares divides a bound. traces.memory overrides its share.
@@ -186,7 +188,7 @@ func (s *Shares) Memtables() int64 { return memtables * s.Memtable }
 
 // Sum returns the sum of all shares.
 func (s *Shares) Sum() int64 {
-	return s.OpenSlots + s.Traces + s.Questions + s.StoreCache + s.Memtables() + s.Index + s.Samples + s.Ingest + s.Targets
+	return s.OpenSlots + s.Traces + s.Questions + s.StoreCache + s.Memtables() + s.Index + s.Samples + s.Ingest + s.Targets + s.Seconds
 }
 
 // List returns the shares by name, for the log and /metrics.

@@ -96,6 +96,7 @@ func (s *Server) memoryParts() []memoryPart {
 		{name: "memtables", bytes: st.memtables, limit: s.shares.Memtables(), c: storeOutside},
 		{name: "index", bytes: st.index, limit: s.shares.Index},
 		{name: "samples", bytes: s.samples.Bytes(), limit: s.shares.Samples},
+		{name: "seconds", bytes: s.seconds.Stats().Bytes, limit: s.shares.Seconds},
 		{name: "questions", bytes: s.questions.Used(), limit: s.shares.Questions},
 		{name: "program", bytes: s.program.Load()},
 	}

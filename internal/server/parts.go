@@ -37,6 +37,7 @@ func (s *Server) openStore(ctx context.Context) error {
 }
 
 func (s *Server) openAggregator(ctx context.Context) error {
+	s.startSeconds()
 	a, err := agg.Open(ctx, s.store, agg.Options{
 		Dir:           filepath.Join(s.cfg.Data, "journal"),
 		Writer:        s.data.writer,
@@ -51,6 +52,7 @@ func (s *Server) openAggregator(ctx context.Context) error {
 		Retention:     s.cfg.Retain.Hour, // points older than a tier go into the next
 		Now:           s.now,
 		Leapt:         s.leapt,
+		Seconds:       s.seconds,
 		Logger:        s.log.With("part", "aggregator"),
 	})
 	if err != nil {

@@ -30,6 +30,7 @@ import (
 	"tailscope/internal/listen"
 	"tailscope/internal/observe/otlp"
 	"tailscope/internal/observe/traces"
+	"tailscope/internal/seconds"
 	"tailscope/internal/store"
 )
 
@@ -59,6 +60,7 @@ type Server struct {
 	samples  *history.Cache
 	own      store.Records // records of this server alone
 	agg      *agg.Aggregator
+	seconds  *seconds.Ring
 	traces   *traces.Assembler // nil if traces are disabled
 	ready    atomic.Bool
 	health   health

@@ -1,0 +1,65 @@
+package agg
+
+import (
+	"math"
+
+	"tailscope/internal/seconds"
+	"tailscope/internal/series"
+)
+
+// noRecent is the number of a series of which Options.Seconds has none.
+const noRecent = math.MaxUint32
+
+// recent appends requests to the log of Options.Seconds.
+type recent struct {
+	ring *seconds.Ring
+	on   bool
+	log  []seconds.Observation
+	from int64 // the oldest second that the ring has, Unix
+	full int   // requests that the log had no space for
+}
+
+// beginRecent locks the log, if there is one. The caller holds mu, and calls end.
+func (a *Aggregator) beginRecent(nowNanos int64) (r recent) {
+	if a.o.Seconds == nil {
+		return r
+	}
+	r.ring, r.on = a.o.Seconds, true
+	r.from = nowNanos/1e9 - r.ring.Keep()
+	var epoch uint32
+	if r.log, epoch = r.ring.Begin(); epoch != a.recentEpoch {
+		a.recentEpoch = epoch
+		for i := range a.reg.series.n {
+			a.reg.series.at(uint32(i)).recent = 0
+		}
+	}
+	return r
+}
+
+// add appends a request of the series marginal, unless it is older than what the ring has.
+func (r *recent) add(reg *registry, marginal uint32, s *observation) {
+	second := int64(s.slot)*int64(series.Base) + int64(s.second)
+	if second < r.from {
+		return
+	}
+	m := reg.series.at(marginal)
+	if m.recent == 0 {
+		if m.recent = r.ring.Number(reg.meta.at(marginal).Labels); m.recent == 0 {
+			m.recent = noRecent
+		}
+	}
+	if m.recent == noRecent {
+		return
+	}
+	if len(r.log) == cap(r.log) {
+		r.full++
+		return
+	}
+	r.log = append(r.log, seconds.Observation{Series: m.recent, Weight: s.weight, Second: second, Nanos: s.nanos})
+}
+
+func (r *recent) end() {
+	if r.on {
+		r.ring.End(r.log, r.full)
+	}
+}

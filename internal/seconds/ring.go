@@ -1,0 +1,374 @@
+// Package seconds keeps the newest minutes of requests in slots of one second, in memory,
+// so that a gross change is seen within a minute.
+//
+// The aggregator appends an Observation for each request that it accepts to the ring's
+// log (Begin, End), which takes a few nanoseconds and never allocates. Fold, called once
+// a second by Run, sorts the log into seconds. Series are a service's operations, by kind
+// and by whether they failed; tenants are not told apart. Read returns them.
+//
+// A second holds a histogram in hist's binary form for each series with requests. It is
+// sealed once most of it has come, and sealed anew when more does. Ripe reports how long
+// after its end a second of a service should be waited for, from how late its requests
+// arrived before.
+//
+// Memory is bounded. Beyond the bound the series with the fewest requests are left out,
+// and a service of which one is left out cannot be read. The ring is empty after a start:
+// Read reports from when on it is complete.
+package seconds
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/hist"
+	"tailscope/internal/series"
+)
+
+// Options configures a Ring. The zero value of every field means its default.
+type Options struct {
+	Keep     time.Duration    // how long seconds are kept; default 15 min
+	Bytes    int64            // bound on memory; default 32 MiB
+	Log      int              // observations between two folds; more are left out; default 65,536, or an eighth of Bytes if that is less
+	MaxNames int              // series; default 16,384
+	Now      func() time.Time // default time.Now
+}
+
+func (o *Options) ensureDefaults() {
+	if o.Keep <= 0 {
+		o.Keep = 15 * time.Minute
+	}
+	if o.Bytes <= 0 {
+		o.Bytes = 32 << 20
+	}
+	if o.Log <= 0 {
+		o.Log = int(min(1<<16, o.Bytes/8/(2*observationBytes)))
+	}
+	if o.MaxNames <= 0 {
+		o.MaxNames = 1 << 14
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+}
+
+// Observation is a request that stands for Weight requests.
+type Observation struct {
+	Series uint32 // as Number returned it
+	Weight uint32
+	Second int64 // Unix, in which it ended
+	Nanos  int64 // duration
+}
+
+const (
+	observationBytes, secondBytes, nameBytes, lagBytes = 24, 104, 192, 8*(mostLag+1) + 64
+	// ahead is how far ahead of the clock a second may lie.
+	ahead = 60
+	// sealAfter is the age at which a second is sealed, and sealBeyond the number of
+	// observations from which on it is sealed before.
+	sealAfter, sealBeyond = 6, 1 << 12
+	// mostLag is the longest lag that is told from longer ones, in seconds.
+	mostLag = 60
+)
+
+// Stats are running totals, and present sizes.
+type Stats struct {
+	Observations uint64 // folded into seconds
+	Overflowed   uint64 // left out because the log was full: the ring is then complete from the next second on
+	LeftOut      uint64 // of series that are left out
+	Series       int    // that are kept
+	SeriesOut    int    // that are left out
+	Bytes        int64
+}
+
+// Ring holds the newest seconds. Its methods are safe for concurrent use.
+type Ring struct {
+	o Options
+
+	logMu   sync.Mutex
+	log     []Observation // what was accepted since the last fold; capacity Options.Log
+	full    uint64        // observations that found it full
+	epoch   uint32        // changes when numbers are given anew
+	names   map[name]uint32
+	kept    []name              // by number; 0 is never used
+	refused map[string]struct{} // services with series beyond Options.MaxNames
+	kick    chan struct{}
+
+	mu      sync.RWMutex
+	began   int64  // the first second that can be complete
+	newest  int64  // the last fold, Unix seconds
+	seen    []name // kept, as of the last fold
+	without map[string]struct{}
+	ring    []second
+	state   []state // by number
+	lags    map[string]*lag
+	lastLag *lag // that of lastOf
+	lastOf  string
+	free    [][]Observation // buffers of seconds that are sealed
+	bytes   int64
+	minute  int64  // of the last aging
+	renewed int64  // when numbers were last given anew
+	lost    uint64 // full, as of the last fold
+	pressed bool   // series were left out
+	stats   Stats
+	spare   []Observation // the other log
+	scratch scratch
+}
+
+// name identifies a series.
+type name struct {
+	service, operation, kind string
+	failed                   bool
+}
+
+// state is what is known of a series.
+type state struct {
+	requests float64 // recent ones, halved each minute
+	since    int64   // the first second that is complete; 0 is the ring's
+	out      bool    // left out for lack of memory
+}
+
+// lag counts how long after the end of their second requests of a service came.
+type lag [mostLag + 1]float64
+
+// second holds the requests that ended in one second: those of series ids[i] in data up
+// to ends[i].
+type second struct {
+	at      int64 // Unix
+	ids     []uint32
+	ends    []uint32
+	data    []byte
+	pending []Observation // not sealed yet
+}
+
+// New returns an empty ring.
+func New(o Options) *Ring {
+	o.ensureDefaults()
+	now := o.Now().Unix()
+	r := &Ring{
+		o: o, began: now + 1, newest: now, minute: now / 60,
+		log: make([]Observation, 0, o.Log), spare: make([]Observation, 0, o.Log),
+		kick: make(chan struct{}, 1), names: map[name]uint32{}, kept: make([]name, 1), refused: map[string]struct{}{},
+		seen: make([]name, 1), state: make([]state, 1), lags: map[string]*lag{}, renewed: now,
+		ring: make([]second, int(o.Keep/time.Second)+ahead),
+	}
+	r.bytes = 2*int64(o.Log)*observationBytes + int64(len(r.ring))*secondBytes
+	return r
+}
+
+// Run folds the log once a second, and when it is half full, until ctx is done.
+func (r *Ring) Run(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-r.kick:
+		}
+		r.Fold()
+	}
+}
+
+// Keep returns how long seconds are kept, in seconds.
+func (r *Ring) Keep() int64 { return int64(r.o.Keep / time.Second) }
+
+// Begin locks the log and returns it, with the epoch of the numbers of series. Append to
+// the log at most up to its capacity, and call End.
+func (r *Ring) Begin() (log []Observation, epoch uint32) {
+	r.logMu.Lock()
+	return r.log, r.epoch
+}
+
+// Number returns the number of the series that requests with these labels belong to, or 0
+// if there are too many. It is valid in the epoch that Begin returned. The caller is
+// between Begin and End.
+func (r *Ring) Number(l labels.Labels) uint32 {
+	n := name{l.Get(series.LabelService), l.Get(series.LabelOperation), l.Get(series.LabelKind), l.Get(series.LabelStatus) == statusError}
+	if i, ok := r.names[n]; ok {
+		return i
+	}
+	if len(r.kept) > r.o.MaxNames {
+		r.refused[n.service] = struct{}{}
+		return 0
+	}
+	i := uint32(len(r.kept))
+	r.names[n] = i
+	r.kept = append(r.kept, n)
+	return i
+}
+
+const statusError = "error"
+
+// End takes the log back, with what was appended, and unlocks it. Full is the number of
+// observations that it had no space for.
+func (r *Ring) End(log []Observation, full int) {
+	r.log = log
+	r.full += uint64(full)
+	half := 2*len(log) >= cap(log)
+	r.logMu.Unlock()
+	if half {
+		select {
+		case r.kick <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Stats returns the totals so far.
+func (r *Ring) Stats() Stats {
+	r.logMu.Lock()
+	full := r.full
+	r.logMu.Unlock()
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	s := r.stats
+	s.Overflowed, s.Bytes = full, r.bytes
+	for i := range r.state[1:] {
+		if r.state[1+i].out {
+			s.SeriesOut++
+		} else {
+			s.Series++
+		}
+	}
+	return s
+}
+
+// Group is the requests of an operation, a histogram a slot, nil where there were none.
+// They are the caller's.
+type Group struct {
+	Service, Operation string
+	Good, Failed       []*hist.Histogram
+}
+
+// Since returns the first second from which on everything of a service is complete; ok
+// is false while some of it is left out.
+func (r *Ring) Since(service string) (second int64, ok bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.since(service)
+}
+
+func (r *Ring) since(service string) (second int64, ok bool) {
+	if _, refused := r.without[service]; refused {
+		return 0, false
+	}
+	second = max(r.began, r.newest-r.Keep())
+	for i, n := range r.seen {
+		if s := &r.state[i]; n.service == service {
+			if s.out {
+				return 0, false
+			}
+			second = max(second, s.since)
+		}
+	}
+	return second, true
+}
+
+// Ripe returns how long after its end a second of a service is complete but for one
+// request in a thousand, in seconds: at least 3. ok is false if that is unknown, or
+// longer than 30.
+func (r *Ring) Ripe(service string) (seconds int64, ok bool) {
+	const least, most, share, fewest = 3, 30, 0.001, 20
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	l := r.lags[service]
+	if l == nil {
+		return 0, false
+	}
+	total := 0.0
+	for _, n := range l {
+		total += n
+	}
+	if total < fewest {
+		return 0, false
+	}
+	later := total
+	for i, n := range l {
+		if later -= n; later <= share*total {
+			seconds = max(least, int64(i)+1)
+			return seconds, seconds <= most
+		}
+	}
+	return 0, false
+}
+
+// Read returns the requests of a service in slots of step seconds of [start, end), Unix
+// seconds; those of kinds server and consumer together. matches may be nil, and says
+// which operations are wanted.
+func (r *Ring) Read(service string, matches func(operation, kind, status string) bool, start, end, step int64) ([]Group, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	index := map[string]int{}
+	var out []Group
+	slots := int((end - start) / step)
+	of := map[uint32]int{} // groups, by number of the series
+	for i, n := range r.seen {
+		status := "ok"
+		if n.failed {
+			status = statusError
+		}
+		if n.service != service || i == 0 || matches != nil && !matches(n.operation, n.kind, status) {
+			continue
+		}
+		g, ok := index[n.operation]
+		if !ok {
+			g = len(out)
+			index[n.operation] = g
+			out = append(out, Group{Service: service, Operation: n.operation, Good: make([]*hist.Histogram, slots), Failed: make([]*hist.Histogram, slots)})
+		}
+		of[uint32(i)] = g
+	}
+	wanted := make([]uint32, 0, len(of))
+	for n := range of {
+		wanted = append(wanted, n)
+	}
+	slices.Sort(wanted)
+	for t := start; t < start+int64(slots)*step; t++ {
+		s := r.second(t)
+		if s.at != t {
+			continue
+		}
+		for _, n := range wanted {
+			i, ok := slices.BinarySearch(s.ids, n)
+			if !ok {
+				continue
+			}
+			g := &out[of[n]]
+			to := g.Good
+			if r.seen[n].failed {
+				to = g.Failed
+			}
+			h := &to[(t-start)/step]
+			if *h == nil {
+				*h = &hist.Histogram{}
+				if err := (*h).UnmarshalBinary(s.of(i)); err != nil {
+					return nil, err
+				}
+			} else if err := (*h).MergeEncoded(s.of(i)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// second returns the place of a second.
+func (r *Ring) second(t int64) *second { return &r.ring[int(t%int64(len(r.ring)))] }
+
+// of returns the histogram of series ids[i].
+func (s *second) of(i int) []byte {
+	from := uint32(0)
+	if i > 0 {
+		from = s.ends[i-1]
+	}
+	return s.data[from:s.ends[i]]
+}
+
+func (s *second) bytes() int64 {
+	return int64(cap(s.ids)+cap(s.ends))*4 + int64(cap(s.data)) + int64(cap(s.pending))*observationBytes
+}
