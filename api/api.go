@@ -229,9 +229,12 @@ type Mark struct {
 // MarkVerdict is what was found by comparing before and after a mark, without
 // being asked. Services are those with requests on both sides, regressions first.
 type MarkVerdict struct {
-	// State is waiting (too little time has passed), early (judged on what
-	// there is of the time after, as intervals that hold at every look) or final.
-	State    MarkState        `json:"state" enum:"waiting,early,final"`
+	// State is waiting (too little time has passed), provisional (judged on slots of
+	// one second, for gross changes), early (judged on what there is of the time after,
+	// as intervals that hold at every look) or final.
+	State    MarkState        `json:"state" enum:"waiting,provisional,early,final"`
+	Step     int64            `json:"step"`   // seconds of the slots that it is based on
+	First    Float            `json:"first"`  // when it was first judged, Unix seconds; null while waiting, or if it is not known
 	Judged   Float            `json:"judged"` // when, Unix seconds; null while waiting
 	Next     Float            `json:"next"`   // when it is judged again, Unix seconds; null if final
 	Window   int64            `json:"window"` // seconds a side, at most

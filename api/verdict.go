@@ -11,8 +11,8 @@ type Verdict string
 // search runs.
 type CapacityVerdict string
 
-// MarkState is waiting (too little time has passed since the mark), early (judged on
-// what there is of the time after it) or final.
+// MarkState is waiting (too little time has passed since the mark), provisional (judged
+// on slots of one second), early (judged on what there is of the time after it) or final.
 type MarkState string
 
 // Way says whether a change is better or worse; empty where nobody knows.

@@ -21,6 +21,7 @@ import (
 	"tailscope/hist"
 	"tailscope/internal/figure"
 	"tailscope/internal/query"
+	"tailscope/internal/seconds"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 	"tailscope/stat"
@@ -44,6 +45,10 @@ type Request struct {
 	// side of a mark is, an hour if 0.
 	Settle, Length time.Duration
 	Now            time.Time // slots that have only just ended then are not read; the zero time: all are
+	// Seconds, if not nil, is read in place of the store, in slots of Step seconds (1 if
+	// 0): requests of one service, A and B being given. Tenants are not told apart.
+	Seconds *seconds.Ring
+	Step    int64
 	// Days, if above 0, makes side A of the same hours of that many earlier days
 	// that are Like those of B: A is then left out. 0 with a Like is DefaultDays.
 	Days int
@@ -169,7 +174,11 @@ func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareRespon
 	if err := c.checkAsked(); err != nil {
 		return nil, err
 	}
-	if err := c.sides(ctx); err != nil {
+	read := c.sides
+	if r.Seconds != nil {
+		read = c.bySeconds
+	}
+	if err := read(ctx); err != nil {
 		return nil, err
 	}
 	c.opts = stat.Options{Level: r.Level, Paired: c.paired, Live: c.live()}
@@ -198,7 +207,7 @@ func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareRespon
 // compareDistributions judges requests, or what else is a distribution.
 func (c *comparison) compareDistributions(ctx context.Context) error {
 	c.fineA, c.fineB = c.a, c.b
-	if c.kind == ofSpans {
+	if c.kind == ofSpans && c.Seconds == nil {
 		if err := c.cohorts(ctx); err != nil {
 			return err
 		}

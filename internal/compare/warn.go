@@ -69,7 +69,7 @@ func (c *comparison) warnNumbers(ctx context.Context) error {
 
 // warnTime says what else differs between two times.
 func (c *comparison) warnTime(ctx context.Context) error {
-	if c.Label != "" {
+	if c.Label != "" || c.Seconds != nil {
 		return nil
 	}
 	if err := c.warnSeason(ctx); err != nil {

@@ -42,8 +42,18 @@ func verdictOf(v *api.MarkVerdict) (word, found string) {
 		return string(v.State), ""
 	case v.State == marks.Early:
 		return string(v.Verdict) + ", so far", v.Sentence
+	case v.State == marks.Provisional:
+		return string(v.Verdict) + ", provisional", v.Sentence
 	}
 	return string(v.Verdict), v.Sentence
+}
+
+// secondsAfter returns how many seconds after the mark a verdict is based on, at most.
+func secondsAfter(v *api.MarkVerdict) (most int64) {
+	for _, s := range v.Services {
+		most = max(most, s.After.End-s.After.Start)
+	}
+	return most
 }
 
 var interval = regexp.MustCompile(` \(\d[\d.]* % interval`)
@@ -74,6 +84,12 @@ func Mark(m *api.Mark, zone *time.Location) *Document {
 	d.Gap()
 	d.Line(word)
 	d.Line(v.Sentence)
+	if v.State == marks.Provisional {
+		d.Line(fmt.Sprintf("provisional, from %d s of one-second slots", secondsAfter(v)))
+	}
+	if v.First > 0 {
+		d.Line("first judged at " + clock(v.First))
+	}
 	if !IsNaN(v.Next) {
 		again := "judged again"
 		if IsNaN(v.Judged) {

@@ -53,6 +53,12 @@ shop: regression
 	if got := written(m); got != want {
 		t.Errorf("final: got\n%s\nwant\n%s", got, want)
 	}
+	m.Verdict.State, m.Verdict.First, m.Verdict.Step, m.Verdict.Next = "provisional", 1767225635, 1, 1767225650
+	m.Verdict.Services[0].After.End = 1767225660
+	if got, want := written(m), "3–15 %)\nprovisional, from 40 s of one-second slots\nfirst judged at 2026-01-01 00:00:35\njudged again at 2026-01-01 00:00:50\n\nshop: "; !strings.Contains(got, want) {
+		t.Errorf("provisional: got\n%s\nwithout\n%s", got, want)
+	}
+	m.Verdict.State = "final"
 	for _, c := range []struct {
 		v           *api.MarkVerdict
 		word, found string
@@ -60,6 +66,7 @@ shop: regression
 		{nil, "", ""},
 		{&api.MarkVerdict{State: "waiting"}, "waiting", ""},
 		{&api.MarkVerdict{State: "early", Verdict: "same", Sentence: "x"}, "same, so far", "x"},
+		{&api.MarkVerdict{State: "provisional", Verdict: "regression", Sentence: "x"}, "regression, provisional", "x"},
 		{m.Verdict, "regression", "p99 of shop is 9 % slower (95 % interval 3–15 %)"},
 	} {
 		if word, found := verdictOf(c.v); word != c.word || found != c.found {

@@ -11,7 +11,7 @@ import (
 // startVerdicts starts the loop that judges marks. A judgement in progress is abandoned
 // when the server stops, and repeated after the next start.
 func (s *Server) startVerdicts() {
-	s.verdicts = marks.New(marks.Options{Store: s.store, Now: s.now, Keep: s.cfg.Retain.Base, Logger: s.log.With("part", "verdicts")})
+	s.verdicts = marks.New(marks.Options{Store: s.store, Seconds: s.seconds, Now: s.now, Keep: s.cfg.Retain.Base, Logger: s.log.With("part", "verdicts")})
 	s.metrics.registry.MustRegister(verdictCollector{s.verdicts.Stats})
 	if !s.ticks {
 		return
@@ -34,7 +34,7 @@ type verdictCollector struct{ stats func() marks.Stats }
 
 var (
 	verdictsMade = prometheus.NewDesc("tailscope_mark_verdicts_total",
-		"Verdicts of marks made, by whether they are early or final.", []string{"state"}, nil)
+		"Verdicts of marks made, by whether they are provisional, early or final.", []string{"state"}, nil)
 	verdictsFailed = prometheus.NewDesc("tailscope_mark_verdict_failures_total",
 		"Verdicts of marks that could not be made and are tried again.", nil, nil)
 	verdictSeconds = prometheus.NewDesc("tailscope_mark_verdict_seconds_total",
@@ -51,6 +51,7 @@ func (verdictCollector) Describe(ch chan<- *prometheus.Desc) {
 
 func (c verdictCollector) Collect(ch chan<- prometheus.Metric) {
 	s := c.stats()
+	ch <- prometheus.MustNewConstMetric(verdictsMade, counts, float64(s.Provisional), string(marks.Provisional))
 	ch <- prometheus.MustNewConstMetric(verdictsMade, counts, float64(s.Early), string(marks.Early))
 	ch <- prometheus.MustNewConstMetric(verdictsMade, counts, float64(s.Final), string(marks.Final))
 	ch <- prometheus.MustNewConstMetric(verdictsFailed, counts, float64(s.Failures))

@@ -19,28 +19,33 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/judge"
+	"tailscope/internal/seconds"
 	"tailscope/internal/store"
 )
 
 // States of a verdict.
 const (
-	Waiting api.MarkState = "waiting"
-	Early   api.MarkState = "early"
-	Final   api.MarkState = "final"
+	Waiting     api.MarkState = "waiting"
+	Provisional api.MarkState = "provisional"
+	Early       api.MarkState = "early"
+	Final       api.MarkState = "final"
 )
 
 // Options configures a Judge. Store is required; the zero value of every other
 // field means its default.
 type Options struct {
-	Store  store.Store
-	Now    func() time.Time // default time.Now
-	Logger *slog.Logger     // default discards
+	Store store.Store
+	// Seconds are the newest minutes in slots of one second; nil: marks have no
+	// provisional verdicts.
+	Seconds *seconds.Ring
+	Now     func() time.Time // default time.Now
+	Logger  *slog.Logger     // default discards
 	// Window is how long a side is at most; default 1 h.
 	Window time.Duration
 	// Keep is how long slots of 10 s are kept: of older marks a verdict is not
 	// made anew when a mark comes or goes beside them. Default 48 h.
 	Keep time.Duration
-	// Every is how often Run looks for what is due; default 10 s, a slot.
+	// Every is how often Run looks for what is due; default 5 s, half a slot.
 	Every time.Duration
 	// Budget is how long Run works at a stretch before it waits again, which
 	// bounds its share of the processor; default 2 s.
@@ -61,7 +66,7 @@ func (o *Options) ensureDefaults() {
 		o.Keep = 48 * time.Hour
 	}
 	if o.Every <= 0 {
-		o.Every = 10 * time.Second
+		o.Every = 5 * time.Second
 	}
 	if o.Budget <= 0 {
 		o.Budget = 2 * time.Second
@@ -90,10 +95,10 @@ type known struct {
 
 // Stats are running totals.
 type Stats struct {
-	Early, Final uint64 // verdicts made
-	Failures     uint64 // comparisons that failed and are tried again
-	Seconds      float64
-	Waiting      int // marks whose verdict is not final
+	Provisional, Early, Final uint64 // verdicts made
+	Failures                  uint64 // comparisons that failed and are tried again
+	Seconds                   float64
+	Waiting                   int // marks whose verdict is not final
 }
 
 // New returns a judge that knows nothing yet: Load or the first Round reads

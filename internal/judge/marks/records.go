@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 
 	"tailscope/api"
 	"tailscope/internal/store"
@@ -58,6 +59,9 @@ func (j *Judge) Full(ctx context.Context, m store.Mark) (*api.MarkVerdict, error
 func decode(x store.Record) (r record, err error) {
 	if err := json.Unmarshal(x.Value, &r); err != nil {
 		return r, fmt.Errorf("verdict of mark %q: %w: %w", x.Key, store.ErrCorrupt, err)
+	}
+	if r.Verdict.Step == 0 { // older than slots of one second
+		r.Verdict.Step, r.Verdict.First = slot, api.Float(math.NaN())
 	}
 	return r, nil
 }

@@ -98,9 +98,12 @@ func (j *Judge) waiting(marks []store.Mark, i int) api.MarkVerdict {
 	s := sidesOf(marks, i, marks[i].Service, j.o.Window)
 	v := api.MarkVerdict{
 		State: Waiting, Judged: api.Float(math.NaN()), Next: api.Float(s.earliest()), Window: s.longest(),
-		Sentence: "Too little time has passed to say what changed", Services: []api.ServiceVerdict{},
+		Sentence: "Too little time has passed to say what changed", Services: []api.ServiceVerdict{}, Step: slot, First: api.Float(math.NaN()),
 	}
-	if now := j.o.Now(); !now.Before(v.Next.Time()) {
+	if j.o.Seconds != nil {
+		v.Next = min(v.Next, max(api.Float(marks[i].Time.Unix()+firstLook), api.UnixTime(j.o.Now())))
+	}
+	if now := j.o.Now(); now.Unix() >= s.earliest() {
 		// Somebody named it after the fact: what it is judged on may have been
 		// sent as recently.
 		v.Next, v.Sentence = api.UnixTime(now.Add(ripe*time.Second)), "Judged within a minute"
@@ -113,7 +116,10 @@ func (j *Judge) judge(ctx context.Context, marks []store.Mark, i int, now time.T
 	m := &marks[i]
 	begin := time.Now()
 	v, err := j.compare(ctx, marks, i, now)
-	if err == nil {
+	if v.State != Waiting {
+		v.First = j.first(m.ID, now)
+	}
+	if err == nil && v.State != Waiting {
 		err = j.keep(ctx, record{Mark: m.ID, Beside: beside(marks, i, j.o.Window), Verdict: v})
 	}
 	if err != nil && ctx.Err() != nil {
@@ -132,17 +138,36 @@ func (j *Judge) judge(ctx context.Context, marks []store.Mark, i int, now time.T
 		k.fails++
 		return nil
 	}
-	if v.State == Final {
-		j.stats.Final++
-	} else {
+	switch v.State {
+	case Waiting: // seconds say nothing: what is known stays
+		k.brief.Next, k.fails, k.beside = v.Next, 0, beside(marks, i, j.o.Window)
+		return nil
+	case Provisional:
+		j.stats.Provisional++
+	case Early:
 		j.stats.Early++
+	case Final:
+		j.stats.Final++
 	}
 	*k = known{beside: beside(marks, i, j.o.Window), brief: brief(v)}
 	return nil
 }
 
+// first returns when a mark was first judged, which is now if it was not.
+func (j *Judge) first(id string, now time.Time) api.Float {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	if b := &j.known[id].brief; b.State != Waiting {
+		return b.First
+	}
+	return api.UnixTime(now)
+}
+
 // compare judges mark i on what there is at now.
 func (j *Judge) compare(ctx context.Context, marks []store.Mark, i int, now time.Time) (api.MarkVerdict, error) {
+	if v, ok, err := j.bySeconds(ctx, marks, i, now); ok || err != nil {
+		return v, err
+	}
 	m := &marks[i]
 	whole := sidesOf(marks, i, m.Service, j.o.Window)
 	services := []string{m.Service}
@@ -152,7 +177,7 @@ func (j *Judge) compare(ctx context.Context, marks []store.Mark, i int, now time
 			return api.MarkVerdict{}, err
 		}
 	}
-	v := api.MarkVerdict{State: Final, Judged: api.UnixTime(now), Next: api.Float(math.NaN()), Services: []api.ServiceVerdict{}}
+	v := api.MarkVerdict{State: Final, Step: slot, Judged: api.UnixTime(now), Next: api.Float(math.NaN()), Services: []api.ServiceVerdict{}}
 	for _, service := range services {
 		s := sidesOf(marks, i, service, j.o.Window)
 		v.Window = max(v.Window, s.longest())

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { chosen, leadsTo, servicesOf } from './marks';
 import type { Mark, MarkVerdict } from '../shared/api/schema';
 
-const verdict = (v: Partial<MarkVerdict>): MarkVerdict => ({ state: 'final', judged: 1, next: null, window: 3600, services: [], ...v });
+const verdict = (v: Partial<MarkVerdict>): MarkVerdict => ({ state: 'final', judged: 1, first: 1, step: 10, next: null, window: 3600, services: [], ...v });
 
 it('filters by service and words, the newest first', () => {
   const marks: Mark[] = [

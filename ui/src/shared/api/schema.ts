@@ -1135,12 +1135,14 @@ export interface components {
             verdict?: components["schemas"]["MarkVerdict"];
         };
         MarkVerdict: {
+            first: number | null;
             judged: number | null;
             next: number | null;
             sentence?: string;
             services: components["schemas"]["ServiceVerdict"][];
             /** @enum {string} */
-            state: "waiting" | "early" | "final";
+            state: "waiting" | "provisional" | "early" | "final";
+            step: number;
             verdict?: components["schemas"]["Verdict"];
             window: number;
         };

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { short, told, verdictWords } from './marks';
 import type { MarkVerdict } from '../api/schema';
 
-const verdict = (v: Partial<MarkVerdict>): MarkVerdict => ({ state: 'final', judged: 1, next: null, window: 3600, services: [], ...v });
+const verdict = (v: Partial<MarkVerdict>): MarkVerdict => ({ state: 'final', judged: 1, first: 1, step: 10, next: null, window: 3600, services: [], ...v });
 
 describe('marks', () => {
   it('says a verdict and when', () => {
@@ -10,6 +10,9 @@ describe('marks', () => {
     expect(verdictWords(undefined, clock)).toEqual({ word: '', said: 'not judged', note: '' });
     expect(verdictWords(verdict({ state: 'waiting', next: 300 }), clock)).toEqual({ word: 'waiting', said: 'waiting', note: 'judged at t300' });
     expect(verdictWords(verdict({ state: 'early', verdict: 'improvement' }), clock)).toEqual({ word: 'improvement', said: 'improvement', note: 'so far' });
+    const after = { start: 100, end: 140 };
+    const services = [{ service: 'shop', verdict: 'regression', sentence: '', before: after, after, measures: [], operations: [], tenants: [], tenants_judged: 0, warnings: [] }] as MarkVerdict['services'];
+    expect(verdictWords(verdict({ state: 'provisional', verdict: 'regression', services }), clock).note).toBe('provisional, from 40 s of one-second slots');
     expect(verdictWords(verdict({ verdict: 'same' }), clock)).toEqual({ word: 'same', said: 'same', note: '' });
   });
 

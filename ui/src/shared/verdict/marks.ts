@@ -8,13 +8,20 @@ export function verdictWords(v: MarkVerdict | undefined, clock: (t: number) => s
   if (!v) return { word: '', said: 'not judged', note: '' };
   if (v.state === 'waiting') return { word: 'waiting', said: 'waiting', note: v.next == null ? '' : `judged at ${clock(v.next)}` };
   const word = v.verdict ?? '';
-  return { word, said: word, note: v.state === 'early' ? 'so far' : '' };
+  return { word, said: word, note: stateNote(v) };
+}
+
+/** What more is to come of a verdict, and what a provisional one is based on. */
+function stateNote(v: MarkVerdict): string {
+  if (v.state === 'early') return 'so far';
+  if (v.state !== 'provisional') return '';
+  return `provisional, from ${Math.max(0, ...v.services.map((s) => s.after.end - s.after.start))} s of one-second slots`;
 }
 
 /** What a tooltip adds to a mark's name: the sign, the word and the size. */
 export function told(v: MarkVerdict | undefined): string {
   if (!v?.verdict || v.state === 'waiting') return '';
-  return `\n${verdictSign(v.verdict).sign} ${v.verdict}${v.state === 'early' ? ' so far' : ''}: ${short(v.sentence)}`;
+  return `\n${verdictSign(v.verdict).sign} ${v.verdict}${v.state === 'early' ? ' so far' : v.state === 'provisional' ? ', provisional' : ''}: ${short(v.sentence)}`;
 }
 
 /** A sentence up to its first interval, without the service whose row it is in: what there is room for in a table. */

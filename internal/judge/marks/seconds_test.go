@@ -1,0 +1,324 @@
+package marks
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"tailscope/api"
+	"tailscope/internal/agg"
+	"tailscope/internal/judge"
+	"tailscope/internal/seconds"
+	"tailscope/internal/store"
+	"tailscope/internal/store/storetest"
+)
+
+// traffic is what a simulated service answers.
+type traffic struct {
+	perSecond float64
+	weight    uint32  // of each span, which are as many fewer
+	phi, sd   float64 // of the logarithm of the speed, which follows an AR(1) from second to second
+	ratio     float64 // of durations after the mark
+	failing   float64 // share of errors after the mark; 0.01 before
+}
+
+// simulation sends traffic through an aggregator with a ring, in batches of five seconds,
+// while its judge looks every five seconds.
+type simulation struct {
+	t       testing.TB
+	traffic traffic
+	rng     *rand.Rand
+	now     time.Time
+	ring    *seconds.Ring
+	agg     *agg.Aggregator
+	store   store.Store
+	judge   *Judge
+	speed   float64
+	waiting []sent
+	mark    int64 // seconds after the epoch
+}
+
+type sent struct {
+	operation, failed int
+	end, elapsed      int64
+}
+
+func simulate(t testing.TB, seed uint64, mark int64, tr traffic) *simulation {
+	s := &simulation{t: t, mark: mark, traffic: tr, rng: rand.New(rand.NewPCG(seed, 77)), now: at(0), store: storetest.NewTwin()}
+	clock := func() time.Time { return s.now }
+	s.ring = seconds.New(seconds.Options{Now: clock})
+	var err error
+	s.agg, err = agg.Open(t.Context(), s.store, agg.Options{Writer: "local", Dir: "data/journal", FS: vfs.NewMem(), Now: clock, FlushInterval: 24 * time.Hour, SyncInterval: 24 * time.Hour, Seconds: s.ring})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.judge = New(Options{Store: s.store, Seconds: s.ring, Now: clock})
+	s.speed = s.rng.NormFloat64() * tr.sd
+	return s
+}
+
+func (s *simulation) close() {
+	if err := s.agg.Close(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// second plays the second before now.
+func (s *simulation) second() {
+	tr := &s.traffic
+	after := !s.now.Before(at(s.mark))
+	s.speed = tr.phi*s.speed + math.Sqrt(1-tr.phi*tr.phi)*tr.sd*s.rng.NormFloat64()
+	n := int(tr.perSecond / float64(max(1, tr.weight)))
+	if rest := tr.perSecond/float64(max(1, tr.weight)) - float64(n); s.rng.Float64() < rest {
+		n++
+	}
+	for range n {
+		op, failed, ratio := s.rng.IntN(2), 0, 1.0
+		errors := 0.01
+		if after {
+			ratio, errors = max(tr.ratio, 1), max(errors, tr.failing)
+		}
+		if s.rng.Float64() < errors {
+			failed = 1
+		}
+		elapsed := ratio * []float64{0.02, 0.1}[op] * math.Exp(0.5*s.rng.NormFloat64()+s.speed)
+		s.waiting = append(s.waiting, sent{op, failed, s.now.UnixNano() + s.rng.Int64N(1e9), int64(elapsed * 1e9)})
+	}
+	s.now = s.now.Add(time.Second)
+	if s.now.Unix()%5 == 0 { // the batch processor of the sender
+		b := s.agg.NewBatch()
+		var targets [2][2]agg.Target // by operation, and whether it failed
+		for op := range targets {
+			for failed, status := range []string{"ok", "error"} {
+				targets[op][failed] = s.agg.SpanTarget(&agg.SpanIdentity{Service: "shop", Operation: fmt.Sprint("GET /", op), Component: "app", Kind: "server", Status: status})
+			}
+		}
+		for _, x := range s.waiting {
+			b.Observe(targets[x.operation][x.failed], x.end, x.elapsed, tr.weight)
+		}
+		if _, err := b.Commit(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
+		s.waiting = s.waiting[:0]
+	}
+	s.ring.Fold()
+	if s.now.Unix()%10 == 0 {
+		if err := s.agg.Flush(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// look plays until so many seconds after the mark, and returns the first
+// verdict that wanted is true of, with how long after the mark it was made.
+func (s *simulation) look(until int64, wanted func(*api.MarkVerdict) bool) (after int64, v *api.MarkVerdict) {
+	s.t.Helper()
+	m := mark("deploy", s.mark, "shop")
+	for s.now.Before(at(s.mark)) {
+		s.second()
+	}
+	if err := store.PutMark(s.t.Context(), s.store, m); err != nil {
+		s.t.Fatal(err)
+	}
+	for s.now.Before(at(s.mark + until)) {
+		s.second()
+		if s.now.Unix()%5 != 0 {
+			continue
+		}
+		if err := s.judge.Round(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
+		if v := s.judge.Brief(m); wanted(v) {
+			return s.now.Unix() - at(s.mark).Unix(), v
+		}
+	}
+	return -1, nil
+}
+
+func changed(v *api.MarkVerdict) bool { return judge.Moved(v.Verdict) }
+
+// Time to verdict beside the effect, with false alarms over an hour of looking in the same
+// run: with -v it prints both. TAILSCOPE_TRIALS is the number of trials of each line; by
+// default two, and one where nothing changes.
+func TestTimeToVerdict(t *testing.T) {
+	asked, _ := strconv.Atoi(os.Getenv("TAILSCOPE_TRIALS"))
+	noise := []struct {
+		name    string
+		phi, sd float64
+	}{{"independent seconds", 0, 0}, {"correlated over 10 s", 0.9, 0.1}, {"correlated over 100 s", 0.99, 0.05}}
+	alarms, looked := 0, 0
+	for _, c := range []struct {
+		traffic
+		within int64 // seconds after the mark; 0: nothing changes
+	}{
+		{traffic{perSecond: 60, ratio: 2}, 60}, {traffic{perSecond: 60, ratio: 1.5}, 120}, {traffic{perSecond: 10, ratio: 1.1}, 900},
+		{traffic{perSecond: 60, weight: 8, ratio: 2}, 60}, {traffic{perSecond: 60, ratio: 1, failing: 0.2}, 60},
+		{traffic{perSecond: 60, ratio: 1}, 0}, {traffic{perSecond: 10, ratio: 1}, 0},
+	} {
+		for _, n := range noise {
+			tr := c.traffic
+			tr.phi, tr.sd = n.phi, n.sd
+			trials, until := asked, c.within
+			if until == 0 {
+				until = 3700
+			}
+			if trials == 0 {
+				if trials = 2; c.within == 0 {
+					trials = 1
+				}
+			}
+			var times []int64
+			provisional := 0
+			for trial := range trials {
+				s := simulate(t, uint64(trial), 3600, tr)
+				after, v := s.look(until, changed)
+				s.close()
+				if v == nil {
+					continue
+				}
+				times = append(times, after)
+				if v.State == Provisional {
+					provisional++
+				}
+				if c.within == 0 {
+					t.Logf("  alarm after %d s, %s: %s", after, v.State, v.Sentence)
+				}
+			}
+			slices.Sort(times)
+			t.Logf("%2g requests/s of weight %d, ×%-3g errors %2.0f %%, %-21s: %d of %d within %d s, %d of them provisionally; after %v s",
+				tr.perSecond, max(1, tr.weight), tr.ratio, 100*max(0.01, tr.failing), n.name, len(times), trials, until, provisional, times)
+			switch {
+			case c.within == 0:
+				alarms, looked = alarms+len(times), looked+trials
+			case n.sd == 0 && len(times)*100 < trials*95:
+				t.Errorf("×%g at %g/s, %s: %d of %d within %d s", tr.ratio, tr.perSecond, n.name, len(times), trials, until)
+			}
+		}
+	}
+	t.Logf("%d false alarms in %d hours of looking", alarms, looked)
+	// One of a few, and 7 % of many.
+	if alarms > max(1, looked*7/100) {
+		t.Errorf("%d false alarms in %d hours of looking", alarms, looked)
+	}
+}
+
+// A change of ×2 is said within a minute, provisionally, with what it is based on; slots
+// of ten seconds supersede it, and when it was first judged stays known. After a restart
+// the ring is empty: what was said stays until there are slots of ten seconds.
+func TestProvisional(t *testing.T) {
+	s := simulate(t, 1, 700, traffic{perSecond: 60, ratio: 2})
+	defer s.close()
+	m := mark("deploy", s.mark, "shop")
+	after, v := s.look(60, changed)
+	if v == nil || after < firstLook || v.State != Provisional || v.Verdict != judge.Regression || v.Step != 1 || v.First != api.UnixTime(s.now) || v.Next != v.First+nextSecond {
+		t.Fatalf("after %d s: %+v", after, v)
+	}
+	first, full := v.First, s.full(m)
+	of := full.Services[0]
+	if of.After.Start != at(s.mark).Unix()+1+settleSeconds || of.After.End-of.After.Start < fewestBlocks || of.After.End > s.now.Unix()-3 ||
+		of.Before.End != at(s.mark).Unix() || of.Before.End-of.Before.Start != blocksBefore {
+		t.Errorf("sides %+v, %+v", of.Before, of.After)
+	}
+	if len(of.Operations) != 2 || len(of.Measures) != len(measures) {
+		t.Errorf("%d operations, %d measures", len(of.Operations), len(of.Measures))
+	}
+	for _, m := range of.Measures {
+		if f := m.Judged(); m.Change != "" && m.Name != "errors" && !(f.Low <= 2 && 2 <= f.High) {
+			t.Errorf("%s: %g–%g does not hold 2", m.Name, f.Low, f.High)
+		}
+	}
+
+	s.ring = seconds.New(seconds.Options{Now: func() time.Time { return s.now }})
+	s.judge = New(Options{Store: s.store, Seconds: s.ring, Now: func() time.Time { return s.now }})
+	for s.now.Before(at(s.mark + 270)) {
+		s.second()
+		if err := s.judge.Round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		v := s.judge.Brief(m)
+		if early := s.now.Unix() >= at(s.mark).Unix()+slot+settle+fewest*slot+ripe; early != (v.State == Early) || !early && v.State != Provisional || v.First != first || v.Verdict != judge.Regression {
+			t.Fatalf("%d s after the mark: %+v", s.now.Unix()-at(s.mark).Unix(), v)
+		}
+		if v.State == Early && v.Step != slot {
+			t.Fatalf("early from slots of %d s", v.Step)
+		}
+	}
+	if got := s.judge.Stats(); got.Provisional != 0 || got.Early == 0 {
+		t.Errorf("after the restart: %+v", got)
+	}
+}
+
+// What cannot be judged on seconds waits for slots of ten, as without a ring.
+func TestSecondsThatSayNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		traffic
+		started int64 // when the server did, seconds before the mark
+		want    api.MarkState
+	}{
+		"enough":                     {traffic{perSecond: 20, ratio: 1}, 700, Provisional},
+		"a restart just before":      {traffic{perSecond: 20, ratio: 1}, leastBefore - 10, Waiting},
+		"hardly a request a minute":  {traffic{perSecond: 0.01, ratio: 1}, 700, Waiting},
+		"requests in every slot but": {traffic{perSecond: 0.1, ratio: 1}, 700, Waiting},
+	} {
+		s := simulate(t, 2, c.started, c.traffic)
+		_, v := s.look(240, func(v *api.MarkVerdict) bool { return v.State != Waiting })
+		switch {
+		case c.want == Waiting && v != nil:
+			t.Errorf("%s: %s, %s", name, v.State, v.Sentence)
+		case c.want != Waiting && (v == nil || v.State != c.want || v.Verdict != judge.NoEvidence || !strings.Contains(v.Sentence, "o evidence of a gross change of shop, from ")):
+			t.Errorf("%s: %+v", name, v)
+		}
+		s.close()
+	}
+}
+
+// Sides of seconds end at the marks beside.
+func TestSidesOfSeconds(t *testing.T) {
+	s := simulate(t, 3, 700, traffic{perSecond: 20, ratio: 1})
+	defer s.close()
+	for s.now.Before(at(900)) {
+		s.second()
+	}
+	for _, c := range []struct {
+		name   string
+		beside []store.Mark
+		i      int
+		want   string
+	}{
+		{"alone", []store.Mark{mark("m", 700, "shop")}, 0, "100..700 703..895 "},
+		{"of another service", []store.Mark{mark("m", 700, "shop"), mark("x", 760, "bank")}, 0, "100..700 703..895 "},
+		{"another after", []store.Mark{mark("m", 700, "shop"), mark("x", 760, "shop")}, 0, "100..700 703..760 "},
+		{"another soon after", []store.Mark{mark("m", 700, "shop"), mark("x", 710, "")}, 0, "too few seconds after it are known, 7"},
+		{"another before", []store.Mark{mark("x", 560, "shop"), mark("m", 700, "shop")}, 1, "563..700 703..895 "},
+		{"another shortly before", []store.Mark{mark("x", 660, "shop"), mark("m", 700, "shop")}, 1, "too few seconds before it are known, 37"},
+	} {
+		sides, why := s.judge.secondsOf(c.beside, c.i, "shop", s.now)
+		got := why
+		if why == "" {
+			got = fmt.Sprintf("%d..%d %d..%d ", sides.before.start-epoch, sides.before.end-epoch, sides.after.start-epoch, sides.after.end-epoch)
+		}
+		if got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+	if _, why := s.judge.secondsOf([]store.Mark{mark("m", 700, "nobody")}, 0, "nobody", s.now); why == "" {
+		t.Error("a service without requests is judged")
+	}
+}
+
+func (s *simulation) full(m store.Mark) *api.MarkVerdict {
+	s.t.Helper()
+	v, err := s.judge.Full(s.t.Context(), m)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return v
+}
