@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"tailscope/internal/seconds"
 	"tailscope/internal/store"
 )
 
@@ -78,39 +79,52 @@ func durations(n int) []int64 {
 // of the clock.
 func BenchmarkCommit(b *testing.B) {
 	for _, distinct := range []int{1_000, 146_000} {
-		b.Run(fmt.Sprint("series=", distinct), func(b *testing.B) {
-			a, targets, l, ns := prepare(b, distinct, 1_000_000)
-			const batch = 200
-			end := time.Now().UnixNano()
-			i := 0
-			b.ReportAllocs()
-			cpu := cpuTime()
-			for b.Loop() {
-				bt := a.NewBatch()
-				for range batch {
-					bt.Observe(targets[l.draws[i%len(l.draws)]], end, ns[i%len(ns)], 1)
-					i++
-				}
-				if _, err := bt.Commit(context.Background()); err != nil {
-					b.Fatal(err)
-				}
-				if i%1_000_000 == 0 {
-					b.StopTimer()
-					cpu -= cpuTime()
-					a.Flush(context.Background())
-					cpu += cpuTime()
-					b.StartTimer()
-				}
-			}
-			b.ReportMetric(float64((cpuTime()-cpu).Nanoseconds())/float64(i), "cpu-ns/span")
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(i), "ns/span")
-			b.ReportMetric(float64(a.Stats().JournalBytes)/float64(i), "journal-B/span")
-		})
+		b.Run(fmt.Sprint("series=", distinct), func(b *testing.B) { benchmarkCommit(b, distinct, nil) })
 	}
+	// A quarter of the spans are requests.
+	b.Run("series=1000/seconds", func(b *testing.B) { benchmarkCommit(b, 1_000, seconds.New(seconds.Options{})) })
 }
 
-func prepare(b testing.TB, distinct, draws int) (*Aggregator, []Target, *load, []int64) {
-	a, err := Open(context.Background(), &nullStore{}, Options{Writer: "local", Dir: b.TempDir(), FlushInterval: time.Hour, MemoryBytes: 2 << 30})
+func benchmarkCommit(b *testing.B, distinct int, ring *seconds.Ring) {
+	a, targets, l, ns := prepare(b, distinct, 1_000_000, ring)
+	const batch = 200
+	end := time.Now().UnixNano()
+	i := 0
+	done := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		defer close(done)
+		if ring != nil {
+			ring.Run(ctx)
+		}
+	}()
+	defer func() { cancel(); <-done }()
+	b.ReportAllocs()
+	cpu := cpuTime()
+	for b.Loop() {
+		bt := a.NewBatch()
+		for range batch {
+			bt.Observe(targets[l.draws[i%len(l.draws)]], end, ns[i%len(ns)], 1)
+			i++
+		}
+		if _, err := bt.Commit(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+		if i%1_000_000 == 0 {
+			b.StopTimer()
+			cpu -= cpuTime()
+			a.Flush(context.Background())
+			cpu += cpuTime()
+			b.StartTimer()
+		}
+	}
+	b.ReportMetric(float64((cpuTime()-cpu).Nanoseconds())/float64(i), "cpu-ns/span")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(i), "ns/span")
+	b.ReportMetric(float64(a.Stats().JournalBytes)/float64(i), "journal-B/span")
+}
+
+func prepare(b testing.TB, distinct, draws int, ring *seconds.Ring) (*Aggregator, []Target, *load, []int64) {
+	a, err := Open(context.Background(), &nullStore{}, Options{Writer: "local", Dir: b.TempDir(), FlushInterval: time.Hour, MemoryBytes: 2 << 30, Seconds: ring})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -132,7 +146,7 @@ func BenchmarkFlush(b *testing.B) {
 			if each > 10 {
 				n = 1000
 			}
-			a, targets, _, ns := prepare(b, n, n)
+			a, targets, _, ns := prepare(b, n, n, nil)
 			end := time.Now().UnixNano()
 			b.ReportAllocs()
 			cells := 0

@@ -165,7 +165,7 @@ func TestCommitDoesNotAllocate(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector makes pools forget")
 	}
-	a, targets, _, ns := prepare(t, 500, 500)
+	a, targets, _, ns := prepare(t, 500, 500, nil)
 	end := time.Now().UnixNano() // of one slot: those of the next are made anew
 	round := func() {
 		b := a.NewBatch()
