@@ -25,8 +25,19 @@ test('a tall drag names the tenant that was slow for a while', async ({ page }) 
   await pointAt(page, at(s.to) - 0.01, 0.34);
   await page.mouse.up();
   await expect(page).toHaveURL(/box=\d+_\d+_0\.[12]\d*_/);
-  await expect(panel(page)).toContainText(`operation GET /search with tenant ${slowTenant}: 100 % of the requests inside`);
+  // It became slow: nothing else did.
+  await expect(panel(page)).toContainText(`operation GET /search with tenant ${slowTenant}: 100 % of its requests are inside, 0 % were before`);
   const rows = panel(page).getByRole('row');
+  await expect(rows).toHaveCount(2);
+  await expect(rows.nth(1)).toContainText(`operation GET /search with tenant ${slowTenant}`);
+  await expect(panel(page)).toContainText(/0 of [\d,]+ were inside/);
+
+  // Who is slow is the other question, by key.
+  await panel(page).getByRole('button', { name: 'is slow', exact: true }).focus();
+  await page.keyboard.press('Enter');
+  await expect(page).toHaveURL(/against=rest/);
+  await expect(panel(page).getByRole('button', { name: 'is slow', exact: true })).toHaveAttribute('aria-pressed', 'true');
+  await expect(panel(page)).toContainText(`operation GET /search with tenant ${slowTenant}: 100 % of the requests inside`);
   await expect(rows.nth(1)).toContainText(`operation GET /search with tenant ${slowTenant}`);
   await expect(rows.nth(2)).toContainText(`tenant ${slowTenant}only with operation GET /search`);
   await expect(rows).toHaveCount(4);
@@ -38,11 +49,16 @@ test('a tall drag names the tenant that was slow for a while', async ({ page }) 
   await page.getByTestId('heatmap').focus();
   await page.keyboard.press('Escape');
   await expect(panel(page)).toBeHidden();
-  await expect(page).not.toHaveURL(/box=/);
+  await expect(page).not.toHaveURL(/box=|against=/);
+});
+
+test('without a cause it says so', async ({ page }) => {
+  await page.goto(path(`&box=${s.from + 450}_${s.to}_0.02_`));
+  await expect(panel(page)).toContainText('Nothing became slower here; what is slow has been slow.');
 });
 
 test('a row filters the page, and links lead on', async ({ page }) => {
-  await page.goto(path(`&box=${s.from}_${s.to}_0.15_`));
+  await page.goto(path(`&box=${s.from}_${s.to}_0.15_&against=rest`));
   await settled(page);
   await panel(page).getByRole('button', { name: `operation GET /search with tenant ${slowTenant}` }).click();
   await expect(page).toHaveURL(new RegExp(`l\\.operation==GET\\+/search&l\\.tenant==${slowTenant}&`));

@@ -18,12 +18,14 @@ const (
 	// anything without a cause.
 	levelLabels = 0.03
 	levelPairs  = 0.01
-	levelWhole  = 0.01
+	levelWhole  = 0.003
 	// levelWithin is the level at which a pair must stand out within each of its labels,
 	// and a label must have risen by itself.
 	levelWithin = 0.05
 	// apart is how many times the common movement a label's own must be.
 	apart = 2
+	// least is how many times its share before a share must be to matter.
+	least = 1.2
 	// mostCauses bounds the steps.
 	mostCauses = 10
 )
@@ -81,7 +83,7 @@ type stratum struct {
 	n           []float64
 	now, before float64 // requests
 	weight      float64
-	inside      float64 // of now
+	was         float64 // share inside before
 	common      float64
 	like        []int // strata whose requests before are compared with: itself, or those alike
 }
@@ -275,7 +277,7 @@ func (s *strata) compare() {
 			s.inside[row] = a
 			in, was = in+a, was+b
 		}
-		x.inside = in
+		x.was = was / before
 		share := (in + was) / (now + before)
 		x.common = x.weight * density(share)
 		for _, row := range mine {
@@ -524,9 +526,10 @@ func (q *question) judgeBefore(main, tenants *table) {
 		if !rootNamed {
 			mine, _, _ := parts[0].split(whole, nil)
 			e := parts[0].test(&mine)
-			if e.ok && e.p <= levelWhole && parts[0].left() >= fewest && (named == nil || mine.gain/math.Sqrt(mine.noise) > named.t) {
+			grown := &suspect{a: -1, b: -1, from: parts[0], change: mine}
+			if e.ok && e.p <= levelWhole && grown.matters() && parts[0].left() >= fewest && (named == nil || mine.gain/math.Sqrt(mine.noise) > named.t) {
 				rootNamed = true
-				named = &suspect{a: -1, b: -1, from: parts[0], change: mine, p: e.p}
+				named, grown.p = grown, e.p
 			}
 		}
 		if named == nil {
@@ -575,7 +578,7 @@ func (q *question) next(singles, both []*suspect) *suspect {
 			tried, level = pairsTried, levelPairs
 		}
 		mine, _, _ := c.from.split(c, nil)
-		if e := c.from.test(&mine); !e.ok || e.p > levelWithin {
+		if e := c.from.test(&mine); !e.ok || e.p > levelWithin || !c.matters() {
 			continue
 		}
 		var ok bool
@@ -586,10 +589,58 @@ func (q *question) next(singles, both []*suspect) *suspect {
 			continue
 		}
 		c.change = mine
+		if c.b < 0 {
+			return cmp.Or(c.narrower(list), c)
+		}
 		return c
 	}
 	return nil
 }
+
+// matters reports whether a share grew enough to be named.
+func (c *suspect) matters() bool {
+	now, before, _ := c.from.shares(c)
+	return now >= least*before
+}
+
+// narrower returns the pair of a label that accounts for all of it, if the label's other
+// requests would be inside more often had they moved as the pair's did.
+func (c *suspect) narrower(list []*suspect) *suspect {
+	const (
+		all  = 0.9
+		sure = 3 // standard errors
+	)
+	for _, p := range list {
+		if p.b < 0 || p.from != c.from || p.a != c.a && p.b != c.a || p.gain < all*c.gain {
+			continue
+		}
+		now, before, weight := p.from.shares(p)
+		shift := distuv.UnitNormal.Quantile(smooth(now, weight)) - distuv.UnitNormal.Quantile(smooth(before, weight))
+		expected, variance, seen := 0.0, 0.0, map[int]bool{}
+		_, rest, _ := p.from.split(p, c)
+		for row, at := range p.from.of {
+			x := &p.from.list[at]
+			if seen[at] || x.weight == 0 || p.from.share[row] == 0 || p.from.has(row, p) || !p.from.has(row, c) {
+				continue
+			}
+			seen[at] = true
+			was := smooth(x.was, x.weight)
+			share := distuv.UnitNormal.CDF(distuv.UnitNormal.Quantile(was) + shift)
+			expected += x.weight * (share - was)
+			variance += x.weight * share * (1 - share)
+		}
+		if expected-rest.gain <= sure*math.Sqrt(variance) || !(p.withinLabel(p.a) && p.withinLabel(p.b)) {
+			continue
+		}
+		p.change, _, _ = p.from.split(p, nil)
+		p.p = c.p
+		return p
+	}
+	return nil
+}
+
+// smooth returns a share of n requests that is neither 0 nor 1.
+func smooth(share, n float64) float64 { return (share*n + 0.5) / (n + 1) }
 
 // withinLabel reports whether a pair stands out among the requests of one of its labels.
 func (c *suspect) withinLabel(n int32) bool {
@@ -695,7 +746,10 @@ func (s *strata) hasBut(row int, c *suspect) bool {
 func (q *question) name(v *values, c *suspect, all float64) {
 	s := c.from
 	now, before, weight := s.shares(c)
-	e := s.test(&c.change)
+	var share change
+	share.add(&c.change, 1/weight)
+	share.noise = c.noise / sq(weight)
+	e := s.test(&share)
 	in, n := 0.0, 0.0
 	for row := range s.rows {
 		if s.share[row] > 0 && s.has(row, c) {
@@ -705,7 +759,7 @@ func (q *question) name(v *values, c *suspect, all float64) {
 	}
 	out := api.ExplainItem{
 		Labels: v.labels(c.a, c.b), Inside: uint64(in), Outside: uint64(max(0, n-in)), InsideShare: api.Float(now), OutsideShare: api.Float(max(0, before)),
-		Effect: api.Float(e.size / weight), EffLow: api.Float(max(-1, e.low/weight)), EffHigh: api.Float(min(1, e.high/weight)), Lift: api.Float(math.NaN()), Adjusted: api.Float(c.p),
+		Effect: api.Float(e.size), EffLow: api.Float(e.low), EffHigh: api.Float(e.high), Lift: api.Float(math.NaN()), Adjusted: api.Float(c.p),
 	}
 	if before > 0 {
 		out.Lift = api.Float(now / before)

@@ -194,16 +194,19 @@ func TestNothingBecameSlow(t *testing.T) {
 		slots  int
 		wander float64
 		then   []float64
+		low    float64
 	}{
-		{"steady", 0, 60, 0, even}, {"bursts", 0.6, 60, 0.05, even}, {"long bursts", 0.9, 60, 0.05, even}, {"thirty slots", 0.6, 30, 0.05, even},
-		{"the mix moves", 0.6, 60, 0.05, []float64{0.1, 0.1, 0.1, 0.1, 0.1, 0.5}}, {"all wander", 0.6, 60, 0.2, even}, {"all wander long", 0.9, 60, 0.2, even},
+		{"steady", 0, 60, 0, even, 0.3}, {"bursts", 0.6, 60, 0.05, even, 0.3}, {"long bursts", 0.9, 60, 0.05, even, 0.3}, {"thirty slots", 0.6, 30, 0.05, even, 0.3},
+		{"the mix moves", 0.6, 60, 0.05, []float64{0.1, 0.1, 0.1, 0.1, 0.1, 0.5}, 0.3}, {"all wander", 0.6, 60, 0.2, even, 0.3}, {"all wander long", 0.9, 60, 0.2, even, 0.3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := &world{phi: c.phi, slots: c.slots, perSlot: 60, wander: c.wander, before: even, then: c.then}
 			named, what := 0, map[string]int{}
 			for trial := range trials {
-				r := explained(t, w.send(t, uint64(1000+trial)), w.ask())
+				wanted := w.ask()
+				wanted.Low = c.low
+				r := explained(t, w.send(t, uint64(1000+trial)), wanted)
 				if len(r.Items) > 0 {
 					named++
 				} else if r.Sentence != "nothing became slower here; what is slow has been slow" {

@@ -109,6 +109,7 @@ func (q *question) became(ctx context.Context) error {
 		q.note("there are fewer than %d %s in the rectangle's time or in the time before: draw another", fewest, q.what)
 		return nil
 	}
+	q.noteOwn()
 	q.cut(q.out.From, q.out.To, true)
 	q.cut(b.Start, b.End, false)
 	main, tenants, err := q.read(ctx)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"tailscope/api"
 	"tailscope/internal/figure"
@@ -42,6 +43,30 @@ func (q *question) sentenceBefore(v *values, c *suspect, i *api.ExplainItem) str
 	}
 	return fmt.Sprintf("%s: %s of %s are inside, %s were before (+%s points, %s–%s)", title, percent(float64(i.InsideShare)), its,
 		percent(float64(i.OutsideShare)), figure.Points(float64(i.Effect)), figure.Points(float64(i.EffLow)), figure.Points(float64(i.EffHigh)))
+}
+
+// noteOwn notes operations that count from a threshold of their own, unless all do.
+func (q *question) noteOwn() {
+	const most = 3
+	own := q.out.Before.Own
+	if math.IsInf(q.band.low, -1) {
+		q.note("without a value above which it lies, what counts as slow are values that a quarter of its operation's %s exceeded before", q.what)
+		return
+	}
+	for _, o := range own[:min(len(own), most)] {
+		of := "the " + q.what
+		if o.Operation != "" {
+			of = labelText(series.LabelOperation, o.Operation)
+		}
+		above := figure.Digits(float64(o.Above))
+		if q.span {
+			above = figure.Duration(time.Duration(float64(o.Above) * float64(time.Second)))
+		}
+		q.note("most of %s was inside before: of it only what is above %s counts, as a quarter was", of, above)
+	}
+	if len(own) > most {
+		q.note("so for %s more", figure.Counted(len(own)-most, "operation"))
+	}
 }
 
 // conclude sets the answer's sentence: the first item's, or that there is none. It is empty

@@ -1,0 +1,223 @@
+package explain
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// acmeSlow makes acme slow from slot 180 of the hour, its middle, and one operation always.
+func acmeSlow(rng *rand.Rand, slot int) (operation, tenant, status, instance string, seconds float64) {
+	operation, tenant, status, instance, seconds = usual(rng, slot)
+	if operation == "GET /item" {
+		seconds *= 20
+	}
+	if tenant == "acme" && slot >= 180 {
+		seconds *= 3
+	}
+	return operation, tenant, status, instance, seconds
+}
+
+// The stretch before is the one named, that before a mark, that before the rectangle, or a
+// day earlier.
+func TestStretch(t *testing.T) {
+	st := send(t, 20, 360, 40, acmeSlow)
+	mark := func(id, service string, sec int64) {
+		t.Helper()
+		if err := store.PutMark(t.Context(), st, store.Mark{ID: id, Name: "deploy", Service: service, Time: time.Unix(epoch+sec, 0)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := func(from, to float64) Request {
+		r := ask(from, to, 0.05, inf)
+		r.Against = Before
+		return r
+	}
+	stretch := func(r Request) (from, to, start, end int64, mark string) {
+		t.Helper()
+		out := explained(t, st, r)
+		if got := said(out); len(got) == 0 || got[0] != "tenant acme" {
+			t.Errorf("%v, %q, %v", got, out.Sentence, out.Notes)
+		}
+		return out.From - epoch, out.To - epoch, out.Before.Start - epoch, out.Before.End - epoch, out.Before.Mark
+	}
+	check := func(name string, r Request, want ...any) {
+		t.Helper()
+		from, to, start, end, mark := stretch(r)
+		for i, got := range []any{from, to, start, end, mark} {
+			if w := want[i]; got != w && !(i < 4 && got == int64(w.(int))) {
+				t.Errorf("%s: %d–%d against %d–%d up to %q, want %v", name, from, to, start, end, mark, want)
+				return
+			}
+		}
+	}
+	check("no mark", before(1800, 3000), 1800, 3000, 600, 1800, "")
+	check("a short one", before(1800, 2000), 1800, 2000, 1500, 1800, "")
+	named := before(2400, 3600)
+	named.BeforeStart, named.BeforeEnd = time.Unix(epoch+300, 0), time.Unix(epoch+900, 0)
+	check("named", named, 2400, 3600, 300, 900, "")
+	mark("other", "billing", 1800)
+	mark("early", "shop", -4000)
+	mark("late", "", 3500)
+	check("no mark that is near", before(1800, 3000), 1800, 3000, 600, 1800, "")
+	mark("near", "shop", 1800)
+	check("a mark before", before(2100, 3000), 1800, 3000, 600, 1800, "near")
+	check("a mark inside", before(1600, 3600), 1800, 3600, 0, 1800, "near")
+	check("the last one inside", before(0, 3400), 1800, 3400, 200, 1800, "near")
+
+	r := before(1800, 3000)
+	r.Against = Day
+	out := explained(t, st, r)
+	if out.Before.Start != epoch+1800-86400 || out.Before.End != epoch+3000-86400 || len(out.Items) != 0 || out.Sentence != "" || !strings.Contains(strings.Join(out.Notes, " "), "name another stretch before") {
+		t.Errorf("a day without data: %+v", out)
+	}
+	r = before(0, 3600)
+	r.Start, r.End = time.Unix(epoch+7200, 0), time.Unix(epoch+9000, 0)
+	r.From, r.To = r.Start, r.End
+	if out := explained(t, st, r); len(out.Items) != 0 || !strings.Contains(out.Notes[0], "no requests were measured in the rectangle's time") {
+		t.Errorf("nothing inside: %+v", out)
+	}
+}
+
+// An operation that is always inside counts from its own threshold: it explains nothing,
+// and is found when it becomes slower. Without bounds of value every one does.
+func TestOwnThreshold(t *testing.T) {
+	st := send(t, 21, 360, 40, acmeSlow)
+	r := ask(1800, 3600, 0.15, inf)
+	r.Against = Before
+	out := explained(t, st, r)
+	if got := said(out); len(got) != 1 || got[0] != "tenant acme" {
+		t.Errorf("%v", got)
+	}
+	own := out.Before.Own
+	if len(own) != 1 || own[0].Operation != "GET /item" || own[0].Above < 0.4 || own[0].Above > 0.7 || !strings.Contains(strings.Join(out.Notes, " "), "operation GET /item") {
+		t.Errorf("own thresholds %+v, %v", own, out.Notes)
+	}
+	if i := out.Items[0]; i.InsideShare <= i.OutsideShare || i.Effect < i.EffLow || i.Effect > i.EffHigh || i.EffLow <= 0 || i.Part < 0.7 || i.Part > 1.3 || i.Adjusted > 1e-3 ||
+		!strings.HasPrefix(i.Sentence, "tenant acme: ") || out.Sentence != i.Sentence {
+		t.Errorf("%+v", i)
+	}
+	r = ask(1800, 3600, -inf, inf)
+	r.Against = Before
+	if out = explained(t, st, r); len(out.Before.Own) != 4 || len(out.Items) != 1 || out.Items[0].Labels["tenant"] != "acme" {
+		t.Errorf("without bounds: %v, %+v", said(out), out.Before.Own)
+	}
+	// Of a bound above alone are the fast ones, and those have become fewer.
+	r = ask(1800, 3600, -inf, 0.05)
+	r.Against = Before
+	if out = explained(t, st, r); len(out.Items) != 0 || out.Sentence != "nothing became more frequent here; what is here has been here" {
+		t.Errorf("the fast ones: %v, %q", said(out), out.Sentence)
+	}
+	r = ask(1800, 1900, 0.15, inf)
+	r.Against, r.BeforeStart, r.BeforeEnd = Before, time.Unix(epoch+1700, 0), time.Unix(epoch+1800, 0)
+	if out = explained(t, st, r); len(out.Items) != 0 || out.Sentence != "" || !strings.Contains(out.Notes[0], "too few") {
+		t.Errorf("of ten slots: %+v", out)
+	}
+}
+
+// A version that is new is compared with what served the same requests before, a tenant
+// that nobody saw before with the same operations; if all became slower, that is said.
+func TestWhatIsNew(t *testing.T) {
+	r := ask(1800, 3600, 0.05, inf)
+	r.Against = Before
+	for _, c := range []struct {
+		name, want string
+		next       draw
+	}{
+		{"instance", "instance pod-new", func(rng *rand.Rand, slot int) (string, string, string, string, float64) {
+			operation, tenant, status, instance, seconds := usual(rng, slot)
+			if slot >= 180 && instance == "pod-1" {
+				instance, seconds = "pod-new", seconds*3
+			}
+			return operation, tenant, status, instance, seconds
+		}},
+		{"tenant", "tenant newco", func(rng *rand.Rand, slot int) (string, string, string, string, float64) {
+			operation, tenant, status, instance, seconds := usual(rng, slot)
+			if slot >= 180 && rng.IntN(8) == 0 {
+				tenant, seconds = "newco", seconds*3
+			}
+			return operation, tenant, status, instance, seconds
+		}},
+		{"errors", "status error", func(rng *rand.Rand, slot int) (string, string, string, string, float64) {
+			operation, tenant, status, instance, seconds := usual(rng, slot)
+			if rng.IntN(100) == 0 || slot >= 180 && rng.IntN(20) == 0 {
+				status, seconds = "error", seconds*10
+			}
+			return operation, tenant, status, instance, seconds
+		}},
+		{"all", "all requests", func(rng *rand.Rand, slot int) (string, string, string, string, float64) {
+			operation, tenant, status, instance, seconds := usual(rng, slot)
+			if slot >= 180 {
+				instance, seconds = "new-"+instance, seconds*2
+			}
+			return operation, tenant, status, instance, seconds
+		}},
+		{"mix", "", func(rng *rand.Rand, slot int) (string, string, string, string, float64) {
+			operation, tenant, status, instance, seconds := usual(rng, slot)
+			if operation == "GET /item" && slot >= 180 && rng.IntN(3) > 0 {
+				operation = "GET /cart"
+			}
+			if slot >= 180 && rng.IntN(2) == 0 {
+				tenant = "hooli"
+			}
+			if tenant == "hooli" {
+				seconds *= 4
+			}
+			return operation, tenant, status, instance, seconds
+		}},
+	} {
+		st := send(t, 22, 360, 40, c.next)
+		out := explained(t, st, r)
+		if got := strings.Join(said(out), ", "); got != c.want {
+			t.Errorf("%s: %q, %q, %v", c.name, got, out.Sentence, out.Notes)
+		}
+		for _, i := range out.Items {
+			if math.IsNaN(float64(i.Effect)) || i.EffLow <= 0 {
+				t.Errorf("%s: %+v", c.name, i)
+			}
+		}
+	}
+}
+
+// Of many tenants only the heaviest are read; the others are one row, and never a cause.
+func TestManyTenantsBefore(t *testing.T) {
+	st := send(t, 23, 360, 60, func(rng *rand.Rand, slot int) (string, string, string, string, float64) {
+		operation, tenant, status, instance, seconds := usual(rng, slot)
+		if n := rng.IntN(60); n > 10 && tenant != "acme" {
+			tenant = "small-" + string(rune('a'+n-11))
+		}
+		if tenant == "acme" && slot >= 180 {
+			seconds *= 3
+		}
+		return operation, tenant, status, instance, seconds
+	})
+	r := ask(1800, 3600, 0.05, inf)
+	r.Against = Before
+	all := explained(t, st, r)
+	r.most = 60
+	few := explained(t, st, r)
+	for _, out := range []struct {
+		name  string
+		items []string
+		tried int
+	}{{"all", said(all), all.LabelsTried}, {"few", said(few), few.LabelsTried}} {
+		if len(out.items) != 1 || out.items[0] != "tenant acme" {
+			t.Errorf("%s: %v of %d labels", out.name, out.items, out.tried)
+		}
+	}
+	if few.LabelsTried >= all.LabelsTried || few.Inside != all.Inside || few.Before.Count != all.Before.Count || !strings.Contains(strings.Join(few.Notes, " "), "of tenants only the 10") {
+		t.Errorf("few: %+v", few)
+	}
+	r.most = 0
+	r.Matchers = append(r.Matchers, labels.MustNewMatcher(labels.MatchEqual, series.LabelTenant, "acme"))
+	if out := explained(t, st, r); len(out.Items) != 1 || out.Items[0].Sentence[:12] != "all requests" {
+		t.Errorf("of acme: %v", said(out))
+	}
+}
