@@ -1,12 +1,19 @@
 package httpapi
 
 import (
+	"math"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/api"
 	"tailscope/internal/query/querytest"
+	"tailscope/internal/store"
+	"tailscope/internal/store/storetest"
 )
 
 func TestExplain(t *testing.T) {
@@ -43,6 +50,65 @@ func TestExplain(t *testing.T) {
 	code, body = fetch(t, srv, "/api/v1/explain", "match", `{service="checkout"}`, "start", at(0), "end", at(3600), "low", "0.01", "pairs", "false", "labels", "tenant", "against", "rest")
 	if r = decodeJSON[api.ExplainResponse](t, body); code != 200 || r.PairsTried != 0 {
 		t.Errorf("labels alone: %s", body)
+	}
+}
+
+// Against the time before, what became slow at a mark is named, and nothing where nothing
+// did, though one operation and one tenant are always slow.
+func TestExplainBefore(t *testing.T) {
+	rng, w := rand.New(rand.NewPCG(18, 1)), querytest.NewWriter()
+	for slot := range int64(360) {
+		for range 60 {
+			operation, tenant := []string{"GET /cart", "GET /search", "GET /report"}[rng.IntN(3)], []string{"acme", "globex", "initech", "always"}[rng.IntN(4)]
+			seconds := 0.1 * math.Exp(0.4*rng.NormFloat64())
+			if operation == "GET /report" {
+				seconds *= 10
+			}
+			if tenant == "always" {
+				seconds *= 5
+			}
+			if tenant == "acme" && slot >= 240 {
+				seconds *= 2
+			}
+			w.Span(querytest.Epoch+slot*10, labels.FromStrings("service", "shop", "operation", operation, "tenant", tenant, "instance", "pod-"+string(rune('a'+rng.IntN(3))), "kind", "server", "status", "ok"), seconds)
+		}
+	}
+	st := storetest.NewTwin()
+	if err := w.Put(t.Context(), st, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.PutMark(t.Context(), st, store.Mark{ID: "m1", Name: "deploy 2", Service: "shop", Time: time.Unix(querytest.Epoch+2400, 0)}); err != nil {
+		t.Fatal(err)
+	}
+	srv := serve(t, Options{Store: st})
+	at := func(sec int64) string { return strconv.FormatInt(querytest.Epoch+sec, 10) }
+	ask := func(params ...string) api.ExplainResponse {
+		t.Helper()
+		code, body := fetch(t, srv, "/api/v1/explain", append([]string{"match", `{service="shop"}`, "start", at(0), "end", at(3600), "low", "0.3"}, params...)...)
+		if code != 200 {
+			t.Fatal(body)
+		}
+		return decodeJSON[api.ExplainResponse](t, body)
+	}
+	r := ask("from", at(2500))
+	if len(r.Items) != 1 || r.Items[0].Labels["tenant"] != "acme" || !strings.HasPrefix(r.Sentence, "tenant acme: ") || r.Against != "before" {
+		t.Errorf("became slow: %+v", r)
+	}
+	if b := r.Before; b == nil || b.Mark != "m1" || b.Name != "deploy 2" || b.End != querytest.Epoch+2400 || b.Start != querytest.Epoch+1200 || r.From != b.End || b.Count != 120*60 || b.Inside == 0 || !(b.Now > b.Share) {
+		t.Errorf("the stretch before: %+v", r.Before)
+	}
+	const nothing = "nothing became slower here; what is slow has been slow"
+	if r = ask("from", at(600), "to", at(1200)); len(r.Items) != 0 || r.Sentence != nothing || r.Before.Mark != "" {
+		t.Errorf("without a cause: %+v", r)
+	}
+	if r = ask("from", at(3000), "before", at(2400)+"/"+at(3000)); len(r.Items) != 0 || r.Sentence != nothing {
+		t.Errorf("since the mark: %+v", r)
+	}
+	if r = ask("from", at(2500), "against", "rest"); r.Before != nil || len(r.Items) < 2 || r.Items[0].Labels["operation"] != "GET /report" {
+		t.Errorf("who is slow: %+v", r)
+	}
+	if r = ask("from", at(2500), "against", "day"); len(r.Items) != 0 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "name another stretch before") {
+		t.Errorf("against the day before: %+v", r)
 	}
 }
 

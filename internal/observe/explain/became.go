@@ -91,15 +91,15 @@ type stratum struct {
 // strata are the rows of a table as changes.
 type strata struct {
 	*table
-	v      *values
-	names  []string // of all labels
-	looked []bool   // by name: its values are examined
-	status int      // index in names; −1
-	list   []stratum
-	of     []int // stratum of a row
-	rows   []change
-	inside []float64 // of each row, now
-	share  []float64 // of each row that no cause holds yet: 1; 0 of those explained
+	v         *values
+	names     []string // of all labels
+	looked    []bool   // by name: its values are examined
+	status    int      // index in names; −1
+	list      []stratum
+	of        []int // stratum of a row
+	rows      []change
+	inside    []float64 // of each row, now
+	explained []bool    // rows that a cause holds
 }
 
 const anyValue = int32(-1)
@@ -222,10 +222,7 @@ func (s *strata) compare() {
 		byStatus[at][s.statusOf(i)] = i
 	}
 	s.rows = make([]change, len(s.of))
-	s.inside, s.share = make([]float64, len(s.of)), make([]float64, len(s.of))
-	for i := range s.rows {
-		s.share[i] = 1
-	}
+	s.inside, s.explained = make([]float64, len(s.of)), make([]bool, len(s.of))
 	for at := range s.list {
 		x := &s.list[at]
 		n := slices.Clone(x.n) // and of those before that it is compared with
@@ -319,7 +316,7 @@ func (s *strata) addRow(at int, status int32) int {
 	s.values, s.of = append(s.values, numbers), append(s.of, at)
 	s.table.rows = append(s.table.rows, s.table.empty())
 	s.table.labels = append(s.table.labels, labels.EmptyLabels())
-	s.rows, s.inside, s.share = append(s.rows, change{}), append(s.inside, 0), append(s.share, 1)
+	s.rows, s.inside, s.explained = append(s.rows, change{}), append(s.inside, 0), append(s.explained, false)
 	return len(s.of) - 1
 }
 
@@ -366,7 +363,7 @@ func (s *strata) sums(keep func(name, other string) bool, pairs bool) (singles, 
 	type two [2]int32
 	index := map[two]*suspect{}
 	for row := range s.rows {
-		if s.share[row] == 0 {
+		if s.explained[row] {
 			continue
 		}
 		add := func(a, b int32) {
@@ -411,7 +408,7 @@ func (s *strata) sums(keep func(name, other string) bool, pairs bool) (singles, 
 func (s *strata) split(c, within *suspect) (mine, rest change, others float64) {
 	mine.influence, rest.influence = make([]float64, s.window+s.rest), make([]float64, s.window+s.rest)
 	for row := range s.rows {
-		if s.share[row] == 0 {
+		if s.explained[row] {
 			continue
 		}
 		if s.has(row, c) {
@@ -545,7 +542,9 @@ func (q *question) judgeBefore(main, tenants *table) {
 // left returns how many of the requests that no cause holds lie inside now.
 func (s *strata) left() (n float64) {
 	for row, x := range s.inside {
-		n += s.share[row] * x
+		if !s.explained[row] {
+			n += x
+		}
 	}
 	return n
 }
@@ -620,7 +619,7 @@ func (c *suspect) narrower(list []*suspect) *suspect {
 		_, rest, _ := p.from.split(p, c)
 		for row, at := range p.from.of {
 			x := &p.from.list[at]
-			if seen[at] || x.weight == 0 || p.from.share[row] == 0 || p.from.has(row, p) || !p.from.has(row, c) {
+			if seen[at] || x.weight == 0 || p.from.explained[row] || p.from.has(row, p) || !p.from.has(row, c) {
 				continue
 			}
 			seen[at] = true
@@ -663,13 +662,13 @@ func remove(parts []*strata, c *suspect) {
 	like := map[string]*change{}
 	now := map[string]float64{}
 	for row := range c.from.rows {
-		if c.from.share[row] > 0 && c.from.has(row, c) {
+		if !c.from.explained[row] && c.from.has(row, c) {
 			k := without(c.from, row)
 			if like[k] == nil {
 				like[k] = &change{}
 			}
 			like[k].add(&c.from.rows[row], 1)
-			c.from.share[row] = 0
+			c.from.explained[row] = true
 		}
 	}
 	for _, s := range parts {
@@ -683,17 +682,19 @@ func remove(parts []*strata, c *suspect) {
 		if own {
 			for row := range s.rows {
 				if s.has(row, c) {
-					s.share[row] = 0
+					s.explained[row] = true
 				}
 			}
 			continue
 		}
 		for row := range s.rows {
-			now[without(s, row)] += s.share[row] * s.list[s.of[row]].now
+			if !s.explained[row] {
+				now[without(s, row)] += s.list[s.of[row]].now
+			}
 		}
 		for row := range s.rows {
 			k := without(s, row)
-			if x := like[k]; x != nil && s.share[row] > 0 && now[k] > 0 {
+			if x := like[k]; x != nil && !s.explained[row] && now[k] > 0 {
 				factor := s.list[s.of[row]].now / now[k]
 				noise := max(0, s.rows[row].noise-factor*x.noise)
 				s.rows[row].add(x, -factor)
@@ -717,7 +718,7 @@ func (s *strata) shares(c *suspect) (now, before, weight float64) {
 	in := 0.0
 	for row, at := range s.of {
 		x := &s.list[at]
-		if s.share[row] == 0 || x.weight == 0 {
+		if s.explained[row] || x.weight == 0 {
 			continue
 		}
 		if s.has(row, c) {
@@ -752,7 +753,7 @@ func (q *question) name(v *values, c *suspect, all float64) {
 	e := s.test(&share)
 	in, n := 0.0, 0.0
 	for row := range s.rows {
-		if s.share[row] > 0 && s.has(row, c) {
+		if !s.explained[row] && s.has(row, c) {
 			in += s.inside[row]
 			n += sum(s.table.rows[row].all[:s.window])
 		}

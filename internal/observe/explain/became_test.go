@@ -196,8 +196,14 @@ func TestNothingBecameSlow(t *testing.T) {
 		then   []float64
 		low    float64
 	}{
-		{"steady", 0, 60, 0, even, 0.3}, {"bursts", 0.6, 60, 0.05, even, 0.3}, {"long bursts", 0.9, 60, 0.05, even, 0.3}, {"thirty slots", 0.6, 30, 0.05, even, 0.3},
-		{"the mix moves", 0.6, 60, 0.05, []float64{0.1, 0.1, 0.1, 0.1, 0.1, 0.5}, 0.3}, {"all wander", 0.6, 60, 0.2, even, 0.3}, {"all wander long", 0.9, 60, 0.2, even, 0.3},
+		{"steady", 0, 40, 0, even, 0.3},
+		{"bursts", 0.6, 40, 0.05, even, 0.3},
+		{"long bursts", 0.9, 40, 0.05, even, 0.3},
+		{"five minutes", 0.6, 30, 0.05, even, 0.3},
+		{"the mix moves", 0.6, 40, 0.05, []float64{0.1, 0.1, 0.1, 0.1, 0.1, 0.5}, 0.3},
+		{"all wander", 0.6, 40, 0.2, even, 0.3},
+		{"all wander long", 0.9, 40, 0.2, even, 0.3},
+		{"without bounds", 0.6, 40, 0.05, even, -inf},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -51,10 +51,12 @@ func BenchmarkExplain(b *testing.B) {
 	for _, c := range []struct {
 		name     string
 		from, to int64
-	}{{"hour", 2 * 3600, 3 * 3600}, {"whole", 0, 6 * 3600}} {
+		against  string
+	}{{"hour", 2 * 3600, 3 * 3600, Rest}, {"whole", 0, 6 * 3600, Rest}, {"before", 3 * 3600, 6 * 3600, Before}} {
 		b.Run("time="+c.name, func(b *testing.B) {
 			r := ask(float64(c.from), float64(c.to), 0.02, inf)
 			r.End = time.Unix(epoch+6*3600, 0)
+			r.Against = c.against
 			b.ReportAllocs()
 			for b.Loop() {
 				out, err := Explain(b.Context(), st, r)

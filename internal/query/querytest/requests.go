@@ -142,13 +142,18 @@ func Orders(w *Writer) {
 
 // span counts a span of a family in all its views.
 func (w *Writer) span(family string, at int64, l labels.Labels, seconds float64) {
-	for view, without := range map[series.View][]string{
-		series.Full:     {series.LabelInstance},
-		series.Marginal: {series.LabelTenant},
-		series.Total:    {series.LabelTenant, series.LabelOperation, series.LabelInstance},
-	} {
-		h := w.at(at, series.Series{Family: family, View: view, Labels: drop(l, without...)})
-		if h.RecordNanos(int64(math.Round(seconds*1e9)), max(1, w.Weight)) != nil {
+	w.key = append(l.Bytes(w.key), family...)
+	views, ok := w.views[string(w.key)]
+	if !ok {
+		views = []uint32{
+			w.series(series.Series{Family: family, View: series.Full, Labels: drop(l, series.LabelInstance)}),
+			w.series(series.Series{Family: family, View: series.Marginal, Labels: drop(l, series.LabelTenant)}),
+			w.series(series.Series{Family: family, View: series.Total, Labels: drop(l, series.LabelTenant, series.LabelOperation, series.LabelInstance)}),
+		}
+		w.views[string(w.key)] = views
+	}
+	for _, s := range views {
+		if w.cell(s, at).RecordNanos(int64(math.Round(seconds*1e9)), max(1, w.Weight)) != nil {
 			panic("test data is finite")
 		}
 	}

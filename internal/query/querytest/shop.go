@@ -27,6 +27,8 @@ type Writer struct {
 	number map[cell]series.Number
 	raw    map[uint32][]series.Sample
 	infos  []store.FamilyInfo
+	views  map[string][]uint32 // the series of a span, by family and labels
+	key    []byte
 }
 
 type cell struct {
@@ -36,7 +38,7 @@ type cell struct {
 
 // NewWriter returns an empty one.
 func NewWriter() *Writer {
-	return &Writer{index: map[string]uint32{}, cells: map[cell]*hist.Histogram{}, number: map[cell]series.Number{}, raw: map[uint32][]series.Sample{}}
+	return &Writer{index: map[string]uint32{}, cells: map[cell]*hist.Histogram{}, number: map[cell]series.Number{}, raw: map[uint32][]series.Sample{}, views: map[string][]uint32{}}
 }
 
 func (w *Writer) series(s series.Series) uint32 {
@@ -81,7 +83,11 @@ func (w *Writer) Merge(at int64, s series.Series, h *hist.Histogram) error {
 }
 
 func (w *Writer) at(at int64, s series.Series) *hist.Histogram {
-	c := cell{w.series(s), series.Base.Slot(at)}
+	return w.cell(w.series(s), at)
+}
+
+func (w *Writer) cell(of uint32, at int64) *hist.Histogram {
+	c := cell{of, series.Base.Slot(at)}
 	if w.cells[c] == nil {
 		w.cells[c] = hist.New(hist.DefaultSchema)
 	}

@@ -25,7 +25,7 @@ export type Against = ExplainResponse['against'];
 /** The choices, with what each asks. */
 export const questions: readonly (readonly [Against, string, string])[] = [
   ['before', 'became slow', 'Compared with the same labels before the mark that is near, or in the time before the rectangle'],
-  ['day', 'than a day ago', 'Compared with the same labels at the same time of the day before'],
+  ['day', 'slower than a day ago', 'Compared with the same labels at the same time of the day before'],
   ['rest', 'is slow', 'Compared with all other requests of the range'],
 ];
 
