@@ -759,7 +759,7 @@ func (q *question) name(v *values, c *suspect, all float64) {
 		}
 	}
 	out := api.ExplainItem{
-		Labels: v.labels(c.a, c.b), Inside: uint64(in), Outside: uint64(max(0, n-in)), InsideShare: api.Float(now), OutsideShare: api.Float(max(0, before)),
+		Labels: v.labels(c.a, c.b), Inside: q.counted(in), Outside: q.counted(max(0, n-in)), InsideShare: api.Float(now), OutsideShare: api.Float(max(0, before)),
 		Effect: api.Float(e.size), EffLow: api.Float(e.low), EffHigh: api.Float(e.high), Lift: api.Float(math.NaN()), Adjusted: api.Float(c.p),
 	}
 	if before > 0 {

@@ -105,7 +105,8 @@ func (q *question) became(ctx context.Context) error {
 		return nil
 	}
 	b.Count, b.Inside = before.Count, q.band.count(before)
-	if now.Count < fewest || before.Count < fewest {
+	q.weigh(before)
+	if now.Effective() < fewest || before.Effective() < fewest {
 		q.note("there are fewer than %d %s in the rectangle's time or in the time before: draw another", fewest, q.what)
 		return nil
 	}
@@ -160,7 +161,7 @@ func (q *question) thresholds(ctx context.Context, ask store.Query) (whole *hist
 func (q *question) threshold(h *hist.Histogram) (above float64, ok bool) {
 	// Between no lower and some upper bound are the fast ones.
 	fast := q.band.low < 0 && q.band.high < inf
-	if fast || h.Count < enoughOwn || float64(q.band.count(h)) <= mostInside*float64(h.Count) {
+	if fast || h.Effective() < enoughOwn || float64(q.band.count(h)) <= mostInside*float64(h.Count) {
 		return 0, false
 	}
 	n := 0.0

@@ -79,7 +79,7 @@ func poisson(rng *rand.Rand, mean float64) (n int) {
 }
 
 func judged(t *table) *api.ExplainResponse {
-	q := &question{Request: Request{Limit: maxLimit, Against: Rest}, what: "requests", out: &api.ExplainResponse{}}
+	q := &question{Request: Request{Limit: maxLimit, Against: Rest}, what: "requests", each: 1, out: &api.ExplainResponse{}}
 	q.judge(t, t, t.total())
 	return q.out
 }

@@ -76,7 +76,10 @@ type question struct {
 	pieces       []piece
 	window, rest int
 	what         string // what is counted: requests, samples
-	judged       bool   // there is enough to say something
+	// each is how many observations one independent one stands for: 1, or more of sampled
+	// ones. Tables hold numbers of independent ones.
+	each   float64
+	judged bool // there is enough to say something
 }
 
 // check validates the request and fills in defaults. It reads the family and the labels
@@ -173,7 +176,7 @@ func Explain(ctx context.Context, st store.Store, r Request) (*api.ExplainRespon
 	if err := r.check(ctx, st); err != nil {
 		return nil, err
 	}
-	q := &question{Request: r, st: st, span: query.IsSpanFamily(r.Family), what: "samples"}
+	q := &question{Request: r, st: st, span: query.IsSpanFamily(r.Family), what: "samples", each: 1}
 	if q.span {
 		q.what = "requests"
 	}
@@ -198,10 +201,10 @@ func (q *question) slow(ctx context.Context) error {
 		return err
 	}
 	total := main.total()
-	q.out.Inside, q.out.Outside = uint64(total.inside()), uint64(total.outside())
-	if q.out.Inside < fewest || q.out.Outside < fewest {
+	q.out.Inside, q.out.Outside = q.counted(total.inside()), q.counted(total.outside())
+	if total.inside() < fewest || total.outside() < fewest {
 		side := "inside"
-		if q.out.Inside >= fewest {
+		if total.inside() >= fewest {
 			side = "outside"
 		}
 		q.note("there are fewer than %d %s %s the rectangle: draw another", fewest, q.what, side)

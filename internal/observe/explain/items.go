@@ -269,7 +269,7 @@ func discoveries(tried []*candidate, looked int) (out []*candidate) {
 func (q *question) item(v *values, c *candidate, found []*candidate, total counts) api.ExplainItem {
 	in, all := c.counts.inside(), sum(c.counts.all)
 	out := api.ExplainItem{
-		Labels: v.labels(c.a, c.b), Inside: uint64(in), Outside: uint64(all - in), InsideShare: api.Float(c.effect.in),
+		Labels: v.labels(c.a, c.b), Inside: q.counted(in), Outside: q.counted(all - in), InsideShare: api.Float(c.effect.in),
 		OutsideShare: api.Float(c.effect.out), Effect: api.Float(c.size), EffLow: api.Float(c.low), EffHigh: api.Float(c.high),
 		Lift: api.Float(math.NaN()), Adjusted: api.Float(c.adjusted),
 	}

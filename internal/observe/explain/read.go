@@ -3,6 +3,7 @@ package explain
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -95,10 +96,17 @@ func (q *question) values(ctx context.Context) (store.Query, *hist.Histogram, er
 		q.note("no %s were measured in the rectangle's time: draw another, or take a filter off", q.what)
 	} else {
 		q.band = bandOf(h, q.Low, q.High)
+		q.weigh(h)
 	}
 	q.out.Low, q.out.High = api.Float(q.band.low), api.Float(q.band.high)
 	return ask, h, nil
 }
+
+// weigh learns how many observations one independent one stands for (Kish 1965).
+func (q *question) weigh(h *hist.Histogram) { q.each = max(q.each, float64(h.Count)/h.Effective()) }
+
+// counted returns how many observations so many independent ones stand for.
+func (q *question) counted(n float64) uint64 { return uint64(math.Round(n * q.each)) }
 
 // cut adds [from, to) to what is read.
 func (q *question) cut(from, to int64, window bool) {
@@ -384,8 +392,8 @@ func (q *question) loadPiece(ctx context.Context, t *table, ask store.Query, p p
 				if p.step > 0 {
 					slot += int((x.Start - ask.Start) / p.step)
 				}
-				if row.all[slot] += float64(x.Hist.Count); ask.Measure == store.Buckets {
-					row.in[slot] += float64(b.count(x.Hist))
+				if row.all[slot] += float64(x.Hist.Count) / q.each; ask.Measure == store.Buckets {
+					row.in[slot] += float64(b.count(x.Hist)) / q.each
 				}
 			}
 		}
