@@ -60,7 +60,7 @@ func (d *Comparison) Document() *Document {
 			name = " " + s.side.Name + ","
 		}
 		text := fmt.Sprintf("%s:%s %s to %s%s, %s %s, %s", s.letter, name, d.clock(s.side.Start), d.clock(s.side.End), d.days(s.side.Days),
-			figure.Thousands(s.side.Requests), d.counted(), PerTime(s.side.Rate))
+			figure.Thousands(s.side.Requests), d.counted()+sampled(s.side.Effective), PerTime(s.side.Rate))
 		if d.spans() {
 			text += ", " + figure.Thousands(s.side.Errors) + " failed"
 		}
@@ -279,4 +279,12 @@ func rowVerdict(r api.CompareRow) string {
 		return "-"
 	}
 	return strings.Join(words, ", ")
+}
+
+// sampled says how much sampled requests say; nothing if none was sampled.
+func sampled(effective uint64) string {
+	if effective == 0 {
+		return ""
+	}
+	return " (sampled: they say as much as " + figure.Thousands(effective) + ")"
 }

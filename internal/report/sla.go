@@ -35,6 +35,9 @@ func SLA(r *api.SLAResponse, zone *time.Location, now time.Time) *Document {
 	if s.objective {
 		about = append(about, fmt.Sprintf("objective: %s of requests not failed and within %s", trimPercent(r.Objective), SecondsUnit.Value(r.Under)))
 	}
+	if r.All.Effective > 0 {
+		about = append(about, figure.Thousands(r.All.Requests)+" requests"+sampled(r.All.Effective))
+	}
 	d.Title(title)
 	d.Paragraph()
 	d.Only(Markdown, func() { d.Line(strings.Join(about, "; ") + ".") })

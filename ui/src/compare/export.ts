@@ -30,7 +30,7 @@ export function compareCommand(params: Params, server: string): string {
 export function compareMarkdown(r: CompareResponse, unit: string, address: string): string {
   const out = [`## ${r.sentence}`, '', `Verdict: **${r.verdict}**. [Open it](${address})`, ''];
   for (const [letter, s] of [['A', r.a], ['B', r.b]] as const) {
-    out.push(`- ${letter}${s.name === letter ? '' : ` ${markdownCell(s.name)}`}: ${slotName(s.start, s.end)}, ${count(s.requests)} requests, ${rate(s.rate)}, ${count(s.errors)} failed`);
+    out.push(`- ${letter}${s.name === letter ? '' : ` ${markdownCell(s.name)}`}: ${slotName(s.start, s.end)}, ${count(s.requests)} requests${s.effective ? ` (sampled: they say as much as ${count(s.effective)})` : ''}, ${rate(s.rate)}, ${count(s.errors)} failed`);
   }
   out.push('', '| | A | B | like for like | interval | raw | verdict |', '|---|---:|---:|---|---|---|---|');
   for (const m of r.measures) {
