@@ -15,7 +15,8 @@ type recent struct {
 	ring *seconds.Ring
 	on   bool
 	log  []seconds.Observation
-	from int64 // the oldest second that the ring has, Unix
+	now  int64 // Unix, of the batch
+	from int64 // the oldest second that the ring has
 	full int   // requests that the log had no space for
 }
 
@@ -25,7 +26,8 @@ func (a *Aggregator) beginRecent(nowNanos int64) (r recent) {
 		return r
 	}
 	r.ring, r.on = a.o.Seconds, true
-	r.from = nowNanos/1e9 - r.ring.Keep()
+	r.now = nowNanos / 1e9
+	r.from = r.now - r.ring.Keep()
 	var epoch uint32
 	if r.log, epoch = r.ring.Begin(); epoch != a.recentEpoch {
 		a.recentEpoch = epoch
@@ -55,7 +57,7 @@ func (r *recent) add(reg *registry, marginal uint32, s *observation) {
 		r.full++
 		return
 	}
-	r.log = append(r.log, seconds.Observation{Series: m.recent, Weight: s.weight, Second: second, Nanos: s.nanos})
+	r.log = append(r.log, seconds.Observation{Series: m.recent, Weight: s.weight, Second: uint32(second), Came: uint32(r.now), Nanos: s.nanos})
 }
 
 func (r *recent) end() {

@@ -57,20 +57,21 @@ func (r *Ring) Fold() {
 	oldest := r.newest - int64(len(r.ring)) + ahead
 	for i := range log {
 		o := &log[i]
-		if o.Second < oldest || o.Second > r.newest+ahead || int(o.Series) >= len(r.state) {
+		at := int64(o.Second)
+		if at < oldest || at > r.newest+ahead || int(o.Series) >= len(r.state) {
 			continue
 		}
 		st := &r.state[o.Series]
 		st.requests++
-		r.arrived(r.seen[o.Series].service, now-o.Second-1)
+		r.arrived(r.seen[o.Series].service, int64(o.Came)-at)
 		if st.out {
 			r.stats.LeftOut++
 			continue
 		}
-		s := r.second(o.Second)
-		if s.at != o.Second {
+		s := r.second(at)
+		if s.at != at {
 			r.empty(s)
-			s.at = o.Second
+			s.at = at
 		}
 		if s.pending == nil {
 			s.pending = r.buffer()
@@ -99,7 +100,7 @@ func (r *Ring) Fold() {
 	r.bound()
 }
 
-// arrived counts a request that came so many seconds after the end of its second.
+// arrived counts a request that came so many seconds after its second.
 func (r *Ring) arrived(service string, after int64) {
 	if r.lastLag == nil || r.lastOf != service {
 		l := r.lags[service]

@@ -59,14 +59,16 @@ func (o *Options) ensureDefaults() {
 type Observation struct {
 	Series uint32 // as Number returned it
 	Weight uint32
-	Second int64 // Unix, in which it ended
-	Nanos  int64 // duration
+	Second uint32 // Unix, in which it ended
+	Came   uint32 // Unix, in which it was accepted
+	Nanos  int64  // duration
 }
 
 const (
 	observationBytes, secondBytes, nameBytes, lagBytes = 24, 104, 192, 8*(mostLag+1) + 64
-	// ahead is how far ahead of the clock a second may lie.
-	ahead = 60
+	// ahead is how far ahead of the clock a second may lie, in seconds: as far as the
+	// aggregator accepts.
+	ahead = 600
 	// sealAfter is the age at which a second is sealed, and sealBeyond the number of
 	// observations from which on it is sealed before.
 	sealAfter, sealBeyond = 6, 1 << 12
@@ -131,7 +133,7 @@ type state struct {
 	out      bool    // left out for lack of memory
 }
 
-// lag counts how long after the end of their second requests of a service came.
+// lag counts how many seconds after theirs requests of a service came.
 type lag [mostLag + 1]float64
 
 // second holds the requests that ended in one second: those of series ids[i] in data up

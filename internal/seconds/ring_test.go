@@ -41,7 +41,7 @@ func (c *clock) send(l labels.Labels, second, nanos int64, weight uint32) {
 	full := 0
 	if n := c.Number(l); n != 0 {
 		if len(log) < cap(log) {
-			log = append(log, Observation{Series: n, Weight: weight, Second: second, Nanos: nanos})
+			log = append(log, Observation{Series: n, Weight: weight, Second: uint32(second), Came: uint32(c.o.Now().Unix()), Nanos: nanos})
 		} else {
 			full = 1
 		}

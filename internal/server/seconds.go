@@ -8,8 +8,11 @@ import (
 
 // startSeconds starts the ring of the newest seconds, which the aggregator fills.
 func (s *Server) startSeconds() {
-	s.seconds = seconds.New(seconds.Options{Bytes: s.shares.Seconds})
+	s.seconds = seconds.New(seconds.Options{Bytes: s.shares.Seconds, Now: s.now})
 	s.metrics.registry.MustRegister(newPartCollector(s.seconds.Stats, secondsReadings))
+	if !s.ticks {
+		return
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

@@ -195,6 +195,7 @@ func (s *Server) Flush(ctx context.Context) error {
 // Tick does at once what else the server does every ten seconds: it flushes, maintains
 // the store and judges the marks that are due.
 func (s *Server) Tick(ctx context.Context) error {
+	s.seconds.Fold()
 	return errors.Join(s.Flush(ctx), s.store.Maintain(ctx, s.now()), s.verdicts.Round(ctx))
 }
 
