@@ -3,6 +3,7 @@ package verdicts
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,7 +130,7 @@ func listed(r *api.ExplainResponse) string {
 	for _, i := range r.Items[:min(3, len(r.Items))] {
 		out = append(out, i.Sentence)
 	}
-	return strings.Join(append(out, r.Notes...), " | ")
+	return strings.Join(append(append(out, r.Sentence), r.Notes...), " | ")
 }
 
 // Who became slow is named first, a second cause among the first three, and nobody where
@@ -154,7 +155,7 @@ func TestWhoBecameSlow(t *testing.T) {
 				w.send(time.Hour, loads...)
 				w.send(time.Hour, with(loads, c.change)...)
 				r := w.became()
-				return c.right(r.Items), listed(r)
+				return c.right(r.Items) && !slices.ContainsFunc(r.Items, func(i api.ExplainItem) bool { return !(i.EffLow <= i.Effect && i.Effect <= i.EffHigh) }), listed(r)
 			})
 		})
 	}
