@@ -192,7 +192,7 @@ func (s *Server) Flush(ctx context.Context) error {
 	return errors.Join(err, s.agg.Flush(ctx))
 }
 
-// Tick does at once what else the server does every ten seconds: it flushes, maintains
+// Tick does at once what else the server does every few seconds: it flushes, maintains
 // the store and judges the marks that are due.
 func (s *Server) Tick(ctx context.Context) error {
 	s.seconds.Fold()

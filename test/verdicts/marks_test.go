@@ -13,7 +13,7 @@ import (
 func TestGrossChangeWithinAMinute(t *testing.T) {
 	loads := crowd("shop", 60)
 	trials(t, 0.95, func(w *world) (bool, string) {
-		w.send(20*time.Minute, loads...)
+		w.sendEvery(8*time.Minute, 5*time.Second, loads...)
 		id := w.mark("deploy", "shop")
 		slower := with(loads, slow("", "", 2))
 		for at := 5 * time.Second; at <= 6*time.Minute; at += 5 * time.Second {
