@@ -34,20 +34,22 @@ type ServicesResponse struct {
 	Services []Service `json:"services"`
 }
 
+// Service is a service in one environment.
 type Service struct {
-	Name      string           `json:"name"`
-	Requests  uint64           `json:"requests"`
-	Effective uint64           `json:"effective,omitempty"` // see DistributionGroup
-	Rate      Float            `json:"rate"`                // per second
-	Errors    uint64           `json:"errors"`
-	ErrorRate Float            `json:"error_ratio"` // 0..1
-	Apdex     Float            `json:"apdex"`
-	ApdexT    Float            `json:"apdex_t"` // seconds
-	Mean      Float            `json:"mean"`
-	Quantiles map[string]Float `json:"quantiles"`
-	Error     Float            `json:"error"` // relative error of the quantiles
-	Sparkline Sparkline        `json:"sparkline"`
-	Weighted  bool             `json:"weighted,omitempty"`
+	Name        string           `json:"name"`
+	Environment string           `json:"environment,omitempty"` // empty where spans do not say
+	Requests    uint64           `json:"requests"`
+	Effective   uint64           `json:"effective,omitempty"` // see DistributionGroup
+	Rate        Float            `json:"rate"`                // per second
+	Errors      uint64           `json:"errors"`
+	ErrorRate   Float            `json:"error_ratio"` // 0..1
+	Apdex       Float            `json:"apdex"`
+	ApdexT      Float            `json:"apdex_t"` // seconds
+	Mean        Float            `json:"mean"`
+	Quantiles   map[string]Float `json:"quantiles"`
+	Error       Float            `json:"error"` // relative error of the quantiles
+	Sparkline   Sparkline        `json:"sparkline"`
+	Weighted    bool             `json:"weighted,omitempty"`
 	// LatestMark is the last one of the range at which the service changed; else
 	// the last of the service, else that of every service, else the last before
 	// the range. It has its verdict on the service.

@@ -51,6 +51,7 @@ type BreakdownPart struct {
 	Service   string `json:"service"` // where it ran; for a call without a span of its callee, the caller
 	Component string `json:"component"`
 	Operation string `json:"operation"`
+	System    string `json:"system,omitempty"` // that it calls: mysql, kafka
 
 	Seconds       Float            `json:"seconds"`
 	Share         Float            `json:"share"`
@@ -106,6 +107,7 @@ type FanOut struct {
 	Service   string           `json:"service"`
 	Component string           `json:"component"`
 	Operation string           `json:"operation"`
+	System    string           `json:"system,omitempty"`
 	Instances []FanOutInstance `json:"instances"` // by falling share
 }
 
@@ -150,6 +152,7 @@ type Operation struct {
 	Operation string           `json:"operation"`
 	Component string           `json:"component"`
 	Kind      string           `json:"kind"`
+	System    string           `json:"system,omitempty"`                      // that it calls: mysql, kafka
 	Verb      string           `json:"verb,omitempty" enum:"find,save,other"` // of database operations
 	Calls     uint64           `json:"calls"`
 	Rate      Float            `json:"rate"`

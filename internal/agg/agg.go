@@ -52,7 +52,7 @@ type Options struct {
 	MaxTenants    int                      // names of tenants per service; default 20,000
 	MaxOperations int                      // names of operations per service; default 2,000
 	MaxInstances  int                      // names of instances per service; default 200
-	MaxValues     int                      // values of version, variant, component and each extra label per service; default 200
+	MaxValues     int                      // values of each other label per service; default 200
 	MaxFamilies   int                      // families with active series; beyond them incoming metrics of new families are refused; default 5,000
 	RetryAfter    time.Duration            // how long senders should wait; default 5 s
 	Retention     time.Duration            // how far back observations are accepted; default 48 h
@@ -118,6 +118,8 @@ func (o *Options) EnsureDefaults() {
 // retained after the call; a new series copies them.
 type SpanIdentity struct {
 	Service, Operation, Component, Kind, Status, Tenant, Version, Variant, Instance string
+	Environment, Namespace, K8sNamespace, Workload                                  string
+	System, Peer                                                                    string         // the backend that a call went to
 	Extra                                                                           []labels.Label // configured extra labels, sorted
 }
 
@@ -430,7 +432,7 @@ type Stats struct {
 	// FoldedObservations counts observations of a named tenant that were counted under
 	// tenant="_other". The other Folded fields count resolutions, not observations.
 	FoldedObservations uint64
-	FoldedValues       uint64 // of versions, variants, instances, extra labels and services
+	FoldedValues       uint64 // of services and all other labels
 	FlushErrors        uint64 // Puts that failed, to be retried
 	SyncErrors         uint64
 	TornTails          uint64 // journals that ended in an unacknowledged request

@@ -653,7 +653,7 @@ func (p *replayer) defineTenant(number, marginal uint32, tenant []byte) error {
 	}
 	s := *p.a.reg.meta.at(m)
 	b := labels.NewBuilder(s.Labels)
-	b.Del(series.LabelInstance)
+	b.Del(series.LabelInstance, series.LabelPeer)
 	if len(tenant) > 0 {
 		b.Set(series.LabelTenant, string(tenant))
 	}

@@ -33,7 +33,7 @@ import (
 //	1 series  number, family, view, kind, labels
 //	2 target  number, full series, marginal series or 0
 //	3 tenant  number, marginal series, tenant: the Full series of the
-//	          marginal's labels but for the instance, and of the tenant unless
+//	          marginal's labels but for instance and peer, and of the tenant unless
 //	          that is empty. Format 1 had none of these.
 //
 // Entries (2) begin with the time of the commit in milliseconds and a base slot; then

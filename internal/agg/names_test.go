@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sort"
+	"strings"
 	"testing"
 	"time"
 
@@ -190,6 +191,58 @@ func TestValuesAreBounded(t *testing.T) {
 	if s := a.Stats(); s.FoldedOperations != 7 {
 		t.Errorf("new operations found no room: %d folded", s.FoldedOperations)
 	}
+}
+
+// A service's environments are never one series, not even of folded tenants; peers are
+// beside instances on marginals alone. A journal says the same.
+func TestPlaceAndPeer(t *testing.T) {
+	st, c, dir := newMemStore(), newClock(), t.TempDir()
+	a := open(t, st, c, dir, func(o *Options) { o.MaxTenants, o.MaxValues = 1, 2 })
+	send := func() {
+		for i, environment := range []string{"production", "staging", "ci-1", "ci-2"} {
+			for _, tenant := range []string{"a", "b"} {
+				observe(t, a, c, SpanIdentity{Service: "s", Operation: "get", Tenant: tenant, Environment: environment, Namespace: "shop",
+					K8sNamespace: "web", Workload: "w", System: "mysql", Peer: fmt.Sprint("db", i/2)}, 1)
+			}
+		}
+	}
+	send()
+	place := `, k8s_namespace="web", k8s_workload="w", operation="get", `
+	want := map[series.View]string{series.Full: "", series.Marginal: "", series.Total: ""}
+	for i, environment := range []string{series.Other, "production", "staging"} {
+		n, peer := uint64(1), "db0"
+		if i == 0 {
+			n, peer = 2, "db1"
+		}
+		end := fmt.Sprintf("service=\"s\", service_namespace=\"shop\", system=\"mysql\"")
+		want[series.Full] += fmt.Sprintf("{environment=%q%s%s, tenant=\"a\"} %d\n{environment=%[1]q, service=\"s\", tenant=\"_other\"} %[4]d\n", environment, place, end, n)
+		want[series.Marginal] += fmt.Sprintf("{environment=%q%speer=%q, %s} %d\n", environment, place, peer, end, 2*n)
+		want[series.Total] += fmt.Sprintf("{environment=%q, k8s_namespace=\"web\", k8s_workload=\"w\", %s} %d\n", environment, end, 2*n)
+	}
+	check := func() {
+		t.Helper()
+		for view, want := range want {
+			var lines []string
+			for name, slots := range st.slots(t, series.SpanDuration, view) {
+				for _, h := range slots {
+					lines = append(lines, fmt.Sprintf("%s %d\n", name, h.Count))
+				}
+			}
+			slices.Sort(lines)
+			if got := strings.Join(lines, ""); got != want {
+				t.Errorf("view %d is\n%swant\n%s", view, got, want)
+			}
+		}
+	}
+	flush(t, a)
+	check()
+	st, dir = newMemStore(), t.TempDir()
+	a = open(t, st, c, dir, func(o *Options) { o.MaxTenants, o.MaxValues = 1, 2 })
+	send()
+	crash(a)
+	a = open(t, st, c, dir)
+	flush(t, a)
+	check()
 }
 
 func TestIdleSeriesLeaveMemory(t *testing.T) {

@@ -52,7 +52,7 @@ type seriesRec struct {
 	total      uint32 // for a marginal: its Total series
 	recent     uint32 // for a marginal: its number in Options.Seconds; 0 if it was not asked for, noRecent if it has none
 	live       bool
-	tenant     bool // a Full one that differs from its marginal in tenant and instance only
+	tenant     bool // a Full one that differs from its marginal in tenant, instance and peer only
 }
 
 // registry numbers the active series and targets. Guarded by Aggregator.mu.
@@ -142,14 +142,41 @@ const (
 	dimVariant
 	dimInstance
 	dimComponent
+	dimEnvironment
+	dimNamespace
+	dimK8s
+	dimWorkload
+	dimSystem
+	dimPeer
 	boundDims
 )
 
-var dimLabels = [boundDims]string{series.LabelOperation, series.LabelVersion, series.LabelVariant, series.LabelInstance, series.LabelComponent}
+var dimLabels = [boundDims]string{
+	dimOperation: series.LabelOperation, dimVersion: series.LabelVersion, dimVariant: series.LabelVariant,
+	dimInstance: series.LabelInstance, dimComponent: series.LabelComponent, dimEnvironment: series.LabelEnvironment,
+	dimNamespace: series.LabelNamespace, dimK8s: series.LabelK8s, dimWorkload: series.LabelWorkload,
+	dimSystem: series.LabelSystem, dimPeer: series.LabelPeer,
+}
+
+// dims returns the bounded values of an identity.
+func (id *SpanIdentity) dims() [boundDims]string {
+	return [boundDims]string{
+		dimOperation: id.Operation, dimVersion: id.Version, dimVariant: id.Variant, dimInstance: id.Instance,
+		dimComponent: id.Component, dimEnvironment: id.Environment, dimNamespace: id.Namespace, dimK8s: id.K8sNamespace,
+		dimWorkload: id.Workload, dimSystem: id.System, dimPeer: id.Peer,
+	}
+}
+
+// setDims replaces the bounded values of an identity.
+func (id *SpanIdentity) setDims(v *[boundDims]string) {
+	id.Operation, id.Component, id.Version, id.Variant, id.Instance = v[dimOperation], v[dimComponent], v[dimVersion], v[dimVariant], v[dimInstance]
+	id.Environment, id.Namespace, id.K8sNamespace, id.Workload = v[dimEnvironment], v[dimNamespace], v[dimK8s], v[dimWorkload]
+	id.System, id.Peer = v[dimSystem], v[dimPeer]
+}
 
 const (
 	maxServices  = 5000
-	maxMarginals = 50_000 // per service; beyond it instances and operations fold
+	maxMarginals = 50_000 // per service; beyond it instances, peers and operations fold
 )
 
 func newRegistry(o *Options) *registry {
@@ -164,7 +191,7 @@ func newRegistry(o *Options) *registry {
 		serviceOf: map[string]uint32{},
 		families:  map[string]*familyName{},
 		groups:    map[series.ID]*group{},
-		builder:   labels.NewScratchBuilder(12),
+		builder:   labels.NewScratchBuilder(16),
 	}
 }
 
@@ -181,7 +208,10 @@ func keyOf(family string, id *SpanIdentity) spanKey {
 		b[0] = 'D'
 		b = appendPart(b, family)
 	}
-	for _, s := range [...]string{id.Service, id.Operation, id.Component, id.Kind, id.Status, id.Version, id.Variant, id.Instance} {
+	for _, s := range [...]string{id.Service, id.Kind, id.Status} {
+		b = appendPart(b, s)
+	}
+	for _, s := range id.dims() {
 		b = appendPart(b, s)
 	}
 	for _, l := range id.Extra {
@@ -299,37 +329,42 @@ func (r *registry) rename(n uint32, id *SpanIdentity, k *spanKey) {
 	}
 	if g := r.groups[k.group]; g != nil {
 		id.Service, id.Kind, id.Status = g.names.service, g.names.kind, g.names.status
-		v := &g.names.values
-		id.Operation, id.Component = v[dimOperation], v[dimComponent]
-		id.Version, id.Variant, id.Instance = v[dimVersion], v[dimVariant], v[dimInstance]
+		id.setDims(&g.names.values)
 		return
 	}
 	l := r.meta.at(t.marginal).Labels
 	id.Service, id.Kind, id.Status = l.Get(series.LabelService), l.Get(series.LabelKind), l.Get(series.LabelStatus)
-	id.Operation, id.Component = l.Get(series.LabelOperation), l.Get(series.LabelComponent)
-	id.Version, id.Variant, id.Instance = l.Get(series.LabelVersion), l.Get(series.LabelVariant), l.Get(series.LabelInstance)
+	var values [boundDims]string
+	for d, name := range dimLabels {
+		values[d] = l.Get(name)
+	}
+	id.setDims(&values)
 }
 
 // newGroup bounds the values of an identity.
 func (r *registry) newGroup(family string, id *SpanIdentity) *group {
 	g := &group{}
 	svc, number := r.service(id.Service)
-	limits := [boundDims]int{r.o.MaxOperations, r.o.MaxValues, r.o.MaxValues, r.o.MaxInstances, r.o.MaxValues}
-	values := [boundDims]string{id.Operation, id.Version, id.Variant, id.Instance, id.Component}
-	if svc.marginals >= maxMarginals && values[dimInstance] != "" {
-		values[dimInstance] = series.Other
-		g.vals++
+	values := id.dims()
+	for _, d := range [...]int{dimInstance, dimPeer} {
+		if svc.marginals >= maxMarginals && values[d] != "" {
+			values[d] = series.Other
+			g.vals++
+		}
 	}
 	if svc.marginals >= 2*maxMarginals {
 		values[dimOperation] = series.Other
 		g.ops++
 	}
 	for d := range values {
-		count := &g.vals
-		if d == dimOperation {
-			count = &g.ops
+		count, limit := &g.vals, r.o.MaxValues
+		switch d {
+		case dimOperation:
+			count, limit = &g.ops, r.o.MaxOperations
+		case dimInstance:
+			limit = r.o.MaxInstances
 		}
-		values[d] = strings.Clone(boundValue(&svc.values[d], values[d], limits[d], count))
+		values[d] = strings.Clone(boundValue(&svc.values[d], values[d], limit, count))
 	}
 	var extra []labels.Label
 	for _, l := range id.Extra {
@@ -387,15 +422,29 @@ func (r *registry) build(n *names, view series.View, fold bool) series.Series {
 	if !fold {
 		add(series.LabelComponent, n.values[dimComponent])
 	}
+	add(series.LabelEnvironment, n.values[dimEnvironment])
 	if view == series.Marginal {
 		add(series.LabelInstance, n.values[dimInstance])
+	}
+	if !fold {
+		add(series.LabelK8s, n.values[dimK8s])
+		add(series.LabelWorkload, n.values[dimWorkload])
 	}
 	add(series.LabelKind, n.kind)
 	if !fold && view != series.Total {
 		add(series.LabelOperation, n.values[dimOperation])
 	}
+	if view == series.Marginal {
+		add(series.LabelPeer, n.values[dimPeer])
+	}
 	add(series.LabelService, n.service)
+	if !fold {
+		add(series.LabelNamespace, n.values[dimNamespace])
+	}
 	add(series.LabelStatus, n.status)
+	if !fold {
+		add(series.LabelSystem, n.values[dimSystem])
+	}
 	if view == series.Full {
 		if fold {
 			add(series.LabelTenant, series.Other)
@@ -417,12 +466,7 @@ func (r *registry) build(n *names, view series.View, fold bool) series.Series {
 }
 
 func ownLabel(name string) bool {
-	switch name {
-	case series.LabelService, series.LabelOperation, series.LabelComponent, series.LabelKind, series.LabelStatus,
-		series.LabelTenant, series.LabelVersion, series.LabelVariant, series.LabelInstance:
-		return true
-	}
-	return false
+	return slices.Contains(series.SpanLabels, name)
 }
 
 // refuses reports whether a family has no active series, and others have reached the
@@ -530,7 +574,7 @@ func labelSize(l labels.Labels) int64 { return int64(l.ByteSize()) + 16 }
 func (r *registry) bytes() int64 {
 	n := r.targets.capacity()*40 + int64(cap(r.keys))*16 + r.lookup.Bytes() +
 		r.series.capacity()*24 + r.meta.capacity()*40 + int64(cap(r.ids))*16 + r.byID.Bytes() +
-		r.labelBytes + int64(len(r.groups))*400 + r.tenantBytes
+		r.labelBytes + int64(len(r.groups))*500 + r.tenantBytes
 	return n
 }
 
@@ -741,6 +785,6 @@ func (r *registry) turn() (changed bool) {
 // totalOf returns the Total series of a Marginal one.
 func totalOf(m series.Series) series.Series {
 	b := labels.NewBuilder(m.Labels)
-	b.Del(series.LabelOperation, series.LabelInstance)
+	b.Del(series.LabelOperation, series.LabelInstance, series.LabelPeer)
 	return series.Series{Family: m.Family, View: series.Total, Kind: m.Kind, Labels: b.Labels()}
 }

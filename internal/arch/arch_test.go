@@ -34,13 +34,13 @@ var floors = [][]string{
 	{ // 2
 		"client", "internal/config", "internal/experiment/bench", "internal/experiment/bench/load",
 		"internal/experiment/bench/threshold", "internal/experiment/mirror/record", "internal/experiment/simulate",
-		"internal/guard/check/expr", "internal/guard/check/state", "internal/observe/semconv",
+		"internal/guard/check/expr", "internal/guard/check/state",
 		"internal/judge/refresh", "internal/report/reporttest", "internal/scaling", "internal/series", "internal/store/runcodec", "stat",
 	},
 	{ // 3
 		"internal/experiment/bench/tally", "internal/experiment/capacity/objective",
 		"internal/experiment/mirror/pair", "internal/experiment/otlpsink", "internal/experiment/simulate/spec",
-		"internal/judge", "internal/seconds", "internal/store",
+		"internal/judge", "internal/observe/semconv", "internal/seconds", "internal/store",
 	},
 	{ // 4
 		"internal/agg", "internal/experiment/bench/session", "internal/experiment/capacity/search",

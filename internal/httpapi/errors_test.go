@@ -56,7 +56,7 @@ func TestBadInput(t *testing.T) {
 		{"heatmap", "family=heap_bytes", 400, "family", "heap_bytes is a gauge, which has no heatmap; ask for its timeline"},
 		{"heatmap", "family=span_duration_second", 404, "family", `did you mean "span_duration_seconds"?`},
 		{"heatmap", "family=nope", 404, "family", `there is no family "nope"; write one of heap_bytes, `},
-		{"distribution", "by=colour", 400, "by", "write one of component, instance, kind, "},
+		{"distribution", "by=colour", 400, "by", "write one of component, environment, instance, "},
 		{"distribution", "q=99", 400, "q", "write 0.99"},
 		{"distribution", "q=0.5,half", 400, "q", `"half" is not a quantile`},
 		{"distribution", "q=-0.1", 400, "q", "not between 0 and 1"},

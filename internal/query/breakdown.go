@@ -48,9 +48,12 @@ func compareComponents(a, b string) int {
 // Labels of requests that the families of the breakdown have, and those that
 // only span_self_seconds has.
 var (
-	breakdownLabels = []string{series.LabelService, series.LabelOperation, series.LabelCohort}
+	breakdownLabels = []string{series.LabelService, series.LabelEnvironment, series.LabelOperation, series.LabelCohort}
 	selfLabels      = []string{series.LabelTenant, series.LabelVersion, series.LabelVariant, series.LabelStatus, series.LabelKind, series.LabelInstance}
 )
+
+// notBrokenDown lists labels of spans that no family of the breakdown has.
+var notBrokenDown = []string{series.LabelNamespace, series.LabelK8s, series.LabelWorkload, series.LabelSystem, series.LabelPeer}
 
 // Breakdown answers the exclusive and critical-path time of a service's
 // requests by component and part, over time and in all, and of a band of them
@@ -111,6 +114,8 @@ func wholeBreakdown(ms []*labels.Matcher) (bool, error) {
 		switch {
 		case m.Name == series.LabelComponent || strings.HasPrefix(m.Name, "part_"):
 			return false, Invalid("match", "the breakdown answers every component, so %s cannot be matched; leave it out", m.Name)
+		case slices.Contains(notBrokenDown, m.Name):
+			return false, Invalid("match", "the breakdown is not kept by %s; leave it out", m.Name)
 		case m.Name == series.LabelCohort:
 			cohort = true
 		case !slices.Contains(breakdownLabels, m.Name):
@@ -284,7 +289,7 @@ func (b *breakdown) parts(ctx context.Context, list []*part, inBand, typical buc
 		b.out.Note = fmt.Sprintf("the %d parts with the least time are left out; name an operation in match to see fewer parts whole", len(list)-maxParts)
 		list = list[:maxParts]
 	}
-	own, err := ownDurations(ctx, b.st, list, b.q.Start, b.q.End)
+	own, err := ownDurations(ctx, b.st, list, b.r.Matchers, b.q.Start, b.q.End)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func fanOuts(ctx context.Context, st store.Store, q store.Query, band buckets) (
 		if len(ks) < 2 {
 			continue
 		}
-		f := api.FanOut{Service: p.service, Component: p.component, Operation: p.operation}
+		f := api.FanOut{Service: p.service, Component: p.component, Operation: p.operation, System: p.system}
 		s := all[p]
 		for _, k := range ks {
 			f.Instances = append(f.Instances, api.FanOutInstance{
@@ -73,7 +73,7 @@ func fanOuts(ctx context.Context, st store.Store, q store.Query, band buckets) (
 		out = append(out, f)
 	}
 	slices.SortFunc(out, func(a, b api.FanOut) int {
-		x, y := partKey{a.Service, a.Component, a.Operation}, partKey{b.Service, b.Component, b.Operation}
+		x, y := partKey{a.Service, a.Component, a.Operation, a.System}, partKey{b.Service, b.Component, b.Operation, b.System}
 		return cmp.Or(cmp.Compare(all[y].calls, all[x].calls), comparePart(x, y))
 	})
 	return out, nil

@@ -16,14 +16,14 @@ import (
 	"tailscope/internal/store"
 )
 
-// partKey names a part: an operation of one component and service.
-type partKey struct{ service, component, operation string }
+// partKey names a part: an operation of one component and service, at one system.
+type partKey struct{ service, component, operation, system string }
 
 func partOf(l labels.Labels) partKey {
-	return partKey{l.Get(series.LabelPartService), l.Get(series.LabelComponent), l.Get(series.LabelPartOperation)}
+	return partKey{l.Get(series.LabelPartService), l.Get(series.LabelComponent), l.Get(series.LabelPartOperation), l.Get(series.LabelPartSystem)}
 }
 
-var partLabels = []string{series.LabelPartService, series.LabelComponent, series.LabelPartOperation}
+var partLabels = []string{series.LabelPartService, series.LabelComponent, series.LabelPartOperation, series.LabelPartSystem}
 
 // part is what the families of the breakdown say about a part. Histograms are
 // over the duration of the requests and nil where there was nothing.
@@ -115,12 +115,12 @@ func parts(ctx context.Context, st store.Store, q store.Query) ([]*part, error) 
 }
 
 func comparePart(a, b partKey) int {
-	return cmp.Or(strings.Compare(a.service, b.service), strings.Compare(a.component, b.component), strings.Compare(a.operation, b.operation))
+	return cmp.Or(strings.Compare(a.service, b.service), strings.Compare(a.component, b.component), strings.Compare(a.operation, b.operation), strings.Compare(a.system, b.system))
 }
 
 // ownDurations reads the distributions that the parts' own spans have, from
-// whichever request they came.
-func ownDurations(ctx context.Context, st store.Store, list []*part, start, end int64) (map[partKey]*hist.Histogram, error) {
+// whichever request they came, in the environment of ms if it names one.
+func ownDurations(ctx context.Context, st store.Store, list []*part, ms []*labels.Matcher, start, end int64) (map[partKey]*hist.Histogram, error) {
 	services := map[string]bool{}
 	operations := map[string]bool{}
 	for _, p := range list {
@@ -131,20 +131,20 @@ func ownDurations(ctx context.Context, st store.Store, list []*part, start, end 
 	if len(list) == 0 {
 		return out, nil
 	}
-	ms := []*labels.Matcher{oneOf(series.LabelService, services)}
+	ms = append(only(ms, series.LabelEnvironment), oneOf(series.LabelService, services))
 	if len(operations) <= 200 { // beyond, looking for each costs more than reading all
 		ms = append(ms, oneOf(series.LabelOperation, operations))
 	}
 	res, err := st.Query(ctx, store.Query{
 		Family: series.SpanDuration, View: series.Marginal, Matchers: ms, Start: start, End: end, Schema: hist.MaxSchema,
-		By: []string{series.LabelService, series.LabelComponent, series.LabelOperation},
+		By: []string{series.LabelService, series.LabelComponent, series.LabelOperation, series.LabelSystem},
 	})
 	if err != nil {
 		return nil, err
 	}
 	for _, g := range res.Groups {
 		if len(g.Points) > 0 && g.Points[0].Hist != nil {
-			out[partKey{g.Labels.Get(series.LabelService), g.Labels.Get(series.LabelComponent), g.Labels.Get(series.LabelOperation)}] = g.Points[0].Hist
+			out[partKey{g.Labels.Get(series.LabelService), g.Labels.Get(series.LabelComponent), g.Labels.Get(series.LabelOperation), g.Labels.Get(series.LabelSystem)}] = g.Points[0].Hist
 		}
 	}
 	return out, nil
@@ -167,7 +167,7 @@ func oneOf(label string, values map[string]bool) *labels.Matcher {
 func renderPart(p *part, requests, micros, criticals uint64, own *hist.Histogram, qs []Quantile) api.BreakdownPart {
 	all := p.all()
 	out := api.BreakdownPart{
-		Service: p.service, Component: p.component, Operation: p.operation,
+		Service: p.service, Component: p.component, Operation: p.operation, System: p.system,
 		Seconds: api.Float(float64(all.self) * micro), Share: api.Float(float64(all.self) / float64(micros)),
 		CriticalShare: api.Float(float64(all.critical) / float64(criticals)),
 		Calls:         all.calls, PerRequest: api.Float(float64(all.calls) / float64(requests)),

@@ -85,7 +85,7 @@ func TestBandIsItsRequests(t *testing.T) {
 				n++
 				total += r.Duration.Seconds()
 				for _, p := range r.Parts {
-					k := partKey{p.Service, p.Component, p.Operation}
+					k := partKey{service: p.Service, component: p.Component, operation: p.Operation}
 					if sums[k] == nil {
 						sums[k] = &sum{}
 					}
@@ -102,7 +102,7 @@ func TestBandIsItsRequests(t *testing.T) {
 			}
 			for i := range out.Parts {
 				p := &out.Parts[i]
-				want := sums[partKey{p.Service, p.Component, p.Operation}]
+				want := sums[partKey{p.Service, p.Component, p.Operation, p.System}]
 				if want == nil {
 					want = &sum{}
 				}

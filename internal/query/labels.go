@@ -47,7 +47,7 @@ func Labels(ctx context.Context, st store.Store, r LabelsRequest) (*api.LabelsRe
 		q.Matchers = without(sel.q.Matchers, name)
 		view, ok := ViewOf(q.Family, append(matcherNames(q.Matchers), name)...)
 		if !ok {
-			continue // instance beside a selected tenant
+			continue // instance or peer beside a selected tenant
 		}
 		q.View = view
 		var values tally
@@ -77,7 +77,7 @@ func labelNames(ctx context.Context, st store.Store, sel *resolved) ([]string, e
 	}
 	var names []string
 	for _, v := range views {
-		if v == series.Marginal && named(sel.q.Matchers, series.LabelTenant) || v == series.Full && sel.span && named(sel.q.Matchers, series.LabelInstance) {
+		if v == series.Marginal && named(sel.q.Matchers, series.LabelTenant) || v == series.Full && sel.span && besideTenant(sel.q.Matchers) {
 			continue
 		}
 		n, err := st.LabelNames(ctx, sel.info.Name, v, sel.q.Matchers, sel.q.Start, sel.q.End)
@@ -103,6 +103,11 @@ func matcherNames(ms []*labels.Matcher) []string {
 
 func without(ms []*labels.Matcher, label string) []*labels.Matcher {
 	return slices.DeleteFunc(slices.Clone(ms), func(m *labels.Matcher) bool { return m.Name == label })
+}
+
+// only returns the matchers of one label.
+func only(ms []*labels.Matcher, label string) []*labels.Matcher {
+	return slices.DeleteFunc(slices.Clone(ms), func(m *labels.Matcher) bool { return m.Name != label })
 }
 
 // tally counts observations per value of one label.

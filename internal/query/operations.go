@@ -27,13 +27,13 @@ type OperationsRequest struct {
 	Limit      int // default 50
 }
 
-// opKey names an operation.
-type opKey struct{ service, operation, component, kind string }
+// opKey names an operation, at one system.
+type opKey struct{ service, operation, component, kind, system string }
 
-var opLabels = []string{series.LabelService, series.LabelOperation, series.LabelComponent, series.LabelKind}
+var opLabels = []string{series.LabelService, series.LabelOperation, series.LabelComponent, series.LabelKind, series.LabelSystem}
 
 func opOf(l labels.Labels) opKey {
-	return opKey{l.Get(series.LabelService), l.Get(series.LabelOperation), l.Get(series.LabelComponent), l.Get(series.LabelKind)}
+	return opKey{l.Get(series.LabelService), l.Get(series.LabelOperation), l.Get(series.LabelComponent), l.Get(series.LabelKind), l.Get(series.LabelSystem)}
 }
 
 // operation is one operation's sums while a page is being made.
@@ -118,7 +118,7 @@ func Operations(ctx context.Context, st store.Store, r OperationsRequest) (*api.
 	}
 	for _, o := range page {
 		row := p.render(o, float64(out.Seconds))
-		row.NPlusOne = repeated[partKey{o.service, o.component, o.operation}]
+		row.NPlusOne = repeated[partKey{o.service, o.component, o.operation, o.system}]
 		out.Rows = append(out.Rows, row)
 	}
 	if onlyDB {
@@ -197,7 +197,7 @@ func percentile(name string) string {
 func compareOps(a, b opKey) int {
 	for _, c := range [...]int{
 		strings.Compare(a.operation, b.operation), strings.Compare(a.service, b.service),
-		strings.Compare(a.component, b.component), strings.Compare(a.kind, b.kind),
+		strings.Compare(a.component, b.component), strings.Compare(a.kind, b.kind), strings.Compare(a.system, b.system),
 	} {
 		if c != 0 {
 			return c

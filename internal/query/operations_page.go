@@ -95,7 +95,7 @@ func (p *operationPage) covered() float64 {
 
 func (p *operationPage) render(o *operation, all float64) api.Operation {
 	out := api.Operation{
-		Service: o.service, Operation: o.operation, Component: o.component, Kind: o.kind,
+		Service: o.service, Operation: o.operation, Component: o.component, Kind: o.kind, System: o.system,
 		Calls: o.calls, Rate: api.Float(float64(o.calls) / p.covered()), Errors: o.errors, ErrorRate: api.Float(float64(o.errors) / float64(o.calls)),
 		Seconds: api.Float(o.sum), Share: api.Float(o.sum / all), Mean: api.Float(o.mean()),
 		Quantiles: map[string]api.Float{}, SecondsOver: o.seconds, RateOver: o.rate,

@@ -381,7 +381,7 @@ func (q *promQuerier) LabelNames(ctx context.Context, hints *storage.LabelHints,
 	var out []string
 	for _, f := range selectFamilies(families, ms) {
 		views := labelViews(f.Name, matcherNames(rest))
-		if IsSpanFamily(f.Name) && !named(rest, series.LabelTenant) && !named(rest, series.LabelInstance) {
+		if IsSpanFamily(f.Name) && !named(rest, series.LabelTenant) && !besideTenant(rest) {
 			views = []series.View{series.Full, series.Marginal}
 		}
 		for _, v := range views {

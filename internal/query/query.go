@@ -128,7 +128,7 @@ func family(ctx context.Context, st store.Store, name string) (store.FamilyInfo,
 
 // ViewOf returns the coarsest view of a span family that has every one of the
 // labels; other families have only the full view. ok is false when no view has
-// them all: instance is kept without tenant.
+// them all: instance and peer are kept without tenant.
 func ViewOf(family string, names ...string) (v series.View, ok bool) {
 	if !IsSpanFamily(family) {
 		return series.Full, true
@@ -139,7 +139,7 @@ func ViewOf(family string, names ...string) (v series.View, ok bool) {
 		switch n {
 		case series.LabelTenant:
 			tenant = true
-		case series.LabelInstance:
+		case series.LabelInstance, series.LabelPeer:
 			instance = true
 		case series.LabelOperation:
 			v = series.Marginal
@@ -156,6 +156,13 @@ func ViewOf(family string, names ...string) (v series.View, ok bool) {
 	return v, true
 }
 
+// beside lists the labels that are not kept together with the tenant.
+var beside = []string{series.LabelInstance, series.LabelPeer}
+
+func besideTenant(ms []*labels.Matcher) bool {
+	return slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return slices.Contains(beside, m.Name) })
+}
+
 func viewFor(family string, matchers []*labels.Matcher, by []string) (series.View, error) {
 	names := slices.Clone(by)
 	for _, m := range matchers {
@@ -164,18 +171,16 @@ func viewFor(family string, matchers []*labels.Matcher, by []string) (series.Vie
 	v, ok := ViewOf(family, names...)
 	if !ok {
 		field := "match"
-		if slices.Contains(by, series.LabelInstance) || slices.Contains(by, series.LabelTenant) {
+		kept := series.LabelInstance
+		if slices.Contains(names, series.LabelPeer) {
+			kept = series.LabelPeer
+		}
+		if slices.Contains(by, kept) || slices.Contains(by, series.LabelTenant) {
 			field = "by"
 		}
-		return v, Invalid(field, "tenant and instance are not kept together; name one of the two")
+		return v, Invalid(field, "tenant and %s are not kept together; name one of the two", kept)
 	}
 	return v, nil
-}
-
-// spanLabels are known without asking the store.
-var spanLabels = []string{
-	series.LabelService, series.LabelOperation, series.LabelComponent, series.LabelKind, series.LabelStatus,
-	series.LabelTenant, series.LabelVersion, series.LabelVariant, series.LabelInstance,
 }
 
 // checkLabels refuses labels that no series of the family has, naming the
@@ -184,12 +189,12 @@ func checkLabels(ctx context.Context, st store.Store, family string, view series
 	span := IsSpanFamily(family)
 	unknown := func(known []string) (field, name string) {
 		for _, m := range matchers {
-			if !slices.Contains(known, m.Name) && !(span && slices.Contains(spanLabels, m.Name)) {
+			if !slices.Contains(known, m.Name) && !(span && slices.Contains(series.SpanLabels, m.Name)) {
 				return "match", m.Name
 			}
 		}
 		for _, n := range by {
-			if !slices.Contains(known, n) && !(span && slices.Contains(spanLabels, n)) {
+			if !slices.Contains(known, n) && !(span && slices.Contains(series.SpanLabels, n)) {
 				return "by", n
 			}
 		}
@@ -214,7 +219,7 @@ func checkLabels(ctx context.Context, st store.Store, family string, view series
 		return nil
 	}
 	if span {
-		known = append(slices.Clone(known), spanLabels...)
+		known = append(slices.Clone(known), series.SpanLabels...)
 	}
 	return Invalid(field, "no series of %s has the label %s; %s", family, quote(name), Suggest(name, known))
 }

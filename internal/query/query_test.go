@@ -358,7 +358,7 @@ func TestApdex(t *testing.T) {
 
 func TestNearestName(t *testing.T) {
 	for name, want := range map[string]string{"tennant": "tenant", "oparation": "operation", "srvice": "service", "": "kind"} {
-		if got := NearestName(name, spanLabels); got != want {
+		if got := NearestName(name, series.SpanLabels); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
 		}
 	}

@@ -17,7 +17,7 @@ type RequestsRequest struct {
 	Selection
 	Grid
 	Whole   bool     // one step, cut as finely as the kept slots allow; Grid is ignored
-	By      []string // labels to group by, service is always one
+	By      []string // labels to group by, service and environment are always two
 	Measure store.Measure
 	Overlay Overlay // an earlier day, at the times of the range
 }
@@ -66,8 +66,10 @@ func (g *RequestGroup) Moment(i int) (m hist.Moment) {
 // all of them when it has neither in the range. Groups are sorted by labels.
 func Requests(ctx context.Context, st store.Store, r RequestsRequest) (*Requested, error) {
 	by := slices.Clone(r.By)
-	if !slices.Contains(by, series.LabelService) {
-		by = append(by, series.LabelService)
+	for _, name := range []string{series.LabelService, series.LabelEnvironment} {
+		if !slices.Contains(by, name) {
+			by = append(by, name)
+		}
 	}
 	sel, err := resolve(ctx, st, r.Selection, slices.Concat(by, []string{series.LabelKind, series.LabelStatus}))
 	if err != nil {
@@ -99,16 +101,16 @@ func Requests(ctx context.Context, st store.Store, r RequestsRequest) (*Requeste
 		n = int((q.End - q.Start) / q.Step)
 	}
 	out.Slot = slotOf(res)
-	entries := map[string]bool{}
+	entries := map[serviceIn]bool{}
 	for _, g := range res.Groups {
 		if len(g.Points) > 0 && isRequest(g) {
-			entries[g.Labels.Get(series.LabelService)] = true
+			entries[serviceInOf(g.Labels)] = true
 			out.Entry = true
 		}
 	}
 	index := map[string]int{}
 	for _, g := range res.Groups {
-		if entries[g.Labels.Get(series.LabelService)] && !isRequest(g) {
+		if entries[serviceInOf(g.Labels)] && !isRequest(g) {
 			continue
 		}
 		key := groupKey(g.Labels, by)

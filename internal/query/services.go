@@ -1,10 +1,12 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
-	"sort"
+
+	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/api"
 	"tailscope/hist"
@@ -41,14 +43,22 @@ type ServicesRequest struct {
 	Target func(service string) float64
 }
 
-// Services lists every service by name. Its requests are its spans of kind
+// serviceIn is a service in one environment. Each is listed and judged by itself.
+type serviceIn struct{ name, environment string }
+
+// serviceInOf returns the service of a group's labels, in its environment.
+func serviceInOf(l labels.Labels) serviceIn {
+	return serviceIn{l.Get(series.LabelService), l.Get(series.LabelEnvironment)}
+}
+
+// Services lists every service by name and environment. Its requests are its spans of kind
 // server or consumer, or all of them when it has neither. Failed requests
 // satisfy nobody: they count as frustrated in Apdex.
 func Services(ctx context.Context, st store.Store, r ServicesRequest) (*api.ServicesResponse, error) {
 	if r.ApdexT < 0 || math.IsNaN(r.ApdexT) || math.IsInf(r.ApdexT, 1) {
 		return nil, Invalid("apdex_t", "apdex_t must be a positive number of seconds, such as 0.5")
 	}
-	by := []string{series.LabelService, series.LabelKind, series.LabelStatus}
+	by := []string{series.LabelService, series.LabelEnvironment, series.LabelKind, series.LabelStatus}
 	sel, err := resolve(ctx, st, r.Selection, by)
 	if err != nil {
 		return nil, err
@@ -66,32 +76,34 @@ func Services(ctx context.Context, st store.Store, r ServicesRequest) (*api.Serv
 	}
 	out := &api.ServicesResponse{Range: api.Range{Start: q.Start, End: q.End}, Step: q.Step, Services: []api.Service{}}
 	n := int((q.End - q.Start) / q.Step)
-	byName := map[string][]store.Group{}
+	found := map[serviceIn][]store.Group{}
 	for _, g := range res.Groups {
-		name := g.Labels.Get(series.LabelService)
-		byName[name] = append(byName[name], g)
+		of := serviceInOf(g.Labels)
+		found[of] = append(found[of], g)
 	}
 	t := r.ApdexT
-	for name, groups := range byName {
+	for of, groups := range found {
 		if r.ApdexT == 0 {
 			t = DefaultApdexT
 			if r.Target != nil {
-				t = r.Target(name)
+				t = r.Target(of.name)
 			}
 		}
-		s, err := service(name, groups, q, n, r, t)
+		s, err := service(of, groups, q, n, r, t)
 		if err != nil {
 			return nil, err
 		}
 		out.Services = append(out.Services, s)
 	}
-	sort.Slice(out.Services, func(i, j int) bool { return out.Services[i].Name < out.Services[j].Name })
+	slices.SortFunc(out.Services, func(a, b api.Service) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Environment, b.Environment))
+	})
 	return out, nil
 }
 
-func service(name string, groups []store.Group, q store.Query, n int, r ServicesRequest, apdexT float64) (api.Service, error) {
+func service(of serviceIn, groups []store.Group, q store.Query, n int, r ServicesRequest, apdexT float64) (api.Service, error) {
 	groups = onlyRequests(groups)
-	s := api.Service{Name: name, ApdexT: api.Float(apdexT), Sparkline: api.Sparkline{Rate: nans(n), P95: nans(n)}}
+	s := api.Service{Name: of.name, Environment: of.environment, ApdexT: api.Float(apdexT), Sparkline: api.Sparkline{Rate: nans(n), P95: nans(n)}}
 	all, good := hist.New(hist.MaxSchema), hist.New(hist.MaxSchema)
 	t := &timeline{start: q.Start, step: q.Step, n: n, until: lastBase(r.End), groups: map[string]*timelineGroup{}}
 	for _, g := range groups {

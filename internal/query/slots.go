@@ -218,7 +218,10 @@ func (s *slots) spread(num, known []float64, from, to int64, inc float64, gap in
 
 // requestLabels are those of metrics that requests have too; so is the tenant,
 // though not beside an instance.
-var requestLabels = []string{series.LabelService, series.LabelVersion, series.LabelVariant, series.LabelInstance}
+var requestLabels = []string{
+	series.LabelService, series.LabelVersion, series.LabelVariant, series.LabelInstance,
+	series.LabelEnvironment, series.LabelNamespace, series.LabelK8s, series.LabelWorkload,
+}
 
 // perRequest puts the requests of the service in the place of what figures are
 // divided by. Where the increase of a counter is not known, its requests do not

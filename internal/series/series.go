@@ -33,8 +33,9 @@ const (
 //	breakdown_fanout     its calls of the part's instance beside others at the same time
 //	breakdown_last       those of them that were the last to end
 //
-// All carry service, operation and cohort of the request. The parts' families
-// add part_service, component and part_operation; the last two part_instance.
+// All carry service, environment, operation and cohort of the request. The parts'
+// families add part_service, component, part_operation and, of a call, part_system; the
+// last two part_instance.
 const (
 	BreakdownRequests = "breakdown_requests"
 	BreakdownSelf     = "breakdown_self"
@@ -61,6 +62,7 @@ const (
 	LabelPartService   = "part_service"
 	LabelPartOperation = "part_operation"
 	LabelPartInstance  = "part_instance"
+	LabelPartSystem    = "part_system"
 )
 
 // Components name where time goes.
@@ -96,18 +98,31 @@ func Cohort(share float64) string {
 	return Small
 }
 
-// Labels of span families. Instance exists on marginals only.
+// Labels of span families. Instance and peer exist on marginals only. A service in two
+// environments is two services. System and peer name the backend of a call.
 const (
-	LabelService   = "service"
-	LabelOperation = "operation"
-	LabelComponent = "component"
-	LabelKind      = "kind"
-	LabelStatus    = "status"
-	LabelTenant    = "tenant"
-	LabelVersion   = "version"
-	LabelVariant   = "variant"
-	LabelInstance  = "instance"
+	LabelService     = "service"
+	LabelOperation   = "operation"
+	LabelComponent   = "component"
+	LabelKind        = "kind"
+	LabelStatus      = "status"
+	LabelTenant      = "tenant"
+	LabelVersion     = "version"
+	LabelVariant     = "variant"
+	LabelInstance    = "instance"
+	LabelEnvironment = "environment"
+	LabelNamespace   = "service_namespace"
+	LabelK8s         = "k8s_namespace"
+	LabelWorkload    = "k8s_workload"
+	LabelSystem      = "system"
+	LabelPeer        = "peer"
 )
+
+// SpanLabels lists the labels of span families, without those that are configured.
+var SpanLabels = []string{
+	LabelService, LabelOperation, LabelComponent, LabelKind, LabelStatus, LabelTenant, LabelVersion, LabelVariant, LabelInstance,
+	LabelEnvironment, LabelNamespace, LabelK8s, LabelWorkload, LabelSystem, LabelPeer,
+}
 
 // Other is the label value of everything that is folded together to bound cardinality.
 const Other = "_other"
@@ -129,9 +144,9 @@ const (
 type View uint8
 
 const (
-	Full     View = iota // all labels but instance
-	Marginal             // without tenant, with instance
-	Total                // without tenant, operation and instance; made from Marginal when a generation is flushed
+	Full     View = iota // all labels but instance and peer
+	Marginal             // without tenant, with instance and peer
+	Total                // without tenant, operation, instance and peer; made from Marginal when a generation is flushed
 )
 
 // Series is one family and one set of labels in one view. Labels never hold the metric

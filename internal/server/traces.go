@@ -75,6 +75,7 @@ func (s traceSink) SelfTarget(request *traces.Identity, component string, failed
 	id := agg.SpanIdentity{
 		Service: request.Service, Operation: request.Operation, Component: component, Kind: request.Kind, Status: "ok",
 		Tenant: request.Tenant, Version: request.Version, Variant: request.Variant, Instance: request.Instance,
+		Environment: request.Environment,
 	}
 	if failed {
 		id.Status = "error"

@@ -294,8 +294,8 @@ func (q *question) read(ctx context.Context) (main, tenants *table, err error) {
 	wants := func(name string) bool { return len(q.Labels) == 0 || slices.Contains(q.Labels, name) }
 	if has(series.LabelTenant) {
 		ask.View = series.Full
-		if len(q.Labels) > 0 && wants(series.LabelInstance) {
-			q.note("instances are not kept together with tenants: leave tenant out of match to look at them")
+		if len(q.Labels) > 0 && (wants(series.LabelInstance) || wants(series.LabelPeer)) {
+			q.note("instances and peers are not kept together with tenants: leave tenant out of match to look at them")
 		}
 		main, err = q.load(ctx, ask)
 		return main, main, err
@@ -304,9 +304,9 @@ func (q *question) read(ctx context.Context) (main, tenants *table, err error) {
 	if main, err = q.load(ctx, ask); err != nil {
 		return nil, nil, err
 	}
-	if has(series.LabelInstance) || !wants(series.LabelTenant) {
+	if has(series.LabelInstance) || has(series.LabelPeer) || !wants(series.LabelTenant) {
 		if wants(series.LabelTenant) {
-			q.note("tenants are not kept together with instances: leave instance out of match to look at them")
+			q.note("tenants are not kept together with instances and peers: leave those out of match to look at them")
 		}
 		return main, nil, nil
 	}

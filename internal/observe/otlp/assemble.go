@@ -63,12 +63,12 @@ func (d *decoder) name(s *spanFields) traces.Name {
 	d.identity = traces.Identity{
 		Service: d.id.Service, Operation: d.id.Operation, Component: d.id.Component, Kind: d.id.Kind,
 		Tenant: d.id.Tenant, Version: d.id.Version, Variant: d.id.Variant, Instance: d.id.Instance,
+		Environment: d.id.Environment, System: d.id.System,
 	}
 	if !s.entry() {
 		d.identity.Tenant = ""
 	}
 	if s.of == semconv.Client || s.of == semconv.Producer {
-		d.address = d.appendAddress(d.address[:0])
 		d.identity.Instance = fitLabel(view(d.address))
 	}
 	return d.r.assembler.Name(&d.identity)

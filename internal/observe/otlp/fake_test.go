@@ -55,7 +55,8 @@ func (l *ledger) Overloaded() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.
 
 func spanText(id *agg.SpanIdentity) string {
 	var b strings.Builder
-	for _, p := range [][2]string{{"service", id.Service}, {"operation", id.Operation}, {"component", id.Component}, {"kind", id.Kind}, {"status", id.Status}, {"tenant", id.Tenant}, {"version", id.Version}, {"variant", id.Variant}, {"instance", id.Instance}} {
+	for _, p := range [][2]string{{"service", id.Service}, {"operation", id.Operation}, {"component", id.Component}, {"kind", id.Kind}, {"status", id.Status}, {"tenant", id.Tenant}, {"version", id.Version}, {"variant", id.Variant}, {"instance", id.Instance},
+		{"environment", id.Environment}, {"service_namespace", id.Namespace}, {"k8s_namespace", id.K8sNamespace}, {"k8s_workload", id.Workload}, {"system", id.System}, {"peer", id.Peer}} {
 		if p[1] != "" {
 			fmt.Fprintf(&b, "%s=%q ", p[0], p[1])
 		}

@@ -15,7 +15,8 @@ import (
 )
 
 // pointLabels returns the labels of a metric's series: those of the resource under the
-// names that spans have too (service, instance, version, variant, tenant, extra labels),
+// names that spans have too (service, instance, version, variant, tenant, where it runs,
+// extra labels),
 // then the point's own attributes by their normalised names. An attribute whose name is
 // taken gets the prefix exported_; two that normalise to one name are joined with ;, the
 // first name first.
@@ -62,6 +63,10 @@ func (d *decoder) pointLabels(b []byte, attributes int32, quantile float64) (lab
 	set(series.LabelVersion, d.res.attrs.Get(semconv.Version))
 	set(series.LabelVariant, d.either(semconv.Variant))
 	set(series.LabelTenant, d.either(semconv.Tenant))
+	set(series.LabelEnvironment, d.place(semconv.Environment))
+	set(series.LabelNamespace, d.place(semconv.Namespace))
+	set(series.LabelK8s, d.place(semconv.K8sNamespace))
+	set(series.LabelWorkload, d.place(semconv.Workload))
 	for i, name := range d.r.keys.Extras {
 		set(name, d.either(semconv.Extra+semconv.Slot(i)))
 	}

@@ -101,8 +101,7 @@ func (d *decoder) parseResource(messages [][]byte) (*resource, error) {
 			}
 		}
 	}
-	const kept = 1<<semconv.Tenant | 1<<semconv.Variant | 1<<semconv.Service | 1<<semconv.Version | 1<<semconv.Instance | (1<<semconv.NumSlots-1)&^(1<<semconv.Extra-1)
-	r.attrs.Mask = d.attrs.Mask & kept
+	r.attrs.Mask = d.attrs.Mask & semconv.Resource
 	key := d.key[:0]
 	for s := range semconv.Slot(semconv.NumSlots) {
 		if r.attrs.Mask.Has(s) {

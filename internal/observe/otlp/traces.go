@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"math/bits"
@@ -286,7 +287,7 @@ func (d *decoder) spanHash(s *spanFields) uint64 {
 		key = append(key, 0)
 		key = binary.AppendUvarint(key, uint64(len(d.operation)))
 		key = append(key, d.operation...)
-		mask &= semconv.Always
+		mask &= semconv.Always | semconv.Systems
 	} else {
 		key = append(key, flags)
 	}
@@ -301,7 +302,7 @@ func (d *decoder) spanHash(s *spanFields) uint64 {
 		}
 		key = append(key, v...)
 	}
-	if d.r.assembler != nil && (k == semconv.Client || k == semconv.Producer) {
+	if k == semconv.Client || k == semconv.Producer {
 		key = d.appendAddress(append(key, 0xFF))
 	}
 	d.key = key
@@ -321,10 +322,25 @@ func (d *decoder) resolveSpan(s *spanFields, component string) resolved {
 		Version:   r.attrs.Get(semconv.Version),
 		Variant:   d.either(semconv.Variant),
 		Instance:  r.attrs.Get(semconv.Instance),
+
+		Environment:  d.place(semconv.Environment),
+		Namespace:    d.place(semconv.Namespace),
+		K8sNamespace: d.place(semconv.K8sNamespace),
+		Workload:     d.place(semconv.Workload),
 	}
 	if s.failed {
 		d.id.Status = "error"
 	}
+	if component != semconv.App {
+		d.id.System = cmp.Or(fitLabel(d.attrs.System()), d.alias(semconv.DBSystem))
+	} else {
+		d.id.System = d.alias(semconv.DBSystem)
+	}
+	d.address = d.address[:0]
+	if s.of == semconv.Client || s.of == semconv.Producer {
+		d.address = d.appendAddress(d.address)
+	}
+	d.id.Peer = cmp.Or(fitLabel(view(d.address)), d.alias(semconv.ServerAddress))
 	d.extra = d.extra[:0]
 	for _, i := range d.r.extraOrder {
 		if v := d.either(semconv.Extra + semconv.Slot(i)); v != "" {
@@ -337,6 +353,19 @@ func (d *decoder) resolveSpan(s *spanFields, component string) resolved {
 	}
 	t := d.r.sink.NamedTarget(&d.id)
 	return resolved{t, d.name(s)}
+}
+
+// place returns a label that says where the sender runs.
+func (d *decoder) place(s semconv.Slot) string { return cmp.Or(d.either(s), d.alias(s)) }
+
+// alias returns the value of an operator's label that stands for slot s.
+func (d *decoder) alias(s semconv.Slot) string {
+	for _, extra := range d.r.keys.Aliases(s) {
+		if v := d.either(extra); v != "" {
+			return v
+		}
+	}
+	return ""
 }
 
 // either returns the value in the span, valid as long as the payload, or else that in

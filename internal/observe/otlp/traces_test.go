@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -72,11 +73,11 @@ func TestTraces(t *testing.T) {
 	f(spansOf(shop, &trace.Span{
 		Name: "GET /cart/{id}", Kind: trace.Span_SPAN_KIND_SERVER, StartTimeUnixNano: 10, EndTimeUnixNano: 25,
 		Attributes: []*common.KeyValue{str("http.request.method", "GET"), str("http.route", "/cart/{id}"), integer("tenant.id", 77), str("region", "eu")},
-	}), `service="shop" operation="GET /cart/{id}" component="app" kind="server" status="ok" tenant="77" version="2" instance="i1" deployment_environment="prod" region="eu": 15 at 25 weight 1`, "")
+	}), `service="shop" operation="GET /cart/{id}" component="app" kind="server" status="ok" tenant="77" version="2" instance="i1" environment="prod" deployment_environment="prod" region="eu": 15 at 25 weight 1`, "")
 	f(spansOf(shop, &trace.Span{
 		Name: "x", StartTimeUnixNano: 10, EndTimeUnixNano: 10, Status: &trace.Status{Code: trace.Status_STATUS_CODE_ERROR, Message: "m"},
 		Attributes: []*common.KeyValue{str("variant", "candidate")},
-	}), `service="shop" operation="x" component="app" kind="internal" status="error" tenant="everyone" version="2" variant="candidate" instance="i1" deployment_environment="prod": 0 at 10 weight 1`, "")
+	}), `service="shop" operation="x" component="app" kind="internal" status="error" tenant="everyone" version="2" variant="candidate" instance="i1" environment="prod" deployment_environment="prod": 0 at 10 weight 1`, "")
 	f(spansOf(nil, &trace.Span{
 		Name: "GET", Kind: trace.Span_SPAN_KIND_SERVER, StartTimeUnixNano: 10, EndTimeUnixNano: 11, TraceState: "a=b, ot=th:8;p:1,c=d",
 		TraceId:    make([]byte, 16),
@@ -91,6 +92,49 @@ func TestTraces(t *testing.T) {
 	), `service="unknown_service" operation="d" component="app" kind="internal" status="ok": 1 at 10 weight 1`,
 		"4 of 5 spans refused: 1 without a start time; 1 without an end time: send spans when they have ended; 1 that end before they start: check the clocks of the hosts; 1 too far in the future: check the clocks of the hosts")
 	f(&collectortrace.ExportTraceServiceRequest{}, "", "")
+}
+
+// Where a service runs and what it calls are labels, by old and new names.
+func TestPlaceAndBackend(t *testing.T) {
+	l := newLedger()
+	r, err := newReceiver(l, nil, nil, []string{"stage=environment", "shard=peer"}, 24*time.Hour, entriesOf(12<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := []*common.KeyValue{str("service.name", "cart"), str("service.namespace", "shop"), str("k8s.namespace.name", "web"), str("k8s.statefulset.name", "cart-0")}
+	place := ` service_namespace="shop" k8s_namespace="web" k8s_workload="cart-0"`
+	f := func(resource []*common.KeyValue, kind trace.Span_SpanKind, want string, attributes ...*common.KeyValue) {
+		t.Helper()
+		l.clear()
+		if _, err := r.ingest(context.Background(), traceSignal, marshal(t, spansOf(append(slices.Clone(at), resource...), &trace.Span{
+			Name: "x", Kind: kind, StartTimeUnixNano: 10, EndTimeUnixNano: 25, Attributes: attributes,
+		}))); err != nil {
+			t.Fatal(err)
+		}
+		if got := l.text(); got != want+": 15 at 25 weight 1" {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+	}
+	server, client, producer := trace.Span_SPAN_KIND_SERVER, trace.Span_SPAN_KIND_CLIENT, trace.Span_SPAN_KIND_PRODUCER
+	f([]*common.KeyValue{str("deployment.environment", "old"), str("deployment.environment.name", "production")}, server,
+		`service="cart" operation="x" component="app" kind="server" status="ok" environment="production"`+place)
+	f([]*common.KeyValue{str("stage", "staging")}, server,
+		`service="cart" operation="x" component="app" kind="server" status="ok" environment="staging"`+place+` environment="staging"`)
+	get := str("db.operation", "get")
+	f(nil, client, `service="cart" operation="get x" component="db" kind="client" status="ok"`+place+` system="riak" peer="10.0.0.7:8087"`,
+		str("db.system", "riak"), get, str("db.collection.name", "x"), str("net.peer.name", "10.0.0.7"), integer("net.peer.port", 8087))
+	f(nil, client, `service="cart" operation="get x" component="db" kind="client" status="ok"`+place+` system="mysql" peer="orders-db"`,
+		str("db.system.name", "mysql"), get, str("db.collection.name", "x"), str("peer.service", "orders-db"))
+	for _, node := range []string{"a", "b"} { // with a statement of its own, and so known by the operation
+		f(nil, client, `service="cart" operation="SELECT t" component="db" kind="client" status="ok"`+place+` system="mysql" peer="`+node+`"`,
+			str("db.system", "mysql"), str("db.statement", "SELECT * FROM t WHERE id = 17"), str("server.address", node))
+	}
+	f(nil, producer, `service="cart" operation="publish orders" component="messaging" kind="producer" status="ok"`+place+` system="kafka" peer="broker"`,
+		str("messaging.system", "kafka"), str("messaging.destination", "orders"), str("server.address", "broker"))
+	f(nil, client, `service="cart" operation="GET api" component="external" kind="client" status="ok"`+place+` peer="api"`,
+		str("http.request.method", "GET"), str("server.address", "api"))
+	f(nil, server, `service="cart" operation="x" component="app" kind="server" status="ok"`+place+` peer="s1" peer="s1"`,
+		str("db.system", "mysql"), str("server.address", "own"), str("shard", "s1"))
 }
 
 // A span whose start is 1970, or nearly, would be a duration of half a century.
@@ -191,9 +235,24 @@ func reference(t testing.TB, keys *semconv.Keys, b []byte) []string {
 				if s.Status.GetCode() == 2 || s.Status.GetCode() == 0 && code >= 500 {
 					id.Status = "error"
 				}
+				if id.Environment = a.Get(semconv.Environment); id.Environment == "" {
+					id.Environment = res.Get(semconv.Environment)
+				}
+				if k == semconv.Client || k == semconv.Producer {
+					if id.Peer = a.Get(semconv.ServerAddress); id.Peer == "" {
+						id.Peer = a.Get(semconv.PeerService)
+					} else if port := a.Get(semconv.ServerPort); port != "" {
+						id.Peer += ":" + port
+					}
+				}
 				a.Mask = semconv.Select(k, a.Mask)
 				op, component := semconv.Operation(nil, k, &a)
 				id.Operation, id.Component = string(op), component
+				if component != "app" {
+					if id.System = a.Get(semconv.DBSystem); id.System == "" {
+						id.System = a.Get(semconv.MessagingSystem)
+					}
+				}
 				out = append(out, fmt.Sprintf("%s: %d at %d weight 1", spanText(&id), s.EndTimeUnixNano-s.StartTimeUnixNano, s.EndTimeUnixNano))
 			}
 		}
@@ -201,7 +260,7 @@ func reference(t testing.TB, keys *semconv.Keys, b []byte) []string {
 	return out
 }
 
-var someKeys = []string{"http.request.method", "http.method", "http.route", "http.status_code", "http.response.status_code", "db.system", "db.statement", "db.operation", "db.sql.table", "db.collection.name", "messaging.system", "messaging.destination.name", "rpc.system", "rpc.method", "peer.service", "server.address", "tenant", "tenant.id", "variant", "service.name", "service.version", "host.name", "thread.id", "url.full", "user_agent.original"}
+var someKeys = []string{"http.request.method", "http.method", "http.route", "http.status_code", "http.response.status_code", "db.system", "db.statement", "db.operation", "db.sql.table", "db.collection.name", "messaging.system", "messaging.destination.name", "rpc.system", "rpc.method", "peer.service", "server.address", "server.port", "deployment.environment", "deployment.environment.name", "tenant", "tenant.id", "variant", "service.name", "service.version", "host.name", "thread.id", "url.full", "user_agent.original"}
 
 func genKV(t *rapid.T) *common.KeyValue {
 	key := rapid.SampledFrom(someKeys).Draw(t, "key")

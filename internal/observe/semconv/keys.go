@@ -3,7 +3,10 @@ package semconv
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
+
+	"tailscope/internal/series"
 )
 
 // Slot is the index of one meaning in Attrs. Several attribute names, old and new, may
@@ -46,6 +49,10 @@ const (
 	Service // of resources, from here to Instance
 	Version
 	Instance
+	Environment
+	Namespace
+	K8sNamespace
+	Workload
 	Extra // the first configured extra label
 
 	// MaxExtra bounds the number of extra labels.
@@ -104,10 +111,18 @@ var names = [Extra][]string{
 	Service:  {"service.name"},
 	Version:  {"service.version"},
 	Instance: {"service.instance.id", "k8s.pod.name", "host.name", "host.id"},
+
+	Environment:  {"deployment.environment.name", "deployment.environment"},
+	Namespace:    {"service.namespace"},
+	K8sNamespace: {"k8s.namespace.name"},
+	Workload:     {"k8s.deployment.name", "k8s.statefulset.name", "k8s.daemonset.name", "k8s.cronjob.name", "k8s.job.name"},
 }
 
 // lookedAt holds the slots of attributes that affect no label and no count.
 var lookedAt = maskOf(RPCStatus, URLPath, ServerPort, Queued)
+
+// places holds the slots that say where a service runs.
+var places = maskOf(Environment, Namespace, K8sNamespace, Workload)
 
 // DefaultTenantKeys are the default attributes that name the tenant.
 var DefaultTenantKeys = []string{"tenant.id", "tenant", "customer.id", "org.id"}
@@ -116,7 +131,19 @@ var DefaultTenantKeys = []string{"tenant.id", "tenant", "customer.id", "org.id"}
 type Keys struct {
 	table  [tableSize]entry
 	Extras []string // label names of the slots from Extra on
+	alias  [Extra][]Slot
 }
+
+// defaults maps labels that an extra label may replace to the slot of their attributes;
+// a backend's labels have several.
+var defaults = map[string]Slot{
+	series.LabelEnvironment: Environment, series.LabelNamespace: Namespace, series.LabelK8s: K8sNamespace, series.LabelWorkload: Workload,
+	series.LabelSystem: DBSystem, series.LabelPeer: ServerAddress,
+}
+
+// Aliases returns the extra slots that a label of slot s is read from if s is empty: an
+// operator's label may have its name, or be of one of its attributes.
+func (k *Keys) Aliases(s Slot) []Slot { return k.alias[s] }
 
 const (
 	tableBits = 9
@@ -161,12 +188,16 @@ func NewKeys(tenant, extra []string) (*Keys, error) {
 		if label == "" || label != LabelName(label) {
 			return nil, fmt.Errorf("extra label %q: %q cannot be a label's name; write attribute=name with letters, digits and _", e, label)
 		}
-		for _, taken := range []string{"service", "operation", "component", "kind", "status", "tenant", "version", "variant", "instance", "le", "quantile"} {
-			if label == taken {
-				return nil, fmt.Errorf("extra label %q: %q is taken; write attribute=name with another name", e, label)
-			}
+		slot := Extra + Slot(i)
+		if s, ok := defaults[label]; ok {
+			k.alias[s] = append(k.alias[s], slot)
+		} else if label == "le" || label == "quantile" || slices.Contains(series.SpanLabels, label) {
+			return nil, fmt.Errorf("extra label %q: %q is taken; write attribute=name with another name", e, label)
 		}
-		if err := k.add(key, Extra+Slot(i), 0); err != nil {
+		if s, rank := k.Find(key); rank != 0 && places.Has(s) {
+			k.alias[s] = append(k.alias[s], slot)
+		}
+		if err := k.add(key, slot, 0); err != nil {
 			return nil, fmt.Errorf("extra label %q: %w", e, err)
 		}
 		k.Extras = append(k.Extras, label)
@@ -181,7 +212,7 @@ func (k *Keys) add(key string, s Slot, rank int) error {
 	i := hashEnds(key)
 	for ; k.table[i].key != ""; i = (i + 1) % tableSize {
 		if old := k.table[i].slot; k.table[i].key == key {
-			if old == s || !lookedAt.Has(old) {
+			if old == s || !(lookedAt | places).Has(old) {
 				return fmt.Errorf("the attribute already has a use of its own")
 			}
 			break // an operator's use comes before the default one

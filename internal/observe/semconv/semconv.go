@@ -70,7 +70,22 @@ func (a *Attrs) Get(s Slot) string {
 const MaxValue = 256
 
 // Always holds the slots that are labels themselves.
-var Always = maskOf(Tenant, Variant) | (1<<NumSlots-1)&^(1<<Extra-1)
+var Always = maskOf(Tenant, Variant) | places | (1<<NumSlots-1)&^(1<<Extra-1)
+
+// Resource holds the slots of a sender that become labels.
+var Resource = Always | maskOf(Service, Version, Instance)
+
+// Systems holds the slots that name the system a call went to.
+var Systems = maskOf(DBSystem, MessagingSystem)
+
+// System returns the system that a call went to: mysql, redis, kafka. a.Mask must be the
+// result of Select.
+func (a *Attrs) System() string {
+	if v := a.Get(DBSystem); v != "" {
+		return v
+	}
+	return a.Get(MessagingSystem)
+}
 
 var (
 	maskHTTP      = maskOf(HTTPMethod, HTTPRoute, Name)

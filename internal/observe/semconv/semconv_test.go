@@ -145,6 +145,15 @@ func TestKeys(t *testing.T) {
 			t.Errorf("Find(%q) = %d, rank %d; want %d", key, s, r, want)
 		}
 	}
+	// A default label of the place is read from an extra label of its attribute or name.
+	if k, err = NewKeys(nil, []string{"deployment.environment", "stage=environment", "k8s.namespace.name=k8s_namespace", "x=peer"}); err != nil {
+		t.Fatal(err)
+	}
+	for s, want := range map[Slot]string{Environment: "[39 40]", K8sNamespace: "[41 41]", ServerAddress: "[42]", Workload: "[]"} {
+		if got := fmt.Sprint(k.Aliases(s)); got != want {
+			t.Errorf("Aliases(%d) = %s, want %s", s, got, want)
+		}
+	}
 	for want, extra := range map[string][]string{
 		"is taken":         {"a=service"},
 		"cannot be":        {"a=b-c"},

@@ -108,7 +108,7 @@ const tenantBudget = 0.6
 // selection is of one tenant, or there are too many to examine.
 func (x *report) findWorst(ctx context.Context, rows []*row) error {
 	if slices.ContainsFunc(x.Matchers, func(m *labels.Matcher) bool {
-		return m.Name == series.LabelTenant || m.Name == series.LabelInstance
+		return m.Name == series.LabelTenant || m.Name == series.LabelInstance || m.Name == series.LabelPeer
 	}) {
 		return nil
 	}

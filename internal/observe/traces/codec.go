@@ -34,7 +34,7 @@ type TraceSpan struct {
 
 // The encoded form. Integers are uvarints, "zigzag" marks signed varints.
 //
-//	version     1 (one byte)
+//	version     2 (one byte)
 //	trace id    16 bytes
 //	flags       1 complete
 //	left out    spans
@@ -46,7 +46,7 @@ type TraceSpan struct {
 //	  start     zigzag nanoseconds after the parent's start, or else the
 //	            first span's, or else 1970
 //	  length    nanoseconds
-//	  identity  its number; if it is new, its eight strings follow
+//	  identity  its number; if it is new, its ten strings follow; eight in version 1
 //	  queued    zigzag nanoseconds before the start
 //	  weight    less 1
 //	  text      string
@@ -55,7 +55,7 @@ type TraceSpan struct {
 //
 // A string is its number, 0 for the empty one; if it is new, its length and
 // bytes follow. Strings and identities are numbered as they come.
-const codecVersion = 1
+const codecVersion = 2
 
 const (
 	spanFailed = 1 << iota
@@ -185,8 +185,10 @@ func (e *encoder) span(s *TraceSpan, detail []byte) {
 	}
 }
 
-func (id *Identity) strings() [8]*string {
-	return [...]*string{&id.Service, &id.Operation, &id.Component, &id.Kind, &id.Tenant, &id.Version, &id.Variant, &id.Instance}
+// strings lists the strings of an identity as they are encoded. Version 1 had the first
+// eight.
+func (id *Identity) strings() [10]*string {
+	return [...]*string{&id.Service, &id.Operation, &id.Component, &id.Kind, &id.Tenant, &id.Version, &id.Variant, &id.Instance, &id.Environment, &id.System}
 }
 
 // end returns a copy of the encoded bytes.
@@ -202,13 +204,13 @@ func Decode(data []byte) (*Trace, error) {
 		return nil, fmt.Errorf("%d bytes: %w", len(data), ErrCorrupt)
 	}
 	body, sum := data[:len(data)-4], binary.LittleEndian.Uint32(data[len(data)-4:])
-	if body[0] != codecVersion {
-		return nil, fmt.Errorf("version %d, only %d is known: %w", body[0], codecVersion, ErrCorrupt)
+	if body[0] < 1 || body[0] > codecVersion {
+		return nil, fmt.Errorf("version %d, only those up to %d are known: %w", body[0], codecVersion, ErrCorrupt)
 	}
 	if crc32.Checksum(body, castagnoli) != sum {
 		return nil, fmt.Errorf("checksum mismatch: %w", ErrCorrupt)
 	}
-	d := decoder{b: body[1:], strings: []string{""}}
+	d := decoder{b: body[1:], strings: []string{""}, old: body[0] == 1}
 	t := d.trace()
 	if d.err == nil && len(d.b) > 0 {
 		d.fail("bytes after the end")
@@ -225,6 +227,7 @@ type decoder struct {
 	err        error
 	strings    []string
 	identities []Identity
+	old        bool // version 1
 }
 
 func (d *decoder) fail(what string) {
@@ -343,7 +346,12 @@ func (d *decoder) span(spans []TraceSpan, i int) {
 	case n < uint64(len(d.identities)):
 		s.Identity = d.identities[n]
 	case n == uint64(len(d.identities)):
-		for _, v := range s.Identity.strings() {
+		all := s.Identity.strings()
+		known := all[:]
+		if d.old {
+			known = all[:8]
+		}
+		for _, v := range known {
 			*v = d.string()
 		}
 		d.identities = append(d.identities, s.Identity)

@@ -29,7 +29,7 @@ func sample() *Trace {
 }
 
 // The bytes of version 1, for good.
-const golden = `
+const golden1 = `
 01 01020300000000000000000000000000 01 ac02 03
 0a 6100000000000000 8080d0e2c6bfce972f 80c2d72f
 00 01 03 776562 02 05 474554202f 03 03 617070 04 06 736572766572 05 04 61636d65 06 01 31 07 01 62 08 02 7731
@@ -40,18 +40,46 @@ const golden = `
 44 6300000000000000 7800000000000000 01 e907
 01 0d`
 
-func TestGoldenBytes(t *testing.T) {
-	want, err := hex.DecodeString(strings.Join(strings.Fields(golden), ""))
-	if err != nil {
-		t.Fatal(err)
+// The bytes of version 2.
+const golden2 = `
+02 01020300000000000000000000000000 01 ac02 03
+0a 6100000000000000 8080d0e2c6bfce972f 80c2d72f
+00 01 03 776562 02 05 474554202f 03 03 617070 04 06 736572766572 05 04 61636d65 06 01 31 07 01 62 08 02 7731 09 04 70726f64 00
+80dac409 05 2f3f713d31
+3d 6200000000000000 01 e807 f403
+01 01 0a 08 53454c4543542078 0b 02 6462 0c 06 636c69656e74 00 00 00 0d 04 64623a31 09 0e 05 6d7973716c
+07 0f 08 73656c656374203f 08 646561646c6f636b
+44 6300000000000000 7800000000000000 01 e907
+01 0f`
+
+// placed returns sample with what version 2 added.
+func placed() *Trace {
+	t := sample()
+	for i := range t.Spans {
+		t.Spans[i].Environment = "prod"
+		if i > 0 {
+			t.Spans[i].System = "mysql"
+		}
 	}
-	want = binary.LittleEndian.AppendUint32(want, crc32.Checksum(want, castagnoli))
-	if got := Encode(sample()); hex.EncodeToString(got) != hex.EncodeToString(want) {
+	return t
+}
+
+func TestGoldenBytes(t *testing.T) {
+	bytesOf := func(golden string) []byte {
+		b, err := hex.DecodeString(strings.Join(strings.Fields(golden), ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	}
+	if got, want := Encode(placed()), bytesOf(golden2); hex.EncodeToString(got) != hex.EncodeToString(want) {
 		t.Errorf("got  %x\nwant %x", got, want)
 	}
-	got, err := Decode(want)
-	if err != nil || !reflect.DeepEqual(got, sample()) {
-		t.Errorf("decoded %+v, %v", got, err)
+	for golden, want := range map[string]*Trace{golden1: sample(), golden2: placed()} {
+		got, err := Decode(bytesOf(golden))
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("decoded %+v, %v", got, err)
+		}
 	}
 }
 
@@ -74,7 +102,7 @@ func TestDecodeRefuses(t *testing.T) {
 	for name, f := range map[string]func(b []byte) []byte{
 		"a byte more":  func(b []byte) []byte { return append(b, 0) },
 		"a byte less":  func(b []byte) []byte { return b[:len(b)-1] },
-		"version 2":    func(b []byte) []byte { b[0] = 2; return b },
+		"version 3":    func(b []byte) []byte { b[0] = 3; return b },
 		"trace flags":  func(b []byte) []byte { b[17] = 2; return b },
 		"span flags":   func(b []byte) []byte { b[21] = 0x80; return b },
 		"more spans":   func(b []byte) []byte { b[20] = 4; return b },

@@ -152,7 +152,7 @@ type targets struct {
 	clocks   map[skewKey]*reqRow
 }
 
-type reqKey struct{ service, operation, cohort string }
+type reqKey struct{ service, environment, operation, cohort string }
 
 type instanceKey struct {
 	row      uint64
@@ -203,7 +203,7 @@ func (r *targets) request(info *nameInfo, now int64) uint32 {
 	if info.rowsGen == r.gen && now-info.asked < cohortAge {
 		return info.row
 	}
-	k := reqKey{info.id.Service, info.id.Operation, r.sink.Cohort(info.id.Service, info.tenant.name)}
+	k := reqKey{info.id.Service, info.id.Environment, info.id.Operation, r.sink.Cohort(info.id.Service, info.tenant.name)}
 	info.rowsGen, info.asked = r.gen, now
 	info.row = r.number(k)
 	return info.row
@@ -218,7 +218,7 @@ func (r *targets) number(k reqKey) uint32 {
 			break
 		}
 		if k.operation = series.Other; fold == 1 {
-			k.service, k.cohort = series.Other, ""
+			k = reqKey{service: series.Other, operation: series.Other}
 		}
 	}
 	n := uint32(len(r.requests))
@@ -229,6 +229,7 @@ func (r *targets) number(k reqKey) uint32 {
 
 func (k *reqKey) labels(b *labels.ScratchBuilder) {
 	addLabel(b, series.LabelService, k.service)
+	addLabel(b, series.LabelEnvironment, k.environment)
 	addLabel(b, series.LabelOperation, k.operation)
 	addLabel(b, series.LabelCohort, k.cohort)
 }
@@ -267,7 +268,7 @@ func (r *targets) ofPart(row uint64, part *partKey, epoch uint32) *partRow {
 	if t == nil {
 		if r.len() >= r.max {
 			// Not cached: what folds is resolved each time.
-			part = &partKey{series.Other, part.component, series.Other}
+			part = part.fold()
 			folded = true
 		}
 		t = &partRow{folded: folded}
@@ -287,10 +288,16 @@ func (r *targets) ofPart(row uint64, part *partKey, epoch uint32) *partRow {
 	return t
 }
 
+// fold returns the part that stands for all of a component beyond the bound.
+func (k *partKey) fold() *partKey {
+	return &partKey{service: series.Other, component: k.component, operation: series.Other}
+}
+
 func (k *partKey) labels(b *labels.ScratchBuilder) {
 	addLabel(b, series.LabelPartService, k.service)
 	addLabel(b, series.LabelComponent, k.component)
 	addLabel(b, series.LabelPartOperation, k.operation)
+	addLabel(b, series.LabelPartSystem, k.system)
 }
 
 func (r *targets) ofInstance(row uint64, part *partKey, instance string, epoch uint32) *partRow {
@@ -299,7 +306,7 @@ func (r *targets) ofInstance(row uint64, part *partKey, instance string, epoch u
 	if t == nil {
 		t = &partRow{folded: r.len() >= r.max}
 		if t.folded {
-			part, instance = &partKey{series.Other, part.component, series.Other}, series.Other
+			part, instance = part.fold(), series.Other
 		} else {
 			r.fans[k] = t
 		}

@@ -106,7 +106,7 @@ func (k kind) entry() bool { return k == kindServer || k == kindConsumer }
 func (k kind) call() bool  { return k == kindClient || k == kindProducer }
 
 // partKey identifies a part of the breakdown.
-type partKey struct{ service, component, operation string }
+type partKey struct{ service, component, operation, system string }
 
 type partInfo struct {
 	partKey
@@ -146,7 +146,7 @@ const (
 func (n *names) hash(id *Identity) uint64 {
 	var stack [256]byte
 	b := stack[:0]
-	for _, s := range [...]string{id.Service, id.Operation, id.Component, id.Kind, id.Tenant, id.Version, id.Variant, id.Instance} {
+	for _, s := range [...]string{id.Service, id.Operation, id.Component, id.Kind, id.Tenant, id.Version, id.Variant, id.Instance, id.Environment, id.System} {
 		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
 	}
 	return xxh3.HashSeed(b, n.seed)
@@ -253,12 +253,13 @@ func (n *names) addCommon(id *Identity) *common {
 	own := Identity{
 		Service: strings.Clone(id.Service), Operation: strings.Clone(id.Operation), Component: strings.Clone(id.Component),
 		Kind: strings.Clone(id.Kind), Version: strings.Clone(id.Version), Variant: strings.Clone(id.Variant), Instance: strings.Clone(id.Instance),
+		Environment: strings.Clone(id.Environment), System: strings.Clone(id.System),
 	}
 	c := &common{
 		id: own, kind: kindNames[own.Kind],
-		part:  n.addPart(partKey{own.Service, own.Component, own.Operation}),
-		entry: n.addPart(partKey{own.Service, "", own.Operation}),
-		queue: n.addPart(partKey{own.Service, series.ComponentQueue, series.ComponentQueue}),
+		part:  n.addPart(partKey{own.Service, own.Component, own.Operation, own.System}),
+		entry: n.addPart(partKey{service: own.Service, operation: own.Operation}),
+		queue: n.addPart(partKey{service: own.Service, component: series.ComponentQueue, operation: series.ComponentQueue}),
 	}
 	c.comp = n.part[c.part].comp
 	n.rest[own] = c
@@ -268,7 +269,7 @@ func (n *names) addCommon(id *Identity) *common {
 
 func identitySize(id *Identity) int64 {
 	return int64(len(id.Service) + len(id.Operation) + len(id.Component) + len(id.Kind) +
-		len(id.Tenant) + len(id.Version) + len(id.Variant) + len(id.Instance))
+		len(id.Tenant) + len(id.Version) + len(id.Variant) + len(id.Instance) + len(id.Environment) + len(id.System))
 }
 
 // addPart returns the number of a part, creates it if it is new, and counts a reference

@@ -30,6 +30,8 @@ type Identity struct {
 	Kind                          string // server, client, producer, consumer, internal
 	Tenant, Version, Variant      string
 	Instance                      string // of the service; for a client span whose callee sends no spans, the address it calls
+	Environment                   string // of the service
+	System                        string // of a call: mysql, kafka
 }
 
 // Name is the number of an Identity within one Assembler; 0 is none.
@@ -61,8 +63,8 @@ type Sink interface {
 	NewBatch() Batch
 	// Epoch changes when targets must be resolved anew.
 	Epoch() uint32
-	// SelfTarget resolves a series of span_self_seconds: service, operation, tenant,
-	// version, variant and kind of the request, its status, and the component that the
+	// SelfTarget resolves a series of span_self_seconds: service, environment, operation,
+	// tenant, version, variant and kind of the request, its status, and the component that the
 	// time was spent in.
 	SelfTarget(request *Identity, component string, failed bool) Target
 	// SeriesTarget resolves a series of another family; its labels are retained.

@@ -307,6 +307,7 @@ export interface components {
             self?: (number | null)[];
             service: string;
             share: number | null;
+            system?: string;
             typical?: components["schemas"]["PartIn"];
         };
         BreakdownResponse: {
@@ -1006,6 +1007,7 @@ export interface components {
             instances: components["schemas"]["FanOutInstance"][];
             operation: string;
             service: string;
+            system?: string;
         };
         FanOutInstance: {
             band_share: number | null;
@@ -1380,6 +1382,7 @@ export interface components {
             seconds_over: (number | null)[];
             service: string;
             share: number | null;
+            system?: string;
             /** @enum {string} */
             verb?: "find" | "save" | "other";
         };
