@@ -26,6 +26,18 @@ type Range struct {
 	End   int64 `json:"end"`   // exclusive
 }
 
+// Warned holds what speaks against taking an answer at its word, such as that several
+// environments are taken together.
+type Warned struct {
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Cautions returns the warnings.
+func (w *Warned) Cautions() []string { return w.Warnings }
+
+// Warn adds a warning.
+func (w *Warned) Warn(text string) { w.Warnings = append(w.Warnings, text) }
+
 // ServicesResponse answers GET /api/v1/services?start&end&step.
 // Requests are spans of kind server or consumer (all kinds when a service has neither).
 type ServicesResponse struct {
@@ -65,6 +77,7 @@ type Sparkline struct {
 // DistributionResponse answers GET /api/v1/distribution?family&match&start&end&by&q&at&buckets.
 type DistributionResponse struct {
 	Range
+	Warned
 	Family string              `json:"family"`
 	Slot   int64               `json:"slot"` // seconds: the coarsest resolution read
 	Groups []DistributionGroup `json:"groups"`
@@ -109,6 +122,7 @@ type Bucket struct {
 // Row 0 starts at 0 when the zero bucket is occupied.
 type HeatmapResponse struct {
 	Range
+	Warned
 	Family  string          `json:"family"`
 	Step    int64           `json:"step"`
 	Slot    int64           `json:"slot"`
@@ -134,6 +148,7 @@ type HeatmapColumn struct {
 // Arrays of a group run in parallel with Times; null where nothing happened.
 type TimelineResponse struct {
 	Range
+	Warned
 	Family string `json:"family"`
 	Step   int64  `json:"step"`
 	Slot   int64  `json:"slot"`
@@ -247,9 +262,11 @@ type MarkVerdict struct {
 
 // ServiceVerdict is what changed of one service at a mark.
 type ServiceVerdict struct {
-	Service  string  `json:"service"`
-	Verdict  Verdict `json:"verdict"` // as CompareResponse.Verdict
-	Sentence string  `json:"sentence"`
+	Service string `json:"service"`
+	// Environment is empty where the service has one only.
+	Environment string  `json:"environment,omitempty"`
+	Verdict     Verdict `json:"verdict"` // as CompareResponse.Verdict
+	Sentence    string  `json:"sentence"`
 	// Before and After are the times that were compared, as far as they were used.
 	Before Range `json:"before"`
 	After  Range `json:"after"`

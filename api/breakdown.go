@@ -13,6 +13,7 @@ package api
 // any, above=0.95. All requests of the selection are counted, none is sampled.
 type BreakdownResponse struct {
 	Range
+	Warned
 	Step  int64   `json:"step"`
 	Slot  int64   `json:"slot"`
 	Times []int64 `json:"times"` // start of each step
@@ -135,6 +136,7 @@ type Skew struct {
 // is one of the components (or a list); kind as the label.
 type OperationsResponse struct {
 	Range
+	Warned
 	Step    int64       `json:"step"`
 	Times   []int64     `json:"times"`
 	Total   int         `json:"total"`   // operations that match, the search included

@@ -5,6 +5,7 @@ package api
 // labels had before, or than all other requests of the range have.
 type ExplainResponse struct {
 	Range
+	Warned
 	Family  string `json:"family"`
 	Slot    int64  `json:"slot"`
 	Against string `json:"against" enum:"before,day,rest"`

@@ -27,6 +27,7 @@ func (r *HeatmapResponse) AppendJSON(b []byte) []byte {
 	b = strconv.AppendInt(b, r.Start, 10)
 	b = append(b, `,"end":`...)
 	b = strconv.AppendInt(b, r.End, 10)
+	b = r.Warned.appendJSON(b)
 	b = append(b, `,"family":`...)
 	b = appendString(b, r.Family)
 	b = append(b, `,"step":`...)
@@ -49,6 +50,22 @@ func (r *HeatmapResponse) AppendJSON(b []byte) []byte {
 	b = append(b, `,"max_cell":`...)
 	b = strconv.AppendUint(b, r.MaxCell, 10)
 	return append(b, '}')
+}
+
+// appendJSON appends the field warnings, if there are any, and its comma.
+func (w *Warned) appendJSON(b []byte) []byte {
+	for i, text := range w.Warnings {
+		if i == 0 {
+			b = append(b, `,"warnings":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = appendString(b, text)
+	}
+	if len(w.Warnings) > 0 {
+		b = append(b, ']')
+	}
+	return b
 }
 
 func (c *HeatmapColumn) appendJSON(b []byte) []byte {
@@ -80,6 +97,7 @@ func (r *TimelineResponse) AppendJSON(b []byte) []byte {
 	b = strconv.AppendInt(b, r.Start, 10)
 	b = append(b, `,"end":`...)
 	b = strconv.AppendInt(b, r.End, 10)
+	b = r.Warned.appendJSON(b)
 	b = append(b, `,"family":`...)
 	b = appendString(b, r.Family)
 	b = append(b, `,"step":`...)

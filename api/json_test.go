@@ -17,6 +17,7 @@ func TestAppendJSONMatchesEncodingJSON(t *testing.T) {
 			Range: Range{rapid.Int64().Draw(t, "start"), rapid.Int64().Draw(t, "end")}, Family: rapid.String().Draw(t, "family"),
 			Step: 10, Slot: 60, Error: floatOf(t), Bounds: append([]Float{}, floats.Draw(t, "bounds")...), Columns: []HeatmapColumn{}, Count: 3, MaxCell: 2,
 		}
+		h.Warnings = rapid.SliceOfN(rapid.String(), 0, 2).Draw(t, "warnings")
 		for range rapid.IntRange(0, 3).Draw(t, "columns") {
 			h.Columns = append(h.Columns, HeatmapColumn{
 				Start: rapid.Int64().Draw(t, "at"), Count: rapid.Uint64().Draw(t, "count"), Sum: floatOf(t), Min: floatOf(t), Max: floatOf(t),

@@ -26,6 +26,14 @@ type Requests struct {
 	End   Time   `query:"end" doc:"end of the range, exclusive; default now"`
 }
 
+// Selected returns the selection itself, for what is asked of every selection.
+func (s Selection) Selected() Selection { return s }
+
+// Selected returns the selection of the requests.
+func (r Requests) Selected() Selection {
+	return Selection{Match: r.Match, Start: r.Start, End: r.End}
+}
+
 // Grid cuts a range into columns: of a length, or at most so many.
 type Grid struct {
 	Step  time.Duration `query:"step" doc:"length of a step, which is a column of a heatmap; default chosen by width" help:"length of a step, such as 1m; default chosen by the range" positive:"a step of %s is not positive; write a duration such as 60s"`

@@ -14,22 +14,23 @@ type ApdexResponse struct {
 
 // ApdexRow: satisfied up to T, tolerating up to 4T, failed is frustrated.
 type ApdexRow struct {
-	Service    string  `json:"service"`
-	Operation  string  `json:"operation,omitempty"`
-	T          Float   `json:"t" nullable:"false"`
-	From       string  `json:"from" enum:"operation,service,default,asked"` // where T comes from
-	Apdex      Float   `json:"apdex"`
-	Low        Float   `json:"low"` // the bounds that the buckets holding T and 4T leave
-	High       Float   `json:"high"`
-	Satisfied  Float   `json:"satisfied"` // requests; not whole, since buckets are interpolated
-	Tolerating Float   `json:"tolerating"`
-	Frustrated Float   `json:"frustrated"`
-	Requests   uint64  `json:"requests"`
-	Effective  uint64  `json:"effective,omitempty"` // see DistributionGroup
-	Rate       Float   `json:"rate"`                // per second
-	Thin       bool    `json:"thin"`                // below 100 requests a minute, or as many as say as much: means little
-	Over       []Float `json:"over"`                // Apdex per step
-	ThinOver   []bool  `json:"thin_over"`
+	Service     string  `json:"service"`
+	Environment string  `json:"environment,omitempty"`
+	Operation   string  `json:"operation,omitempty"`
+	T           Float   `json:"t" nullable:"false"`
+	From        string  `json:"from" enum:"operation,service,default,asked"` // where T comes from
+	Apdex       Float   `json:"apdex"`
+	Low         Float   `json:"low"` // the bounds that the buckets holding T and 4T leave
+	High        Float   `json:"high"`
+	Satisfied   Float   `json:"satisfied"` // requests; not whole, since buckets are interpolated
+	Tolerating  Float   `json:"tolerating"`
+	Frustrated  Float   `json:"frustrated"`
+	Requests    uint64  `json:"requests"`
+	Effective   uint64  `json:"effective,omitempty"` // see DistributionGroup
+	Rate        Float   `json:"rate"`                // per second
+	Thin        bool    `json:"thin"`                // below 100 requests a minute, or as many as say as much: means little
+	Over        []Float `json:"over"`                // Apdex per step
+	ThinOver    []bool  `json:"thin_over"`
 }
 
 // ApdexTarget is T of a service, or of one of its operations. PUT

@@ -3,6 +3,7 @@ package api
 // TenantsResponse answers GET /api/v1/tenants?family&match&start&end&sort&search&cohort&slow&rare&offset&limit.
 type TenantsResponse struct {
 	Range
+	Warned
 	Total   int      `json:"total"` // tenants that match the search, the cohort and the share of slow requests
 	Tenants []Tenant `json:"tenants"`
 	// Cohorts, the largest first, and Everyone: all requests, those of tenants

@@ -39,14 +39,14 @@ func (f *serverFlag) client() *client.Client { return &client.Client{Address: f.
 type question struct {
 	serverFlag
 	api.Selection
-	service, operation, tenant, kind string
-	since                            string
-	format, color                    string
-	width                            int
-	formats                          []string // that the command knows, the default first
-	streams                          streams
-	now                              func() time.Time
-	called                           func(name string) string // the name of a setting as users write it
+	service, operation, tenant, kind, environment, cohort string
+	since                                                 string
+	format, color                                         string
+	width                                                 int
+	formats                                               []string // that the command knows, the default first
+	streams                                               streams
+	now                                                   func() time.Time
+	called                                                func(name string) string // the name of a setting as users write it
 }
 
 func (q *question) register(fs *pflag.FlagSet) {
@@ -63,6 +63,8 @@ func (q *question) registerNames(fs *pflag.FlagSet, service string) {
 	fs.StringVar(&q.service, "service", "", service)
 	fs.StringVar(&q.operation, "operation", "", "only this operation, such as 'GET /cart/{id}'")
 	fs.StringVar(&q.tenant, "tenant", "", "only this tenant")
+	fs.StringVar(&q.environment, "environment", "", "only this environment, such as production")
+	fs.StringVar(&q.cohort, "cohort", "", "only tenants of this cohort: very large, large, medium or small")
 }
 
 func (q *question) registerRange(fs *pflag.FlagSet, since string) {
@@ -119,7 +121,7 @@ func (q *question) timeRange() (start, end api.Time, err error) {
 // matchers returns the matchers of the flags.
 func (q *question) matchers() []string {
 	var ms []string
-	for _, l := range [][2]string{{"service", q.service}, {"operation", q.operation}, {"tenant", q.tenant}} {
+	for _, l := range [][2]string{{"service", q.service}, {"operation", q.operation}, {"tenant", q.tenant}, {"environment", q.environment}, {"cohort", q.cohort}} {
 		if l[1] != "" {
 			ms = append(ms, l[0]+"="+strconv.Quote(l[1]))
 		}
@@ -176,6 +178,11 @@ func ask[T any](q *question, sel *api.Selection, request func() (T, error), empt
 		if !empty(answer) {
 			if i > 0 {
 				fmt.Fprintln(q.streams.err, "tailscope: there are no requests, so these are spans of every kind")
+			}
+			if warned, ok := any(answer).(interface{ Cautions() []string }); ok {
+				for _, text := range warned.Cautions() {
+					fmt.Fprintln(q.streams.err, "tailscope: "+text)
+				}
 			}
 			return answer, nil
 		}

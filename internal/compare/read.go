@@ -2,7 +2,9 @@ package compare
 
 import (
 	"context"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -104,10 +106,33 @@ func (w where) ranges(step int64) []span {
 // settle settles what is compared, once for both sides and all questions.
 func (c *comparison) settle(ctx context.Context, sides []where) error {
 	c.of = c.subject()
+	if err := c.matchTenants(ctx, sides); err != nil {
+		return err
+	}
 	if c.kind != ofSpans {
 		return c.settleSeries(ctx, sides)
 	}
 	return c.onlyRequests(ctx, sides)
+}
+
+// matchTenants replaces cohorts by the tenants that are in them over both sides, so
+// that the sides are of the same tenants.
+func (c *comparison) matchTenants(ctx context.Context, sides []where) error {
+	start, end := int64(math.MaxInt64), int64(0)
+	for _, side := range sides {
+		for _, w := range side.ranges(int64(series.Base)) {
+			start, end = min(start, w.start), max(end, w.end)
+		}
+	}
+	for _, m := range c.Matchers {
+		if m.Name == series.LabelCohort && m.Type == labels.MatchEqual && query.IsSpanFamily(c.Family) {
+			cohort := strings.ReplaceAll(m.Value, "-", " ")
+			c.CohortOf = func(string) (string, bool) { return cohort, true }
+		}
+	}
+	var err error
+	c.Matchers, err = query.MatchTenants(ctx, c.st, c.Family, c.Matchers, start, end)
+	return err
 }
 
 // onlyRequests chooses spans of kind server or consumer if there are any, else

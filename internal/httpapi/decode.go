@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/query"
+	"tailscope/internal/series"
 )
 
 // asked is a request of package api as huma hands it to a handler. huma itself
@@ -37,11 +39,36 @@ func answerTo[R, O any](s *server, a huma.API, path, id, name, summary string, a
 		if err == nil {
 			out, err = answer(ctx, &in.request)
 		}
+		if err == nil {
+			s.warnTogether(ctx, &in.request, out)
+		}
 		if err != nil {
 			return nil, s.failed(ctx, name, err)
 		}
 		return &body[O]{out}, nil
 	}, describe(reflect.TypeFor[R]())...)
+}
+
+// warnTogether adds a warning to an answer that takes several environments together
+// unasked. An answer stands without it if that cannot be known.
+func (s *server) warnTogether(ctx context.Context, request, out any) {
+	answer, ok := out.(interface{ Warn(string) })
+	asked, selects := request.(interface{ Selected() api.Selection })
+	if !ok || !selects {
+		return
+	}
+	if by := reflect.ValueOf(request).Elem().FieldByName("By"); by.IsValid() {
+		if names, ok := by.Interface().([]string); ok && slices.Contains(names, series.LabelEnvironment) {
+			return
+		}
+	}
+	sel, err := s.selection(asked.Selected())
+	if err != nil {
+		return
+	}
+	if text, err := query.Together(ctx, s.Store, sel); err == nil && text != "" {
+		answer.Warn(text)
+	}
 }
 
 // decode reads parameters into a request of package api. The first that is wrong

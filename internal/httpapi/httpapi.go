@@ -123,6 +123,7 @@ func bodyBound(r *http.Request) int64 {
 // New returns the handler of /api/v1/, /openapi.json and /prometheus/.
 func New(o Options) http.Handler {
 	o.ensureDefaults()
+	o.Store = query.WithCohorts(o.Store, o.TenantList)
 	s := &server{Options: o, targets: sla.NewTargets(o.Store), changes: changes.NewFinder(o.Store), tenantCache: query.NewTenantCache(tenantCacheBytes), computing: make(chan struct{}, maxComputing), simulating: make(chan struct{}, maxSimulating)}
 	s.page = o.newTurns(o.MaxConcurrent, o.MaxWait, o.Memory)
 	s.slow = o.newTurns(max(1, o.MaxConcurrent/2), o.MaxWait, o.Memory)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -99,7 +100,15 @@ func (s *server) sla(ctx context.Context, in *api.SLARequest) (*api.SLAResponse,
 	if r.Quantiles, err = parseQuantiles(in.Quantiles); err != nil {
 		return nil, err
 	}
-	return sla.Report(ctx, s.Store, s.targets, r)
+	out, err := sla.Report(ctx, s.Store, s.targets, r)
+	if err != nil {
+		return nil, err
+	}
+	sel.Start, sel.End = time.Unix(out.All.Start, 0), time.Unix(out.All.End, 0)
+	if text, err := query.Together(ctx, s.Store, sel); err == nil && text != "" {
+		out.Notes = append(out.Notes, text)
+	}
+	return out, nil
 }
 
 func unixParameter(t int64) api.Time { return api.Time(strconv.FormatInt(t, 10)) }

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/prometheus/prometheus/model/labels"
-
 	"tailscope/api"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -30,35 +28,22 @@ type cohortSelection struct {
 // eachCohort cuts a selection into cohorts, the largest first. Who belongs to
 // which is what Tenants answers of the same selection and range.
 func eachCohort(ctx context.Context, st store.Store, sel Selection, list *series.TenantList) ([]cohortSelection, error) {
+	match, err := cohortsOf(sel.Matchers)
+	if err != nil {
+		return nil, err
+	}
+	sel.Matchers = without(sel.Matchers, series.LabelCohort)
 	members, err := cohortMembers(ctx, st, sel, list)
 	if err != nil {
 		return nil, err
 	}
 	var out []cohortSelection
-	var before []string
 	for _, name := range series.Cohorts {
-		match, names := labels.MatchRegexp, members[name]
-		if len(names) == 0 {
+		if len(members[name]) == 0 || !match(name) {
 			continue
 		}
 		one := cohortSelection{name, sel}
-		one.Matchers = slices.Clone(sel.Matchers)
-		if name == series.Small { // whoever is left
-			match, names = labels.MatchNotRegexp, before
-			some, err := labels.NewMatcher(labels.MatchNotEqual, series.LabelTenant, "")
-			if err != nil {
-				return nil, err
-			}
-			one.Matchers = append(one.Matchers, some)
-		}
-		if len(names) > 0 {
-			m, err := anyTenant(match, names)
-			if err != nil {
-				return nil, err
-			}
-			one.Matchers = append(one.Matchers, m)
-		}
-		before = append(before, names...)
+		one.Matchers = append(slices.Clone(sel.Matchers), tenantsIn(members, func(cohort string) bool { return cohort == name })...)
 		out = append(out, one)
 	}
 	return out, nil

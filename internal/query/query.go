@@ -137,7 +137,7 @@ func ViewOf(family string, names ...string) (v series.View, ok bool) {
 	var tenant, instance bool
 	for _, n := range names {
 		switch n {
-		case series.LabelTenant:
+		case series.LabelTenant, series.LabelCohort: // which is one of tenants
 			tenant = true
 		case series.LabelInstance, series.LabelPeer:
 			instance = true
@@ -189,6 +189,9 @@ func checkLabels(ctx context.Context, st store.Store, family string, view series
 	span := IsSpanFamily(family)
 	unknown := func(known []string) (field, name string) {
 		for _, m := range matchers {
+			if span && m.Name == series.LabelCohort {
+				continue
+			}
 			if !slices.Contains(known, m.Name) && !(span && slices.Contains(series.SpanLabels, m.Name)) {
 				return "match", m.Name
 			}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"tailscope/api"
 	"tailscope/hist"
 	"tailscope/internal/series"
@@ -81,6 +83,18 @@ func checkCohort(name *string) error {
 func Tenants(ctx context.Context, st store.Store, r TenantsRequest) (*api.TenantsResponse, error) {
 	if err := r.check(); err != nil {
 		return nil, err
+	}
+	if r.Cohort == "" && (r.Family == "" || IsSpanFamily(r.Family)) {
+		for _, m := range only(r.Matchers, series.LabelCohort) {
+			if m.Type != labels.MatchEqual || r.Cohort != "" {
+				return nil, Invalid("match", "tenants are listed of one cohort; write cohort=\"large\"")
+			}
+			r.Cohort = m.Value
+		}
+		if err := checkCohort(&r.Cohort); err != nil {
+			return nil, err
+		}
+		r.Matchers = without(r.Matchers, series.LabelCohort)
 	}
 	key, err := tenantKey(r)
 	if err != nil {

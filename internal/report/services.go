@@ -44,7 +44,12 @@ func quantileCells(m map[string]api.Float, qs []string, write func(api.Float) st
 // Services returns every service: requests, rate, errors, Apdex, quantiles.
 func Services(r *api.ServicesResponse) *Document {
 	d := &Document{Name: "services", Data: r}
-	t := Columns("service", ">requests", ">rate", ">errors", ">apdex", ">mean")
+	columns := []string{"service", ">requests", ">rate", ">errors", ">apdex", ">mean"}
+	environments := slices.ContainsFunc(r.Services, func(s api.Service) bool { return s.Environment != "" })
+	if environments {
+		columns = slices.Insert(columns, 1, "environment")
+	}
+	t := Columns(columns...)
 	var qs []string
 	if len(r.Services) > 0 {
 		qs = SortedQuantiles(r.Services[0].Quantiles)
@@ -52,11 +57,16 @@ func Services(r *api.ServicesResponse) *Document {
 	t.addQuantiles(qs)
 	var rows [][]string
 	for _, s := range r.Services {
-		t.Add(append([]string{s.Name, figure.Thousands(s.Requests), Digits(float64(s.Rate)) + "/s", Percent(s.ErrorRate), Ratio(s.Apdex), SecondsUnit.Value(s.Mean)}, quantileCells(s.Quantiles, qs, SecondsUnit.Value)...)...)
-		rows = append(rows, append([]string{s.Name, whole(s.Requests), Raw(s.Rate), Raw(s.ErrorRate), Raw(s.Apdex), Raw(s.Mean)}, quantileCells(s.Quantiles, qs, Raw)...))
+		cells := []string{s.Name, figure.Thousands(s.Requests), Digits(float64(s.Rate)) + "/s", Percent(s.ErrorRate), Ratio(s.Apdex), SecondsUnit.Value(s.Mean)}
+		if environments {
+			cells = slices.Insert(cells, 1, OrNone(s.Environment))
+		}
+		t.Add(append(cells, quantileCells(s.Quantiles, qs, SecondsUnit.Value)...)...)
+		row := append([]string{s.Name, whole(s.Requests), Raw(s.Rate), Raw(s.ErrorRate), Raw(s.Apdex), Raw(s.Mean)}, quantileCells(s.Quantiles, qs, Raw)...)
+		rows = append(rows, append(row, s.Environment))
 	}
 	d.Table(t)
-	d.Sheet(append([]string{"service", "requests", "rate", "error_ratio", "apdex", "mean"}, qs...), rows)
+	d.Sheet(append(append([]string{"service", "requests", "rate", "error_ratio", "apdex", "mean"}, qs...), "environment"), rows)
 	return d
 }
 

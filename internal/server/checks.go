@@ -42,12 +42,13 @@ func (s *Server) startChecks(ctx context.Context) error {
 	s.started("probes", func(context.Context) error { return prober.Close() })
 
 	targets := sla.NewTargets(s.store)
+	st := query.WithCohorts(s.store, tenants)
 	s.checks, err = check.Open(ctx, check.Options{
-		Store:     s.store,
+		Store:     st,
 		Records:   s.own,
 		Cache:     s.samples,
 		Agg:       s.agg,
-		Prom:      query.NewPromEngine(s.store, query.PromOptions{Logger: log, QuestionBytes: s.shares.Question}),
+		Prom:      query.NewPromEngine(st, query.PromOptions{Logger: log, QuestionBytes: s.shares.Question}),
 		Prober:    prober,
 		Notifier:  s.notifier,
 		Receivers: s.notifier.States,

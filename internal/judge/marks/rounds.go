@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"tailscope/api"
 	"tailscope/internal/compare"
 	"tailscope/internal/judge"
@@ -184,11 +186,17 @@ func (j *Judge) compare(ctx context.Context, marks []store.Mark, i int, now time
 		if now.Before(time.Unix(s.complete(), 0)) {
 			v.State = Early
 		}
-		found, err := j.compareService(ctx, service, s, now)
+		environments, err := environmentsOf(ctx, j.o.Store, service, s)
 		if err != nil {
 			return v, err
 		}
-		v.Services = append(v.Services, found)
+		for _, environment := range environments {
+			found, err := j.compareService(ctx, service, environment, s, now)
+			if err != nil {
+				return v, err
+			}
+			v.Services = append(v.Services, found)
+		}
 	}
 	if len(services) == 0 {
 		v.Window = whole.longest()
@@ -203,7 +211,7 @@ func (j *Judge) compare(ctx context.Context, marks []store.Mark, i int, now time
 	return v, nil
 }
 
-func (j *Judge) compareService(ctx context.Context, service string, s sides, now time.Time) (api.ServiceVerdict, error) {
+func (j *Judge) compareService(ctx context.Context, service string, environment *labels.Matcher, s sides, now time.Time) (api.ServiceVerdict, error) {
 	r := compare.Request{
 		A: s.before.window(), B: s.after.window(), Now: now, Measures: measures, Limit: allRows,
 		// An early verdict is one of several looks at what is still coming in.
@@ -213,14 +221,22 @@ func (j *Judge) compareService(ctx context.Context, service string, s sides, now
 	if r.Matchers, err = ofService(service); err != nil {
 		return api.ServiceVerdict{}, err
 	}
+	name := ""
+	if environment != nil {
+		r.Matchers, name = append(r.Matchers, environment), environment.Value
+	}
 	out, err := compare.Compare(ctx, j.o.Store, r)
 	var invalid *query.Error
 	if errors.As(err, &invalid) && (invalid.Code == query.CodeInvalid || invalid.Code == query.CodeTooEarly) {
 		// The data of a side is gone, or has slots longer than it.
-		return tooLittle(service, s, invalid.Message), nil
+		v := tooLittle(service, s, invalid.Message)
+		v.Environment = name
+		return v, nil
 	}
 	if err != nil {
 		return api.ServiceVerdict{}, err
 	}
-	return serviceVerdict(service, s, out), nil
+	v := serviceVerdict(service, s, out)
+	v.Environment = name
+	return v, nil
 }

@@ -140,7 +140,7 @@ func busiest(ctx context.Context, st store.Store, s sides, now time.Time) ([]str
 	slices.SortStableFunc(found.Services, func(a, b api.Service) int { return cmp.Compare(b.Requests, a.Requests) })
 	var names []string
 	for _, s := range found.Services[:min(len(found.Services), mostServices)] {
-		if s.Name != "" {
+		if s.Name != "" && !slices.Contains(names, s.Name) {
 			names = append(names, s.Name)
 		}
 	}
@@ -153,4 +153,27 @@ func ofService(name string) ([]*labels.Matcher, error) {
 		return nil, err
 	}
 	return []*labels.Matcher{m}, nil
+}
+
+// environmentsOf matches each environment of a service around a mark; nil stands for
+// the service as a whole, which has one environment or none.
+func environmentsOf(ctx context.Context, st store.Store, service string, s sides) ([]*labels.Matcher, error) {
+	of, err := ofService(service)
+	if err != nil {
+		return nil, err
+	}
+	found, err := query.Services(ctx, st, query.ServicesRequest{
+		Selection: query.Selection{Family: series.SpanDuration, Matchers: of, Start: time.Unix(s.before.start, 0), End: time.Unix(s.after.end, 0)}, Grid: query.Grid{Width: 2},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(found.Services) < 2 {
+		return []*labels.Matcher{nil}, nil
+	}
+	var out []*labels.Matcher
+	for _, s := range found.Services {
+		out = append(out, labels.MustNewMatcher(labels.MatchEqual, series.LabelEnvironment, s.Environment))
+	}
+	return out, nil
 }

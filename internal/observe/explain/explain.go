@@ -179,6 +179,11 @@ func Explain(ctx context.Context, st store.Store, r Request) (*api.ExplainRespon
 	q := &question{Request: r, st: st, span: query.IsSpanFamily(r.Family), what: "samples", each: 1}
 	if q.span {
 		q.what = "requests"
+		start, end := query.Base(r.Start, r.End)
+		var err error
+		if q.Matchers, err = query.MatchTenants(ctx, st, r.Family, r.Matchers, start, end); err != nil {
+			return nil, err
+		}
 	}
 	q.out = &api.ExplainResponse{Family: r.Family, Against: r.Against, Level: level, Items: []api.ExplainItem{}, Notes: []string{}}
 	explain := q.became

@@ -39,7 +39,7 @@ func Apdex(ctx context.Context, st store.Store, targets *Targets, r ApdexRequest
 	if err != nil {
 		return nil, err
 	}
-	by := []string{series.LabelService}
+	by := []string{series.LabelService, series.LabelEnvironment}
 	if r.ByOperation {
 		by = append(by, series.LabelOperation)
 	}
@@ -74,7 +74,7 @@ func soleOperation(sel query.Selection) string {
 }
 
 func makeApdexRow(found *query.Requested, g *query.RequestGroup, r ApdexRequest, set *Set, only string) (api.ApdexRow, error) {
-	row := api.ApdexRow{Service: g.Labels.Get(series.LabelService)}
+	row := api.ApdexRow{Service: g.Labels.Get(series.LabelService), Environment: g.Labels.Get(series.LabelEnvironment)}
 	operation := only
 	if r.ByOperation {
 		operation = g.Labels.Get(series.LabelOperation)

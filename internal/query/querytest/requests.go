@@ -146,9 +146,9 @@ func (w *Writer) span(family string, at int64, l labels.Labels, seconds float64)
 	views, ok := w.views[string(w.key)]
 	if !ok {
 		views = []uint32{
-			w.series(series.Series{Family: family, View: series.Full, Labels: drop(l, series.LabelInstance)}),
+			w.series(series.Series{Family: family, View: series.Full, Labels: drop(l, series.LabelInstance, series.LabelPeer)}),
 			w.series(series.Series{Family: family, View: series.Marginal, Labels: drop(l, series.LabelTenant)}),
-			w.series(series.Series{Family: family, View: series.Total, Labels: drop(l, series.LabelTenant, series.LabelOperation, series.LabelInstance)}),
+			w.series(series.Series{Family: family, View: series.Total, Labels: drop(l, series.LabelTenant, series.LabelOperation, series.LabelInstance, series.LabelPeer)}),
 		}
 		w.views[string(w.key)] = views
 	}

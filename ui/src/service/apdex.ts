@@ -11,7 +11,7 @@ export const deleteTarget = (t: { service: string; operation?: string }) =>
   request<void>('DELETE', `/api/v1/apdex-targets?${new URLSearchParams({ service: t.service, ...(t.operation ? { operation: t.operation } : {}) })}`);
 
 /** Labels that change which requests are counted, but not whether Apdex has a meaning. */
-export const apdexLabels = ['operation', 'tenant', 'version', 'variant', 'instance'];
+export const apdexLabels = ['environment', 'operation', 'tenant', 'version', 'variant', 'instance'];
 
 /** Whether Apdex says anything under these filters: not of calls, nor of failures alone. */
 export function apdexFits(filters: Record<string, string[]>): boolean {

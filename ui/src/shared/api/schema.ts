@@ -326,6 +326,7 @@ export interface components {
             step: number;
             times: number[];
             total: number;
+            warnings?: string[];
         };
         Bucket: {
             count: number;
@@ -787,6 +788,7 @@ export interface components {
             groups: components["schemas"]["DistributionGroup"][];
             slot: number;
             start: number;
+            warnings?: string[];
         };
         Environment: {
             commit: string;
@@ -986,6 +988,7 @@ export interface components {
             slot: number;
             start: number;
             to: number;
+            warnings?: string[];
         };
         ExplainThreshold: {
             above: number | null;
@@ -1036,6 +1039,7 @@ export interface components {
             slot: number;
             start: number;
             step: number;
+            warnings?: string[];
         };
         Incident: {
             acked?: components["schemas"]["Ack"];
@@ -1396,6 +1400,7 @@ export interface components {
             times: number[];
             total: number;
             verbs?: components["schemas"]["Verb"][];
+            warnings?: string[];
         };
         Overlay: {
             /** @enum {string} */
@@ -1568,6 +1573,7 @@ export interface components {
         ServiceVerdict: {
             after: components["schemas"]["Range"];
             before: components["schemas"]["Range"];
+            environment?: string;
             measures: components["schemas"]["CompareMeasure"][];
             operations: components["schemas"]["CompareRow"][];
             sentence: string;
@@ -1777,6 +1783,7 @@ export interface components {
             start: number;
             tenants: components["schemas"]["Tenant"][];
             total: number;
+            warnings?: string[];
         };
         TimelineGroup: {
             count: number[];
@@ -1804,6 +1811,7 @@ export interface components {
             start: number;
             step: number;
             times: number[];
+            warnings?: string[];
         };
         TraceComponent: {
             component: string;

@@ -30,7 +30,7 @@ export function pick(filters: Filters, names: string[]): Filters {
   return Object.fromEntries(names.filter((n) => filters[n]?.length).map((n) => [n, filters[n]]));
 }
 
-const order = ['service', 'operation', 'component', 'kind', 'tenant', 'status', 'version', 'variant', 'instance'];
+const order = ['service', 'environment', 'operation', 'component', 'kind', 'tenant', 'status', 'version', 'variant', 'instance'];
 
 function rank(name: string): number {
   const i = order.indexOf(name);

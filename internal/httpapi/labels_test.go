@@ -1,0 +1,188 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/api"
+	"tailscope/internal/query/querytest"
+	"tailscope/internal/series"
+	"tailscope/internal/store/storetest"
+)
+
+// carts fills an hour of a cart in production, at 20 ms, and in staging, at 900 ms.
+// whale has 60 % of production's requests, mouse a little of both; the last
+// half hour of whale is twice as slow.
+func carts(t *testing.T, w *querytest.Writer) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(1, 2))
+	for at := int64(querytest.Epoch); at < querytest.Epoch+3600; at += 10 {
+		for i := range 50 {
+			tenant, seconds := fmt.Sprint("t", i%20), 0.02
+			if i < 30 {
+				if tenant = "whale"; at >= querytest.Epoch+1800 {
+					seconds = 0.04
+				}
+			}
+			span := func(environment, tenant, system, peer string, seconds float64) {
+				kind, operation, component := "server", "GET /cart", "app"
+				if system != "" {
+					kind, operation, component = "client", "get x", "db"
+				}
+				w.Span(at, labels.FromStrings("service", "cart", "operation", operation, "component", component, "kind", kind, "status", "ok",
+					"environment", environment, "tenant", tenant, "instance", "i", "system", system, "peer", peer), seconds*(0.9+0.2*rng.Float64()))
+			}
+			span("production", tenant, "", "", seconds)
+			if i%5 == 0 {
+				span("staging", "mouse", "", "", 0.9)
+				span("production", "", "riak", fmt.Sprint("riak-", i/5%2), 0.003)
+				span("production", "", "mysql", "db:3306", 0.001)
+			}
+		}
+	}
+}
+
+func cartServer(t *testing.T) func(path string, params ...string) (int, string) {
+	st, w := storetest.NewTwin(), querytest.NewWriter()
+	carts(t, w)
+	if err := w.Put(context.Background(), st, 1); err != nil {
+		t.Fatal(err)
+	}
+	srv := serve(t, Options{Store: st})
+	return func(path string, params ...string) (int, string) {
+		if path != "/api/v1/sla" {
+			params = append(params, "start", "now-1h")
+		}
+		return fetch(t, srv, path, append(params, "end", "now")...)
+	}
+}
+
+func read[T any](t *testing.T, code int, body string) (out T) {
+	t.Helper()
+	if code != 200 {
+		t.Fatalf("%d: %s", code, body)
+	}
+	if err := json.Unmarshal([]byte(body), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Production and staging are two rows, and what takes them together says so.
+func TestEnvironments(t *testing.T) {
+	ask := cartServer(t)
+	code, body := ask("/api/v1/services")
+	services := read[api.ServicesResponse](t, code, body).Services
+	if len(services) != 2 || services[0].Environment != "production" || services[1].Environment != "staging" {
+		t.Fatalf("services %+v", services)
+	}
+	for i, want := range []float64{0.022, 0.9} {
+		if got := float64(services[i].Quantiles["0.5"]); got < want*0.8 || got > want*1.8 || services[i].Requests != []uint64{18000, 3600}[i] {
+			t.Errorf("%s: p50 %g of %d requests, want about %g", services[i].Environment, got, services[i].Requests, want)
+		}
+	}
+	const text = `2 environments are taken together: production (83 %), staging (17 %); name one in match, environment=\"production\"`
+	for path, params := range map[string][]string{
+		"heatmap": nil, "timeline": {"by", "operation"}, "distribution": nil, "tenants": nil, "operations": nil, "explain": {"low", "0.5"}, "sla": nil,
+	} {
+		code, body := ask("/api/v1/"+path, append(params, "match", `{service="cart",kind="server"}`)...)
+		if code != 200 || !strings.Contains(body, text) {
+			t.Errorf("%s: %d, %s lacks %s", path, code, body[:min(len(body), 300)], text)
+		}
+		for _, alone := range []string{`{service="cart",kind="server",environment="staging"}`, `{service="cart",kind="server",tenant="whale"}`} {
+			if code, body := ask("/api/v1/"+path, append(params, "match", alone)...); code != 200 || strings.Contains(body, "together") {
+				t.Errorf("%s of %s: %d, %s", path, alone, code, body)
+			}
+		}
+	}
+	if code, body := ask("/api/v1/timeline", "by", "environment", "match", `{service="cart"}`); code != 200 || strings.Contains(body, "together") {
+		t.Errorf("by environment: %d, %s", code, body)
+	}
+	code, body = ask("/api/v1/apdex", "match", `{service="cart"}`)
+	if rows := read[api.ApdexResponse](t, code, body).Rows; len(rows) != 2 || rows[0].Environment != "production" || rows[0].Apdex != 1 || rows[1].Apdex != 0.5 {
+		t.Errorf("apdex %+v", rows)
+	}
+}
+
+// Which database, and which node of it.
+func TestBackends(t *testing.T) {
+	ask := cartServer(t)
+	code, body := ask("/api/v1/distribution", "match", `{service="cart",kind="client"}`, "by", "system,peer")
+	got := ""
+	for _, g := range read[api.DistributionResponse](t, code, body).Groups {
+		got += fmt.Sprintf("%s %s %d %.3f\n", g.Labels["system"], g.Labels["peer"], g.Count, float64(g.Mean))
+	}
+	if want := "mysql db:3306 3600 0.001\nriak riak-0 1800 0.003\nriak riak-1 1800 0.003\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	code, body = ask("/api/v1/operations", "match", `{service="cart",kind="client"}`)
+	if rows := read[api.OperationsResponse](t, code, body).Rows; len(rows) != 2 || rows[0].System != "riak" || rows[1].System != "mysql" {
+		t.Errorf("operations %+v", rows)
+	}
+	if code, body := ask("/api/v1/distribution", "match", `{tenant="whale"}`, "by", "peer"); code != 400 || !strings.Contains(body, "tenant and peer are not kept together") {
+		t.Errorf("%d, %s", code, body)
+	}
+}
+
+// A cohort selects as its tenants do, in every question.
+func TestCohortSelects(t *testing.T) {
+	ask := cartServer(t)
+	const start = querytest.Epoch
+	for cohort, tenants := range map[string]string{
+		`cohort="very large"`: `tenant=~"whale|mouse"`, `cohort="large"`: `tenant=~"t.*"`, `cohort=~".*large"`: `tenant!=""`, `cohort="small"`: `tenant="nobody"`, `cohort!="very-large"`: `tenant!~"whale|mouse"`,
+	} {
+		for path, params := range map[string][]string{
+			"/api/v1/heatmap": nil, "/api/v1/distribution": {"by", "operation"}, "/api/v1/timeline": {"by", "status", "width", "10"}, "/api/v1/services": nil,
+			"/api/v1/apdex": nil, "/api/v1/operations": nil, "/api/v1/explain": {"low", "0.03"},
+			"/api/v1/compare": {"a", fmt.Sprintf("%d/%d", start, start+1800), "b", fmt.Sprintf("%d/%d", start+1800, start+3600)},
+		} {
+			if path == "/api/v1/compare" && strings.Contains(cohort, "small") {
+				continue // neither has requests, which is refused by the words of the selection
+			}
+			code, got := ask(path, append(params, "match", `{service="cart",kind="server",`+cohort+`}`)...)
+			_, want := ask(path, append(params, "match", `{service="cart",kind="server",`+tenants+`}`)...)
+			if path == "/api/v1/compare" {
+				if code != 200 {
+					t.Errorf("compare of %s: %d, %s", cohort, code, got)
+					continue
+				}
+				a, b := read[api.CompareResponse](t, code, got), read[api.CompareResponse](t, 200, want)
+				if a.Verdict != b.Verdict || fmt.Sprint(a.A.Requests, a.B.Requests) != fmt.Sprint(b.A.Requests, b.B.Requests) || !strings.Contains(a.Of, "cohort") {
+					t.Errorf("compare of %s: %s %v, %v; want %s %v, %v", cohort, a.Of, a.Verdict, a.A.Requests, b.Of, b.Verdict, b.A.Requests)
+				}
+				continue
+			}
+			if code != 200 || got != want {
+				t.Errorf("%s of %s: %d\n%.600s\nwant\n%.600s", path, cohort, code, got, want)
+			}
+		}
+		prom := func(match string) string {
+			_, body := ask("/prometheus/api/v1/query", "query", `sum(histogram_count(increase(span_duration_seconds{service="cart",`+match+`}[1h])))`, "time", fmt.Sprint(start+3600))
+			return body
+		}
+		if got, want := prom(cohort), prom(tenants); got != want {
+			t.Errorf("PromQL of %s: %s, want %s", cohort, got, want)
+		}
+	}
+	if code, body := ask("/api/v1/heatmap", "match", `{cohort="huge"}`); code != 400 || !strings.Contains(body, "very large, large") {
+		t.Errorf("%d, %s", code, body)
+	}
+	var cohorts []string
+	code, body := ask("/api/v1/timeline", "match", `{service="cart",cohort=~".*large"}`, "by", series.LabelCohort, "width", "2")
+	for _, g := range read[api.TimelineResponse](t, code, body).Groups {
+		cohorts = append(cohorts, g.Labels["cohort"])
+	}
+	if fmt.Sprint(cohorts) != "[very large large]" {
+		t.Errorf("by cohort: %q", cohorts)
+	}
+	code, body = ask("/api/v1/tenants", "match", `{service="cart",cohort="very large"}`)
+	if list := read[api.TenantsResponse](t, code, body).Tenants; len(list) != 2 || list[0].Name != "whale" || list[0].Cohort != "very large" {
+		t.Errorf("tenants %+v", list)
+	}
+}
