@@ -503,7 +503,7 @@ func (q *question) judgeBefore(main, tenants *table) {
 	}
 	keep := func(i int) func(name, other string) bool {
 		return func(name, other string) bool {
-			return i == 0 || name == series.LabelInstance || other == series.LabelInstance
+			return i == 0 || besideTenant(name) || besideTenant(other)
 		}
 	}
 	whole := &suspect{a: -1, b: -1, from: parts[0]}
@@ -653,7 +653,7 @@ func remove(parts []*strata, c *suspect) {
 	without := func(s *strata, row int) string {
 		out := []byte{}
 		for k, name := range s.names {
-			if name != series.LabelTenant && name != series.LabelInstance {
+			if name != series.LabelTenant && !besideTenant(name) {
 				out = append(out, key(s.values[row][k:k+1])...)
 			}
 		}

@@ -190,7 +190,10 @@ func (q *question) bandOf(l labels.Labels) *band {
 
 func clock(unix int64) string { return timeText(time.Unix(unix, 0)) }
 
-// together returns the table of all labels but instance, with a row for what tenants does
+// besideTenant reports whether a label is not kept together with the tenant.
+func besideTenant(name string) bool { return name == series.LabelInstance || name == series.LabelPeer }
+
+// together returns the table of all labels but instance and peer, with a row for what tenants does
 // not hold, and the table with instances if there is one besides.
 func together(main, tenants *table) (all, instances *table) {
 	if tenants == nil || tenants == main {
@@ -202,7 +205,7 @@ func together(main, tenants *table) (all, instances *table) {
 	add := func(t *table, sign float64) {
 		for i, l := range t.labels {
 			var row *counts
-			row, buf = missing.row(labels.NewBuilder(l).Del(series.LabelInstance, series.LabelTenant).Labels(), buf)
+			row, buf = missing.row(labels.NewBuilder(l).Del(series.LabelInstance, series.LabelPeer, series.LabelTenant).Labels(), buf)
 			row.add(t.rows[i], sign)
 		}
 	}

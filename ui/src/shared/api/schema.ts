@@ -29,6 +29,7 @@ export interface components {
         ApdexRow: {
             apdex: number | null;
             effective?: number;
+            environment?: string;
             /** @enum {string} */
             from: "operation" | "service" | "default" | "asked";
             frustrated: number | null;
@@ -1556,6 +1557,7 @@ export interface components {
             apdex: number | null;
             apdex_t: number | null;
             effective?: number;
+            environment?: string;
             error: number | null;
             error_ratio: number | null;
             errors: number;
