@@ -43,6 +43,8 @@ type ChangePoint struct {
 	// After between this one and the next, with slots cut and the season removed. For
 	// numbers, Value is NaN and Before and After are medians of that column.
 	Value, Before, After float64
+	// Kink says that no step is at the moment: a slope begins, ends or changes there.
+	Kink bool
 	// Column is the column of numbers in which the change is clearest, 0 otherwise.
 	Column int
 }
@@ -137,7 +139,8 @@ func expandPoints(points []ChangePoint, kept []int, k int) []ChangePoint {
 }
 
 // ChangePointsOf is ChangePoints for numbers: one row per slot or run, with as many
-// columns in each. NaN is a missing value. Columns are analysed by their ranks.
+// columns in each. NaN is a missing value. A column whose numbers are all positive is
+// searched by their logarithms.
 func ChangePointsOf(rows [][]float64, o ChangeOptions) ([]ChangePoint, error) {
 	o, err := o.check()
 	if err != nil {
@@ -156,9 +159,6 @@ func ChangePointsOf(rows [][]float64, o ChangeOptions) ([]ChangePoint, error) {
 			}
 		}
 	}
-	if seasonal(len(rows), o) {
-		rows = withoutSeason(rows, o.Season)
-	}
 	var some [][]float64 // rows that are not empty
 	var kept []int
 	for t, row := range rows {
@@ -169,7 +169,26 @@ func ChangePointsOf(rows [][]float64, o ChangeOptions) ([]ChangePoint, error) {
 	if len(some) < 2*o.Least {
 		return nil, nil
 	}
-	points := expandPoints(findChanges(len(some), o, func(from, to int) []view { return viewsOfRows(some[from:to], o) }), kept, 1)
+	columns := make([]seenTally, len(rows[0]))
+	for c := range columns {
+		t := Tally{make([]float64, len(some)), make([]float64, len(some))}
+		for i, row := range some {
+			if !math.IsNaN(row[c]) {
+				t.Num[i], t.Den[i] = row[c], 1
+			}
+		}
+		columns[c] = t.seen(ValueTally, kept, len(rows), o)
+	}
+	points := expandPoints(findChanges(len(some), o, func(from, to int) []view {
+		var views []view
+		for c := range columns {
+			if v, ok := columns[c].view(from, to, o); ok {
+				v.column = c
+				views = append(views, v)
+			}
+		}
+		return views
+	}), kept, 1)
 	from := 0
 	for i := range points {
 		p, to := &points[i], len(rows)

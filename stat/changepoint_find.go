@@ -49,11 +49,11 @@ func (f *changeFinder) chance(bounds []int) (p float64, view int) {
 	if len(c.views) == 0 {
 		return 1, 0
 	}
-	inner := make([]int, len(bounds))
-	for i, at := range bounds {
-		inner[i] = at - from
+	var elements []element
+	for _, at := range bounds[1 : len(bounds)-1] {
+		elements = append(elements, element{at: at - from})
 	}
-	return c.chance(len(bounds)-2, c.noises(inner, false), c.noises([]int{0, to - from}, false))
+	return c.chance(len(elements), c.noises(elements, false), c.noises(nil, false))
 }
 
 // keep moves each change to where it is clearest between its neighbours, and drops the
@@ -102,15 +102,25 @@ func (f *changeFinder) describe(from, at, to, k int) ChangePoint {
 	c := f.search(from, to)
 	v := &c.views[k]
 	n, mid := to-from, at-from
-	noise := c.noiseOf(k, []int{0, mid, n}, true)
-	sum, far := noise.sum, 2*rejected*wander(noise)
-	top := 0.0
-	for t := 1; t < n; t++ {
-		top = max(top, c.contrast(k, sum, 0, t, n))
-	}
 	p := ChangePoint{At: at, Low: at, High: at, Column: v.column, Value: v.value}
+	with := c.fit(k, []element{{at: mid}}, true)
+	var gains []float64 // of the log likelihood, in units of the variance with the change
+	if v.local {
+		p.Kink = c.kinked(k, mid)
+		without := c.under(c.fit(k, nil, false), with.model)
+		gains = c.gains(&without)
+		for t := range gains {
+			gains[t] *= without.unit / with.unit
+		}
+	} else {
+		gains = make([]float64, n)
+		for t := 1; t < n; t++ {
+			gains[t] = c.contrast(k, with.sum, 0, t, n) / 2
+		}
+	}
+	far := slices.Max(gains) - rejected*wander(with.noise)
 	for t := 1; t < n; t++ {
-		if c.contrast(k, sum, 0, t, n) >= top-far {
+		if gains[t] >= far {
 			p.Low, p.High = min(p.Low, from+t), max(p.High, from+t)
 		}
 	}

@@ -3,6 +3,8 @@ package stat
 import (
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/dsp/fourier"
 )
 
 // chances gives the probability of a gain of log likelihood without a change, measured
@@ -18,6 +20,10 @@ var chances = [...]struct{ base, room, slope float64 }{
 }
 
 const persists = 0.5
+
+// nearby is by how much more a local fit gains by chance: it has as many places for a
+// step as there are slots, however much they depend on each other; measured too.
+const nearby = 0.75
 
 // views is by how much the required gain falls with the logarithm of how many fewer
 // views there are: views are alike.
@@ -60,14 +66,15 @@ func (c *changeSearch) score(changes int, more, less []noise) (most float64, vie
 func (c *changeSearch) scoreOf(k, changes int, more, less noise) float64 {
 	of := chances[changes-1]
 	fewer := views * math.Log(float64(len(seen))/float64(len(c.views)))
-	g := c.evened(k, less.bounds, more.bounds) * (more.evidence - less.evidence) / wander(more)
-	return g - (of.base - fewer + of.room*math.Log(float64(c.n)/float64(c.views[k].least)))
+	g := c.evened(k, less.elements, more.elements) * (more.evidence - less.evidence) / wander(more)
+	return g - (of.base + c.nearby(k) - fewer + of.room*math.Log(float64(c.n)/float64(c.views[k].least)))
 }
 
 // evened returns by how much less the levels within stretches explain on the scale on
 // which slots vary alike at every level. A share that wanders does so by a factor, so
 // high levels are less of a surprise than with one variance for all.
-func (c *changeSearch) evened(k int, less, more []int) float64 {
+func (c *changeSearch) evened(k int, before, after []element) float64 {
+	less, more := c.boundsOf(before), c.boundsOf(after)
 	plain, even := 0.0, 0.0
 	j := 1
 	for i := 1; i < len(less); i++ {
@@ -85,6 +92,17 @@ func (c *changeSearch) evened(k int, less, more []int) float64 {
 	return even / plain
 }
 
+// boundsOf returns the ends of the stretches between elements.
+func (c *changeSearch) boundsOf(elements []element) []int {
+	bounds := []int{0, c.n}
+	for _, e := range elements {
+		if i, known := slices.BinarySearch(bounds, e.at); !known {
+			bounds = slices.Insert(bounds, i, e.at)
+		}
+	}
+	return bounds
+}
+
 // changeSearch finds change points in views of one stretch.
 type changeSearch struct {
 	views []view
@@ -95,10 +113,13 @@ type changeSearch struct {
 	sumW  [][]float64
 	grown [][]float64 // per persistence: variance of the sum of n slots
 	plain []float64   // that of independent slots
+	base  [][]float64 // per view: its cosines, once they were used
+	steps [][]float64 // per model: see squares
+	wide  *fourier.FFT
 }
 
 func newChangeSearch(views []view, n int, o ChangeOptions) *changeSearch {
-	c := &changeSearch{views: views, n: n, o: o, sp: newSpectrum(n)}
+	c := &changeSearch{views: views, n: n, o: o, sp: newSpectrum(n), base: make([][]float64, len(views)), steps: make([][]float64, models)}
 	for _, v := range views {
 		c.sumX, c.sumW = append(c.sumX, cumulative(v.x)), append(c.sumW, cumulative(v.w))
 	}
@@ -129,89 +150,48 @@ func cumulative(x []float64) []float64 {
 
 // noise describes the rest of a view without its levels between changes.
 type noise struct {
-	bounds     []int
+	elements   []element
 	evidence   float64   // log likelihood, averaged over models
 	dependence float64   // the ratio of the variance of a mean to that of independent slots
 	sum        []float64 // variance of the sum of so many slots
 }
 
-// noiseOf returns the noise for the bounds of stretches, 0 and n included; with sums
-// also the variance of sums.
-func (c *changeSearch) noiseOf(k int, bounds []int, sums bool) noise {
-	v := &c.views[k]
-	r := make([]float64, c.n)
-	for i := 1; i < len(bounds); i++ {
-		from, to := bounds[i-1], bounds[i]
-		level := c.level(k, from, to)
-		for t := from; t < to; t++ {
-			r[t] = v.x[t] - v.w[t]*level
-		}
+// noiseOf returns the noise of a view with elements; with sums also the variance of
+// sums. Where a slope of the whole stretch explains as much as a change must, it is one
+// of them.
+func (c *changeSearch) noiseOf(k int, elements []element, sums bool) noise {
+	out, _ := c.courseOf(k, elements, sums)
+	return out.noise
+}
+
+func (c *changeSearch) courseOf(k int, elements []element, sums bool) (course, []element) {
+	out := c.fit(k, elements, sums)
+	if !c.views[k].local {
+		out.elements = elements
+		return out, elements
 	}
-	z := c.sp.cosines(r)
-	power := make([]float64, len(c.sp.edges)-1)
-	whole := 0.0
-	for b := range power {
-		for _, x := range z[c.sp.edges[b]:c.sp.edges[b+1]] {
-			power[b] += x * x
-		}
-		whole += power[b]
+	sloped := append([]element{{0, true}}, elements...)
+	slope := c.fit(k, sloped, sums)
+	slope.evidence -= c.required(k) * wander(slope.noise)
+	if slope.evidence > out.evidence {
+		out, elements = slope, sloped
 	}
-	if !(whole > 1e-12) {
-		return noise{evidence: math.Inf(1), sum: make([]float64, c.n+1)}
+	out.elements = elements
+	return out, elements
+}
+
+func (c *changeSearch) nearby(k int) float64 {
+	if c.views[k].local {
+		return nearby
 	}
-	logs := make([]float64, models)
-	unit := make([]float64, models) // the variance
-	m := float64(c.n - 1)
-	for i, model := range c.sp.power {
-		q := 0.0
-		for b, p := range power {
-			q += p / model[b]
-		}
-		unit[i] = q / m
-		logs[i] = -0.5 * (m*math.Log(q) + c.sp.logs[i])
-	}
-	top := slices.Max(logs)
-	total := 0.0
-	for i := range logs {
-		prior := independent
-		if i > 0 {
-			prior = (1 - independent) / float64(models-1)
-		}
-		logs[i] = prior * math.Exp(logs[i]-top)
-		total += logs[i]
-	}
-	out := noise{bounds: bounds, evidence: top + math.Log(total)}
-	i := 1
-	out.dependence = logs[0] / total
-	for _, phi := range persistence {
-		for _, share := range signal {
-			out.dependence += logs[i] / total * zero(phi, share)
-			i++
-		}
-	}
-	if !sums {
-		return out
-	}
-	out.sum = make([]float64, c.n+1)
-	white := logs[0] * unit[0]
-	i = 1
-	for h := range persistence {
-		part := 0.0
-		for _, share := range signal {
-			white += logs[i] * unit[i] * (1 - share)
-			part += logs[i] * unit[i] * share
-			i++
-		}
-		part /= total
-		for m, g := range c.grown[h] {
-			out.sum[m] += part * g
-		}
-	}
-	white /= total
-	for m := range out.sum {
-		out.sum[m] += white * float64(m)
-	}
-	return out
+	return 0
+}
+
+// required is the gain of one change, without dependence.
+func (c *changeSearch) required(k int) float64 {
+	of := chances[0]
+	fewer := views * math.Log(float64(len(seen))/float64(len(c.views)))
+	return of.base + c.nearby(k) - fewer + of.room*math.Log(float64(c.n)/float64(c.views[k].least)) + of.slope*math.Log(1/c.o.Alpha)
 }
 
 // level returns the mean of a view over [from, to).
@@ -268,10 +248,42 @@ func (c *changeSearch) best(noises []noise, from, to int) (at int, most float64)
 	return at, most
 }
 
-func (c *changeSearch) noises(bounds []int, sums bool) []noise {
+func (c *changeSearch) noises(elements []element, sums bool) []noise {
 	out := make([]noise, len(c.views))
 	for k := range out {
-		out[k] = c.noiseOf(k, bounds, sums)
+		out[k] = c.noiseOf(k, elements, sums)
+	}
+	return out
+}
+
+// candidates returns elements that may be added: the split with the greatest contrast in
+// any interval, and the step and the bend that are likeliest in any view beside what is
+// there.
+func (c *changeSearch) candidates(elements []element, now []noise) []element {
+	var out []element
+	at, most := 0, 0.0
+	bounds := c.boundsOf(elements)
+	for i := 1; i < len(bounds); i++ {
+		if t, z := c.best(now, bounds[i-1], bounds[i]); z > most {
+			at, most = t, z
+		}
+	}
+	if at > 0 {
+		out = append(out, element{at: at})
+	}
+	var step element
+	mostStep := 0.0
+	for k := range c.views {
+		if !c.views[k].local {
+			continue
+		}
+		f, with := c.courseOf(k, elements, false)
+		if t, g := c.likeliestStep(k, &f, with); g > mostStep {
+			step, mostStep = element{at: t}, g
+		}
+	}
+	if step.at > 0 {
+		out = append(out, step)
 	}
 	return out
 }
@@ -279,31 +291,34 @@ func (c *changeSearch) noises(bounds []int, sums bool) []noise {
 // split returns the first moments found that divide the stretch, bounds 0 and n
 // included, or nil if there are none.
 func (c *changeSearch) split() []int {
-	bounds := []int{0, c.n}
-	base := c.noises(bounds, true)
+	base := c.noises(nil, true)
 	now := base
+	var elements []element
 	for tried := 1; tried <= ahead; tried++ {
-		at, most := 0, 0.0
-		for i := 1; i < len(bounds); i++ {
-			if t, z := c.best(now, bounds[i-1], bounds[i]); z > most {
-				at, most = t, z
+		var added []element
+		var after []noise
+		p := math.Inf(1)
+		most := math.Inf(-1)
+		for _, e := range c.candidates(elements, now) {
+			with := append(slices.Clone(elements), e)
+			noises := c.noises(with, true)
+			if score, _ := c.score(tried, noises, base); score > most {
+				added, after, most = with, noises, score
 			}
 		}
-		if at == 0 {
+		if added == nil {
 			break
 		}
-		i, _ := slices.BinarySearch(bounds, at)
-		bounds = slices.Insert(slices.Clone(bounds), i, at)
-		now = c.noises(bounds, true)
-		p, _ := c.chance(tried, now, base)
+		elements, now = added, after
+		p, _ = c.chance(tried, now, base)
 		if tried == 1 {
 			if t, q := c.likeliest(base); q < min(p, plainly) {
-				p, bounds = q, []int{0, t, c.n}
-				now = c.noises(bounds, true)
+				p, elements = q, []element{{at: t}}
+				now = c.noises(elements, true)
 			}
 		}
 		if p <= loose*c.o.Alpha {
-			return bounds
+			return c.boundsOf(elements)
 		}
 	}
 	return nil
@@ -312,16 +327,74 @@ func (c *changeSearch) split() []int {
 // moved returns where the moment that divides the stretch in two is clearest, given its
 // supposed place, or 0 if nowhere.
 func (c *changeSearch) moved(from int) int {
-	at := c.clearest(c.noises([]int{0, from, c.n}, true))
-	if at == 0 {
-		return 0
+	base := c.noises(nil, false)
+	if !slices.ContainsFunc(c.views, func(v view) bool { return v.local }) {
+		at := c.clearest(c.noises([]element{{at: from}}, true))
+		if at == 0 {
+			return 0
+		}
+		best, p := c.likeliest(base)
+		if q, _ := c.chance(1, c.noises([]element{{at: at}}, false), base); p < plainly && p < q {
+			return best
+		}
+		return at
 	}
-	base := c.noises([]int{0, c.n}, false)
-	best, p := c.likeliest(base)
-	if q, _ := c.chance(1, c.noises([]int{0, at, c.n}, false), base); p < plainly && p < q {
-		return best
+	best, most := 0, math.Inf(-1)
+	try := func(at int) {
+		if at == 0 {
+			return
+		}
+		if s, _ := c.score(1, c.noises([]element{{at: at}}, false), base); s > most {
+			best, most = at, s
+		}
+	}
+	try(from)
+	for k := range c.views { // under the noise that is left with the moment
+		if !c.views[k].local {
+			continue
+		}
+		f := c.under(c.fit(k, nil, false), c.fit(k, []element{{at: from}}, false).model)
+		t, _ := c.likeliestStep(k, &f, nil)
+		try(t)
+	}
+	if t, q := c.likeliest(base); q < plainly {
+		try(t)
+	}
+	return best
+}
+
+// kinked says that a view bends about a moment rather than jumps at it.
+func (c *changeSearch) kinked(k, at int) bool {
+	step := c.fit(k, []element{{0, true}, {at: at}}, false).evidence
+	for _, t := range []int{at - c.views[k].least/2, at, at + c.views[k].least/2} {
+		if t > 0 && t < c.n && c.fit(k, []element{{0, true}, {t, true}}, false).evidence > step+kinkBy {
+			return true
+		}
+	}
+	return false
+}
+
+// kinkBy is how much likelier a bend must be than a step.
+const kinkBy = 2
+
+// clearest returns where the contrast of the stretch's two sides is greatest.
+func (c *changeSearch) clearest(noises []noise) (at int) {
+	most := 0.0
+	for k := range c.views {
+		if t, z := c.greatest(k, noises[k].sum); z > most {
+			at, most = t, z
+		}
 	}
 	return at
+}
+
+// under returns a course without elements as another model sees it.
+func (c *changeSearch) under(f course, model int) course {
+	f.model = model
+	z := slices.Clone(f.columns[0])
+	c.over(z, model)
+	f.unit = dot(z, f.columns[0]) / float64(c.n-1)
+	return f
 }
 
 // likeliest returns the moment that divides the stretch best in one view or another,
@@ -332,7 +405,7 @@ func (c *changeSearch) likeliest(base []noise) (at int, p float64) {
 	most := math.Inf(-1)
 	for k := range c.views {
 		if t, _ := c.greatest(k, c.plain); t > 0 {
-			more := c.noiseOf(k, []int{0, t, c.n}, false)
+			more := c.noiseOf(k, []element{{at: t}}, false)
 			if s := c.scoreOf(k, 1, more, base[k]); s > most {
 				at, most = t, s
 			}
@@ -341,7 +414,7 @@ func (c *changeSearch) likeliest(base []noise) (at int, p float64) {
 	if at == 0 {
 		return 0, 1
 	}
-	p, _ = c.chance(1, c.noises([]int{0, at, c.n}, false), base)
+	p, _ = c.chance(1, c.noises([]element{{at: at}}, false), base)
 	return at, p
 }
 
@@ -353,15 +426,4 @@ func (c *changeSearch) greatest(k int, sum []float64) (at int, most float64) {
 		}
 	}
 	return at, most
-}
-
-// clearest returns where the contrast of the stretch's two sides is greatest.
-func (c *changeSearch) clearest(noises []noise) (at int) {
-	most := 0.0
-	for k := range c.views {
-		if t, z := c.greatest(k, noises[k].sum); z > most {
-			at, most = t, z
-		}
-	}
-	return at
 }

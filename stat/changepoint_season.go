@@ -1,10 +1,5 @@
 package stat
 
-import (
-	"math"
-	"slices"
-)
-
 // smooth is the number of parts of a season that are distinguished: half hours of a day.
 const smooth = 48
 
@@ -42,26 +37,4 @@ func seasonOf(values []float64, phases []int, season int) []float64 {
 		}
 	}
 	return effect
-}
-
-// withoutSeason subtracts from each column its median at that time of the season.
-func withoutSeason(rows [][]float64, season int) [][]float64 {
-	out := make([][]float64, len(rows))
-	for t, row := range rows {
-		out[t] = slices.Clone(row)
-	}
-	for c := range rows[0] {
-		for p := range season {
-			var same [][]float64
-			for t := p; t < len(rows); t += season {
-				same = append(same, rows[t])
-			}
-			if mid := medianOf(same, c); !math.IsNaN(mid) {
-				for t := p; t < len(rows); t += season {
-					out[t][c] -= mid
-				}
-			}
-		}
-	}
-	return out
 }

@@ -42,12 +42,9 @@ func ChangePointsOfTally(t Tally, kind TallyKind, o ChangeOptions) ([]ChangePoin
 	if len(kept) < 2*o.Least {
 		return nil, nil
 	}
-	var effect []float64 // of the season, by slot
-	if seasonal(len(t.Num), o) {
-		effect = some.season(kept, o.Season)
-	}
+	seen := some.seen(kind, kept, len(t.Num), o)
 	points := expandPoints(findChanges(len(kept), o, func(from, to int) []view {
-		v, ok := some.view(kind, effect, from, to, o)
+		v, ok := seen.view(from, to, o)
 		if !ok {
 			return nil
 		}
@@ -88,34 +85,69 @@ func (t Tally) ratio(from, to int) float64 {
 	return num / den
 }
 
-// season returns by how much the ratio of each slot exceeds the mean over all at its
-// time of the season.
-func (t Tally) season(kept []int, season int) []float64 {
-	ratios, phases := make([]float64, len(kept)), make([]int, len(kept))
-	for i, at := range kept {
-		ratios[i], phases[i] = t.Num[i]/t.Den[i], at%season
+// seenTally is a tally as it is searched: the ratios of its slots, by their logarithms
+// if they are values that are all positive, as those vary by a factor.
+type seenTally struct {
+	Tally
+	kind   TallyKind
+	x      []float64
+	effect []float64 // of the season; nil if none is removed
+}
+
+// seen returns a tally whose slots are the kept ones of so many as it is searched.
+func (t Tally) seen(kind TallyKind, kept []int, slots int, o ChangeOptions) seenTally {
+	out := seenTally{Tally: t, kind: kind, x: make([]float64, len(kept))}
+	positive := kind == ValueTally
+	for i, d := range t.Den {
+		if d > 0 {
+			out.x[i] = t.Num[i] / d
+			positive = positive && out.x[i] > 0
+		}
 	}
-	by := seasonOf(ratios, phases, season)
-	out := make([]float64, len(kept))
-	for i, p := range phases {
-		out[i] = by[p]
+	if positive {
+		for i, d := range t.Den {
+			if d > 0 {
+				out.x[i] = math.Log(out.x[i])
+			}
+		}
+	}
+	if seasonal(slots, o) {
+		var known []float64
+		var phases []int
+		for i, at := range kept {
+			if t.Den[i] > 0 {
+				known, phases = append(known, out.x[i]), append(phases, at%o.Season)
+			}
+		}
+		by := seasonOf(known, phases, o.Season)
+		out.effect = make([]float64, len(kept))
+		for i, at := range kept {
+			out.effect[i] = by[at%o.Season]
+		}
 	}
 	return out
 }
 
-// view returns the view of the slots [from, to), false if they are all alike.
-func (t Tally) view(kind TallyKind, season []float64, from, to int, o ChangeOptions) (view, bool) {
-	n := to - from
-	x, weight := make([]float64, n), slices.Clone(t.Den[from:to])
-	sum := 0.0
-	for i := range weight {
-		x[i] = t.Num[from+i] / t.Den[from+i]
-		sum += weight[i]
+// view returns the view of the slots [from, to), false if they are all alike or too few
+// are known.
+func (t *seenTally) view(from, to int, o ChangeOptions) (view, bool) {
+	n, kind := to-from, t.kind
+	x, weight := slices.Clone(t.x[from:to]), slices.Clone(t.Den[from:to])
+	low, high, sum := math.Inf(1), math.Inf(-1), 0.0
+	var ordered []float64
+	for i, w := range weight {
+		if w > 0 {
+			low, high = min(low, x[i]), max(high, x[i])
+			sum += w
+			ordered = append(ordered, w)
+		}
+	}
+	if !(low < high) || len(ordered) < 2*o.Least {
+		return view{}, false
 	}
 	each := sum / float64(n)
-	ordered := slices.Clone(weight)
 	slices.Sort(ordered)
-	most := heaviest * ordered[n/2]
+	most := heaviest * ordered[len(ordered)/2]
 	sum = 0
 	for i := range weight {
 		weight[i] = min(most, weight[i])
@@ -124,11 +156,8 @@ func (t Tally) view(kind TallyKind, season []float64, from, to int, o ChangeOpti
 	for i := range weight {
 		weight[i] *= float64(n) / sum
 	}
-	if slices.Min(x) == slices.Max(x) {
-		return view{}, false
-	}
 	centre := t.ratio(from, to)
-	v := view{w: weight, least: o.Least, value: math.NaN(), centre: centre, kind: kind}
+	v := view{w: weight, least: o.Least, value: math.NaN(), centre: centre, kind: kind, local: kind == ValueTally}
 	rare := 0.0 // events of a slot
 	switch kind {
 	case ShareTally:
@@ -149,8 +178,8 @@ func (t Tally) view(kind TallyKind, season []float64, from, to int, o ChangeOpti
 		return view{}, false
 	}
 	var effect []float64
-	if season != nil {
-		effect = season[from:to]
+	if t.effect != nil {
+		effect = t.effect[from:to]
 		for i := range x {
 			x[i] -= effect[i]
 		}

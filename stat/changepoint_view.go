@@ -3,8 +3,6 @@ package stat
 import (
 	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // A view is one number per slot, of mean 0 over the series: what the slot has beyond its
@@ -21,7 +19,9 @@ type view struct {
 	// levels.
 	each, spread float64
 	kind         TallyKind
-	column       int
+	// local says that steps are judged by what lies just beside them; see course.
+	local  bool
+	column int
 }
 
 // uneven returns the variance of one observation at a share or a count.
@@ -163,57 +163,6 @@ func sharesAbove(s *Series, at place) []float64 {
 		}
 	}
 	return x
-}
-
-// viewsOfRows returns the views of columns by the normal scores of their ranks (van der
-// Waerden 1952).
-func viewsOfRows(rows [][]float64, o ChangeOptions) []view {
-	n := len(rows)
-	var views []view
-	for c := range rows[0] {
-		var order []int
-		for t, row := range rows {
-			if !math.IsNaN(row[c]) {
-				order = append(order, t)
-			}
-		}
-		if len(order) < 2*o.Least {
-			continue
-		}
-		slices.SortStableFunc(order, func(a, b int) int {
-			switch va, vb := rows[a][c], rows[b][c]; {
-			case va < vb:
-				return -1
-			case va > vb:
-				return 1
-			}
-			return 0
-		})
-		if rows[order[0]][c] == rows[order[len(order)-1]][c] {
-			continue
-		}
-		x, w := make([]float64, n), make([]float64, n)
-		for i := 0; i < len(order); {
-			j := i
-			for j < len(order) && rows[order[j]][c] == rows[order[i]][c] {
-				j++
-			}
-			share := (float64(i+j) / 2) / float64(len(order))
-			for ; i < j; i++ {
-				x[order[i]] = distuv.UnitNormal.Quantile(share)
-				w[order[i]] = float64(n) / float64(len(order))
-			}
-		}
-		mean := 0.0
-		for _, t := range order {
-			mean += x[t] / float64(len(order))
-		}
-		for _, t := range order {
-			x[t] = w[t] * (x[t] - mean)
-		}
-		views = append(views, view{x: x, w: w, least: o.Least, value: math.NaN(), column: c})
-	}
-	return views
 }
 
 // medianOf returns the median of a column, or NaN if it is empty.

@@ -21,6 +21,7 @@ type Labelled struct {
 	Name   string
 	Rows   [][]float64 // one per slot; NaN where missing
 	Labels [][]int     // first slots of what is new
+	Season int         // 12 of months, else 0
 }
 
 // FetchTuring returns the directory of a copy of the dataset under cache, made
@@ -66,7 +67,10 @@ func LoadTuring(dir string) ([]Labelled, error) {
 			return nil, err
 		}
 		var d struct {
-			Slots  int `json:"n_obs"`
+			Slots int `json:"n_obs"`
+			Time  struct {
+				Format string `json:"format"`
+			} `json:"time"`
 			Series []struct {
 				Raw []*float64 `json:"raw"`
 			} `json:"series"`
@@ -86,6 +90,9 @@ func LoadTuring(dir string) ([]Labelled, error) {
 					l.Rows[t][c] = *s.Raw[t]
 				}
 			}
+		}
+		if d.Time.Format == "%Y-%m" {
+			l.Season = 12
 		}
 		for _, person := range labels[name] {
 			l.Labels = append(l.Labels, person)

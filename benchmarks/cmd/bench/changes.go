@@ -115,13 +115,13 @@ func labelled(ctx context.Context, o *options, r *report.Report, peers *changepo
 	mean := r.Section("Public series", fmt.Sprintf("The %d series of the Turing Change Point Dataset that may be passed on, each labelled by several people. "+
 		"Scores are those of van den Burg & Williams (2020): slot 0 is a change to everybody, a moment found is right within a margin of %d slots of anybody's, recall is the mean over people. "+
 		"Means over series. Finding nothing is scored too: most people see no change in most series. "+
-		"All have their defaults; a moment found in several columns counts once.%s", len(series), changepoints.Margin, missing))
+		"All have their defaults; Tailscope removes the season of a year from months, as it does that of a day in the product. A moment found in several columns counts once.%s", len(series), changepoints.Margin, missing))
 	each := r.Section("Public series, one by one", "F1 as above.")
 	for _, s := range series {
 		if !o.wants(s.Name) {
 			continue
 		}
-		points, err := stat.ChangePointsOf(s.Rows, stat.ChangeOptions{})
+		points, err := stat.ChangePointsOf(s.Rows, stat.ChangeOptions{Season: s.Season})
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
