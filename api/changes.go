@@ -21,7 +21,15 @@ type Change struct {
 	High      Float  `json:"high" nullable:"false"`
 	Service   string `json:"service"`
 	Operation string `json:"operation,omitempty"`
-	// Found names what changed at the moment: durations, errors, rate.
+	// Family is the metric that changed, empty of requests; Unit is its unit, and Instance
+	// the one that changed where no other did.
+	Family   string `json:"family,omitempty"`
+	Unit     string `json:"unit,omitempty"`
+	Instance string `json:"instance,omitempty"`
+	// Kink says that a slope began, ended or changed at the moment, rather than that the
+	// level did. It is told of metrics.
+	Kink bool `json:"kink,omitempty"`
+	// Found names what changed at the moment: durations, errors, rate; of a metric value.
 	Found []string `json:"found"`
 	P     Float    `json:"p"` // of the clearest of them, adjusted for all that was searched
 	// Before and After are the stretches around the moment that are alike in
@@ -57,6 +65,7 @@ type ChangeDecision struct {
 	High        Float  `json:"high" nullable:"false"`
 	Service     string `json:"service"`
 	Operation   string `json:"operation,omitempty"`
+	Family      string `json:"family,omitempty"`
 	Status      string `json:"status" enum:"new,confirmed,dismissed"` // new takes a decision back
 	Name        string `json:"name,omitempty"`                        // of the mark
 	Description string `json:"description,omitempty"`

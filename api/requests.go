@@ -226,7 +226,10 @@ type ExplainRequest struct {
 
 // ChangesRequest asks for the moments at which requests changed.
 type ChangesRequest struct {
-	Requests
+	Match      string `query:"match" doc:"PromQL matchers of requests, or of a metric by its name" example:"process_cpu_time_seconds_total{service=\"checkout\"}"`
+	Start      Time   `query:"start" doc:"beginning of the range, inclusive; default six hours before end"`
+	End        Time   `query:"end" doc:"end of the range, exclusive; default now"`
+	Per        string `query:"per" doc:"request searches a metric for each request of its service"`
 	Operations int    `query:"operations" doc:"operations to search, those with the most requests, at most 500; default 50"`
 	Status     string `query:"status" doc:"new, confirmed, dismissed or all; default new and confirmed"`
 }

@@ -41,10 +41,11 @@ func newChangesFlags(io streams, cmd *cobra.Command, formats ...string) *changes
 }
 
 func (f *changesFlags) ask(ctx context.Context) (*api.ChangesResponse, error) {
-	var err error
-	if f.wanted.Requests, err = f.requests(); err != nil {
+	of, err := f.requests()
+	if err != nil {
 		return nil, err
 	}
+	f.wanted.Match, f.wanted.Start, f.wanted.End = of.Match, of.Start, of.End
 	r, err := f.client().Changes(ctx, f.wanted)
 	if err != nil {
 		return nil, err
@@ -98,7 +99,7 @@ func newChangesDecide(io streams, verb, status, short, example string) *cobra.Co
 			if c.ID != args[0] {
 				continue
 			}
-			d := api.ChangeDecision{ID: c.ID, Time: c.Time, Low: c.Low, High: c.High, Service: c.Service, Operation: c.Operation, Status: status}
+			d := api.ChangeDecision{ID: c.ID, Time: c.Time, Low: c.Low, High: c.High, Service: c.Service, Operation: c.Operation, Family: c.Family, Status: status}
 			if status == "confirmed" {
 				d.Name, d.Description = cmp.Or(name, c.Name), cmp.Or(description, c.Headline)
 			}

@@ -34,11 +34,11 @@ func (s *server) registerChanges(a huma.API) {
 }
 
 func (s *server) findChanges(ctx context.Context, in *api.ChangesRequest) (*api.ChangesResponse, error) {
-	sel, err := s.requests(in.Requests)
+	sel, err := s.selection(api.Selection{Match: in.Match, Start: in.Start, End: in.End})
 	if err != nil {
 		return nil, err
 	}
-	return s.changes.Find(ctx, changes.Request{Selection: sel, Operations: in.Operations, Status: strings.TrimSpace(in.Status), Now: s.Now()})
+	return s.changes.Find(ctx, changes.Request{Selection: sel, Per: in.Per, Operations: in.Operations, Status: strings.TrimSpace(in.Status), Now: s.Now()})
 }
 
 func decodeDecision(raw []byte) (*api.ChangeDecision, error) {

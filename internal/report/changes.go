@@ -29,7 +29,11 @@ func Changes(r *api.ChangesResponse, status string, zone *time.Location) *Docume
 		}
 		d.Line("    " + at)
 		t := Columns("", ">before", ">after", ">change", ">interval", "verdict")
-		of := &Comparison{R: &api.CompareResponse{Within: 0.05, Measures: c.Measures}, Zone: zone, Unit: SecondsUnit}
+		unit := SecondsUnit
+		if c.Family != "" {
+			unit = UnitOf("_" + c.Unit)
+		}
+		of := &Comparison{R: &api.CompareResponse{Within: 0.05, Measures: c.Measures}, Zone: zone, Unit: unit}
 		for j := range c.Measures {
 			m := &c.Measures[j]
 			f := m.Judged()

@@ -26,7 +26,8 @@ import (
 
 // Request asks for the changes of a selection's services and operations.
 type Request struct {
-	query.Selection // Family is span_duration_seconds
+	query.Selection        // Family is span_duration_seconds, or a metric
+	Per             string // query.PerRequest, or empty: a metric is then searched for each request
 	// Operations is how many are searched, those with the most requests; 0 is 50.
 	Operations int
 	// Status is of the changes to answer: All, New, Confirmed or Dismissed;
@@ -54,6 +55,9 @@ const (
 	discovery = 0.05
 	// nearest is how far from a moment's interval a mark may be to be its cause.
 	nearest = 5 * time.Minute
+	// fresh is how long an answer is kept. Who asks once a minute is shown a change within
+	// two minutes of the last slot that it needs.
+	fresh = 20 * time.Second
 )
 
 func (r *Request) check() error {
@@ -66,8 +70,11 @@ func (r *Request) check() error {
 	if r.Family == "" {
 		r.Family = series.SpanDuration
 	}
-	if r.Family != series.SpanDuration {
-		return query.Invalid("match", "changes are those of requests: leave the name %s out of match", r.Family)
+	if r.Family != series.SpanDuration && query.IsSpanFamily(r.Family) {
+		return query.Invalid("match", "changes are those of requests, or of a metric: leave the name %s out of match", r.Family)
+	}
+	if r.Per != "" && r.Family == series.SpanDuration {
+		return query.Invalid("per", "requests are not searched for each request; leave per out, or name a metric in match")
 	}
 	if known := []string{New, Confirmed, Dismissed, All}; r.Status != "" && !slices.Contains(known, r.Status) {
 		return query.Invalid("status", "there is no status %q; %s", r.Status, query.Suggest(r.Status, known))
@@ -84,7 +91,7 @@ type Finder struct {
 
 // NewFinder returns one over st. It holds nothing that must be closed.
 func NewFinder(st store.Store) *Finder {
-	return &Finder{st: st, cache: refresh.Cache[api.ChangesResponse]{Size: 16, Fresh: time.Minute}}
+	return &Finder{st: st, cache: refresh.Cache[api.ChangesResponse]{Size: 16, Fresh: fresh}}
 }
 
 // Find answers the changes of a range, in order of time.
@@ -132,16 +139,21 @@ func (f *Finder) Find(ctx context.Context, r Request) (*api.ChangesResponse, err
 
 // search returns the changes that r asks for, shared with the cache.
 func (f *Finder) search(ctx context.Context, r *Request) (*api.ChangesResponse, error) {
-	if r.Now.IsZero() {
-		return search(ctx, f.st, r)
+	of := search
+	if r.Family != series.SpanDuration {
+		of = searchMetric
 	}
-	return f.cache.Get(ctx, keyOf(r), r.Now, func() (*api.ChangesResponse, error) { return search(ctx, f.st, r) })
+	if r.Now.IsZero() {
+		return of(ctx, f.st, r)
+	}
+	return f.cache.Get(ctx, keyOf(r), r.Now, func() (*api.ChangesResponse, error) { return of(ctx, f.st, r) })
 }
 
 // keyOf tells questions apart. Ranges that hold the same slots of a minute are
 // one: within a minute hardly more is known.
 func keyOf(r *Request) string {
 	var b strings.Builder
+	fmt.Fprintf(&b, "%q%q,", r.Family, r.Per)
 	for _, m := range r.Matchers {
 		fmt.Fprintf(&b, "%q%s%q,", m.Name, m.Type, m.Value)
 	}

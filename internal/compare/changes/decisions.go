@@ -26,6 +26,7 @@ type decision struct {
 	Time, Low, High    int64 // Unix seconds
 	Service, Operation string
 	Status             string // Confirmed or Dismissed
+	Family             string `json:",omitempty"` // of a metric
 	Mark               string `json:",omitempty"` // that it became
 }
 
@@ -37,7 +38,10 @@ const (
 )
 
 // idOf is the id of a change that nothing was decided of.
-func idOf(service, operation string, at int64) string {
+func idOf(service, operation, family string, at int64) string {
+	if family != "" {
+		operation += "\x00" + family
+	}
 	sum := sha256.Sum256([]byte(service + "\x00" + operation + "\x00" + strconv.FormatInt(at, 10)))
 	return hex.EncodeToString(sum[:8])
 }
@@ -69,7 +73,7 @@ func match(found []api.Change, decided []decision) []*decision {
 	var pairs []pair
 	for i, c := range found {
 		for j, d := range decided {
-			if d.Service == c.Service && d.Operation == c.Operation && float64(c.Low) <= float64(d.High) && float64(d.Low) <= float64(c.High) {
+			if d.Service == c.Service && d.Operation == c.Operation && d.Family == c.Family && float64(c.Low) <= float64(d.High) && float64(d.Low) <= float64(c.High) {
 				pairs = append(pairs, pair{i, j, math.Abs(float64(c.Time) - float64(d.Time))})
 			}
 		}
@@ -116,11 +120,11 @@ func (f *Finder) Decide(ctx context.Context, c api.ChangeDecision) (*api.ChangeD
 // mark and decision agree.
 func (f *Finder) decide(ctx context.Context, all []decision, c *api.ChangeDecision) (*api.ChangeDecided, *store.RecordWrite, error) {
 	was := recall(all, c)
-	now := decision{Service: c.Service, Operation: c.Operation, Time: int64(c.Time), Low: int64(c.Low), High: int64(c.High), Status: c.Status}
+	now := decision{Service: c.Service, Operation: c.Operation, Family: c.Family, Time: int64(c.Time), Low: int64(c.Low), High: int64(c.High), Status: c.Status}
 	switch {
 	case was != nil:
 		now.ID, now.Time, now.Low, now.High = was.ID, was.Time, was.Low, was.High
-	case c.ID != idOf(c.Service, c.Operation, now.Time):
+	case c.ID != idOf(c.Service, c.Operation, c.Family, now.Time):
 		return nil, nil, &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no change %q of %s at that time; send id, time, low, high, service and operation as /api/v1/changes answered them", c.ID, title(c.Service, c.Operation))}
 	case c.Status == New:
 		return &api.ChangeDecided{ID: c.ID, Status: New}, nil, nil
@@ -144,7 +148,7 @@ func (f *Finder) decide(ctx context.Context, all []decision, c *api.ChangeDecisi
 		now.Mark = now.ID
 		name := strings.TrimSpace(c.Name)
 		if name == "" {
-			name = cmp.Or(c.Operation, c.Service) + " changed"
+			name = cmp.Or(c.Family, c.Operation, c.Service) + " changed"
 		}
 		m := store.Mark{ID: now.Mark, Time: time.Unix(now.Time, 0), Name: name, Service: c.Service, Description: c.Description}
 		if err := store.PutMark(ctx, f.st, m); err != nil {
@@ -166,7 +170,7 @@ func recall(all []decision, c *api.ChangeDecision) *decision {
 	apart := func(d *decision) float64 { return math.Abs(float64(c.Time) - float64(d.Time)) }
 	for i := range all {
 		d := &all[i]
-		if d.Service != c.Service || d.Operation != c.Operation {
+		if d.Service != c.Service || d.Operation != c.Operation || d.Family != c.Family {
 			continue
 		}
 		if d.ID == c.ID {
@@ -190,15 +194,15 @@ func checkDecision(c *api.ChangeDecision) error {
 		}
 		return query.Invalid("status", "there is no status %q; %s", c.Status, query.Suggest(c.Status, known))
 	}
-	if c.Service == "" {
+	if c.Service == "" && c.Family == "" {
 		return query.Invalid("service", "service is missing; %s", example)
 	}
-	for field, v := range map[string]string{"service": c.Service, "operation": c.Operation} {
+	for field, v := range map[string]string{"service": c.Service, "operation": c.Operation, "family": c.Family} {
 		if !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl) {
 			return query.Invalid(field, "%s has characters that cannot be printed; %s", field, example)
 		}
 	}
-	for field, v := range map[string]string{"service": c.Service, "operation": c.Operation, "name": c.Name, "description": c.Description} {
+	for field, v := range map[string]string{"service": c.Service, "operation": c.Operation, "family": c.Family, "name": c.Name, "description": c.Description} {
 		if len(v) > maxText {
 			return query.Invalid(field, "%s is longer than %d bytes", field, maxText)
 		}

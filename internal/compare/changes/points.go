@@ -24,7 +24,8 @@ const (
 type point struct {
 	at, low, high int
 	p             float64  // of a change as clear anywhere in the series
-	of            []string // what changed: Durations, Errors, Rate
+	of            []string // what changed: Durations, Errors, Rate, or Value of a metric
+	kink          bool
 }
 
 // searched is a part with the change points of one thing, or of all.
@@ -66,10 +67,15 @@ func searchPart(s *compare.Stretches, p compare.Part, of string) (out searched, 
 		if of == Errors && math.Abs(f.After-f.Before) < judge.MarginOfErrors || of == Rate && math.Abs(math.Log(f.After/f.Before)) < leastRate {
 			continue
 		}
-		low, high := min(f.Low, f.At), max(f.High, f.At)
-		out.points = append(out.points, point{at: out.slots[f.At], low: out.slots[max(0, low-1)], high: out.slots[min(high, len(out.slots)-1)] + 1, p: f.P, of: []string{of}})
+		out.points = append(out.points, pointOf(f, out.slots, of))
 	}
 	return out, nil
+}
+
+// pointOf returns a change point of these slots as one of the range.
+func pointOf(f stat.ChangePoint, slots []int, of string) point {
+	low, high := min(f.Low, f.At), max(f.High, f.At)
+	return point{at: slots[f.At], low: slots[max(0, low-1)], high: slots[min(high, len(slots)-1)] + 1, p: f.P, kink: f.Kink, of: []string{of}}
 }
 
 // leastRate is the least change of a rate, as a logarithm, that is one.

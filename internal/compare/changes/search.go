@@ -252,7 +252,7 @@ func describe(s *compare.Stretches, c candidate) (*api.Change, error) {
 	}
 	at := s.Start(c.point.at)
 	out := &api.Change{
-		ID:   idOf(c.part.Service, c.part.Operation, at),
+		ID:   idOf(c.part.Service, c.part.Operation, "", at),
 		Time: api.Float(at), Low: api.Float(s.Start(c.point.low)), High: api.Float(s.Start(c.point.high)),
 		Service: c.part.Service, Operation: c.part.Operation, P: api.Float(c.point.p),
 		Before: api.Range{Start: s.Start(c.before.From), End: s.Start(c.before.To)},

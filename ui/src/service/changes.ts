@@ -13,8 +13,8 @@ export const longest = 7 * 86400;
 export const readChanges = (q: { match: string; start: number; end: number }, signal?: AbortSignal) => get<ChangesResponse>('changes', q, signal);
 
 export function decide(c: Change, status: ChangeStatus, name = ''): Promise<ChangeDecided> {
-  const { id, time, low, high, service, operation } = c;
-  return request('POST', '/api/v1/changes', undefined, { id, time, low, high, service, operation, status, ...(status === 'confirmed' ? { name: name.trim() || c.name, description: c.headline } : {}) });
+  const { id, time, low, high, service, operation, family } = c;
+  return request('POST', '/api/v1/changes', undefined, { id, time, low, high, service, operation, family, status, ...(status === 'confirmed' ? { name: name.trim() || c.name, description: c.headline } : {}) });
 }
 
 /**

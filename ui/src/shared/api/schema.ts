@@ -437,10 +437,13 @@ export interface components {
         Change: {
             after: components["schemas"]["Range"];
             before: components["schemas"]["Range"];
+            family?: string;
             found: string[];
             headline: string;
             high: number;
             id: string;
+            instance?: string;
+            kink?: boolean;
             low: number;
             mark?: string;
             measures: components["schemas"]["CompareMeasure"][];
@@ -454,6 +457,7 @@ export interface components {
             /** @enum {string} */
             status: "new" | "confirmed" | "dismissed";
             time: number;
+            unit?: string;
             verdict: components["schemas"]["Verdict"];
         };
         ChangeDecided: {
@@ -464,6 +468,7 @@ export interface components {
         };
         ChangeDecision: {
             description?: string;
+            family?: string;
             high: number;
             id: string;
             low: number;

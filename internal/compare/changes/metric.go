@@ -1,0 +1,254 @@
+package changes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/api"
+	"tailscope/hist"
+	"tailscope/internal/compare"
+	"tailscope/internal/figure"
+	"tailscope/internal/judge"
+	"tailscope/internal/query"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+	"tailscope/stat"
+)
+
+const (
+	// Value is what is searched of a metric: its values, for each request if asked for.
+	Value = "value"
+
+	mostMetricSlots = 1500
+	// unfinished is how long before now a metric is not read: what is exported late.
+	unfinished = 20 * time.Second
+	// mostInstances is the number of instances that are searched, to name one that
+	// changed alone.
+	mostInstances = 50
+)
+
+// metricSearch is the search in a family that is not of spans.
+type metricSearch struct {
+	st    store.Store
+	r     *Request
+	kind  series.Kind
+	step  int64
+	start int64
+	slots int
+	out   *api.ChangesResponse
+}
+
+// searchMetric finds the changes of a metric, of each service by itself. The moments
+// found are those of all its series together; an instance that alone changed is named.
+func searchMetric(ctx context.Context, st store.Store, r *Request) (*api.ChangesResponse, error) {
+	info, err := query.Family(ctx, st, r.Family)
+	if err != nil {
+		return nil, err
+	}
+	end := r.End
+	if last := r.Now.Add(-unfinished); !r.Now.IsZero() && end.After(last) {
+		end = last
+	}
+	m := &metricSearch{st: st, r: r, kind: info.Kind}
+	for _, long := range query.SlotLengths(info.IntervalSeconds) {
+		m.step, m.start = long, (r.Start.Unix()+long-1)/long*long
+		if m.slots = int((end.Unix() - m.start) / long); m.slots <= mostMetricSlots {
+			break
+		}
+	}
+	if m.step == 0 || m.slots > mostMetricSlots {
+		return nil, query.Invalid("start", "the range has more slots of %s than can be searched, %d; write a later start", r.Family, mostMetricSlots)
+	}
+	if m.slots <= 0 {
+		return nil, query.Invalid("end", "the range does not hold a slot of %d s; write a longer one", m.step)
+	}
+	m.out = &api.ChangesResponse{Range: api.Range{Start: m.start, End: m.start + int64(m.slots)*m.step}, Slot: m.step, Changes: []api.Change{}, Notes: []string{}}
+	if err := m.search(ctx); err != nil {
+		return nil, err
+	}
+	if m.out.Searched == 0 {
+		m.out.Notes = append(m.out.Notes, "nothing that matches was measured in this range; take a filter off, or ask for another range")
+	}
+	return m.out, nil
+}
+
+func (m *metricSearch) read(ctx context.Context, by ...string) ([]query.SlotGroup, error) {
+	for {
+		sel := m.r.Selection
+		sel.Start, sel.End = time.Unix(m.start, 0), time.Unix(m.start+int64(m.slots)*m.step, 0)
+		found, err := query.Slots(ctx, m.st, query.SlotsRequest{Selection: sel, Step: m.step, By: by, Per: m.r.Per})
+		if err != nil {
+			return nil, err
+		}
+		if found.Slot <= m.step {
+			return found.Groups, nil
+		}
+		// Only longer slots are kept.
+		end := m.start + int64(m.slots)*m.step
+		m.step, m.start = found.Slot, (m.start+found.Slot-1)/found.Slot*found.Slot
+		m.slots = int((end - m.start) / m.step)
+		m.out.Slot = m.step
+		if m.slots <= 0 {
+			return nil, nil
+		}
+	}
+}
+
+func (m *metricSearch) search(ctx context.Context) error {
+	groups, err := m.read(ctx, series.LabelService)
+	if err != nil {
+		return err
+	}
+	groups = slices.DeleteFunc(groups, func(g query.SlotGroup) bool { return g.Count < fewestSlots })
+	m.out.Searched = len(groups)
+	all := make([]searched, len(groups))
+	var p []float64
+	for i := range groups {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if all[i], err = m.points(&groups[i]); err != nil {
+			return err
+		}
+		if len(all[i].points) == 0 {
+			p = append(p, 1)
+		}
+		for _, x := range all[i].points {
+			p = append(p, x.p)
+		}
+	}
+	adjusted, at := stat.BenjaminiHochberg(p), 0
+	for i := range all {
+		var kept []point
+		for _, x := range all[i].points {
+			if x.p = adjusted[at]; x.p <= discovery {
+				kept = append(kept, x)
+			}
+			at++
+		}
+		at += max(0, 1-len(all[i].points))
+		if all[i].points = kept; len(kept) == 0 {
+			continue
+		}
+		instances, err := m.instances(ctx, all[i].part.Service)
+		if err != nil {
+			return err
+		}
+		for _, c := range stretched(all[i]) {
+			change, err := m.describe(ctx, c, instances)
+			if err != nil {
+				return err
+			}
+			m.out.Changes = append(m.out.Changes, *change)
+		}
+	}
+	slices.SortStableFunc(m.out.Changes, func(x, y api.Change) int {
+		return cmp.Or(cmp.Compare(x.Time, y.Time), cmp.Compare(x.Service, y.Service))
+	})
+	return nil
+}
+
+// points returns the change points of a group.
+func (m *metricSearch) points(g *query.SlotGroup) (out searched, err error) {
+	out = searched{part: compare.Part{Service: g.Labels.Get(series.LabelService)}, of: Value}
+	var found []stat.ChangePoint
+	if g.Den != nil {
+		t := stat.Tally{Num: g.Num, Den: g.Den}
+		out.slots = occupied(t)
+		found, err = stat.ChangePointsOfTally(pick(t, out.slots), stat.ValueTally, stat.ChangeOptions{Alpha: discovery, Season: seasonOf(out.slots, m.step)})
+	} else {
+		var some []*hist.Histogram
+		for i, h := range g.Hists {
+			if h != nil && h.Count > 0 {
+				some, out.slots = append(some, h), append(out.slots, i)
+			}
+		}
+		var s *stat.Series
+		if s, err = stat.NewSeries(some); err == nil {
+			found, err = stat.ChangePoints(s, stat.ChangeOptions{Alpha: discovery, Season: seasonOf(out.slots, m.step)})
+		}
+	}
+	if err != nil {
+		return out, err
+	}
+	for _, f := range found {
+		out.points = append(out.points, pointOf(f, out.slots, Value))
+	}
+	return out, nil
+}
+
+// instances are the change points of each instance of a service.
+func (m *metricSearch) instances(ctx context.Context, service string) (map[string][]point, error) {
+	of := *m
+	r := *m.r
+	r.Matchers = append(slices.Clip(r.Matchers), labels.MustNewMatcher(labels.MatchEqual, series.LabelService, service))
+	of.r = &r
+	groups, err := of.read(ctx, series.LabelService, series.LabelInstance)
+	if err != nil || of.step != m.step || len(groups) < 2 || len(groups) > mostInstances {
+		return nil, err
+	}
+	out := map[string][]point{}
+	for i := range groups {
+		found, err := m.points(&groups[i])
+		if err != nil {
+			return nil, err
+		}
+		out[groups[i].Labels.Get(series.LabelInstance)] = found.points
+	}
+	return out, nil
+}
+
+// describe puts a change into the words of the API.
+func (m *metricSearch) describe(ctx context.Context, c candidate, instances map[string][]point) (*api.Change, error) {
+	start := func(i int) int64 { return m.start + int64(i)*m.step }
+	window := func(w compare.Stretch) compare.Window {
+		return compare.Window{Start: time.Unix(start(w.From), 0), End: time.Unix(start(w.To), 0)}
+	}
+	service := c.part.Service
+	sel := m.r.Selection
+	sel.Matchers = slices.DeleteFunc(slices.Clone(sel.Matchers), func(x *labels.Matcher) bool { return x.Name == series.LabelService })
+	if service != "" {
+		sel.Matchers = append(sel.Matchers, labels.MustNewMatcher(labels.MatchEqual, series.LabelService, service))
+	}
+	found, err := compare.Compare(ctx, m.st, compare.Request{Selection: sel, A: window(c.before), B: window(c.after), Per: m.r.Per, Now: m.r.Now, Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	at := start(c.point.at)
+	out := &api.Change{
+		ID: idOf(service, "", m.r.Family, at), Time: api.Float(at), Low: api.Float(start(c.point.low)), High: api.Float(start(c.point.high)),
+		Service: service, Family: m.r.Family, Unit: found.Unit, Found: c.point.of, Kink: c.point.kink, P: api.Float(c.point.p),
+		Before: api.Range{Start: start(c.before.From), End: start(c.before.To)}, After: api.Range{Start: start(c.after.From), End: start(c.after.To)},
+		Measures: found.Measures, Verdict: found.Verdict,
+	}
+	var alone []string
+	for name, points := range instances {
+		if slices.ContainsFunc(points, c.point.meets) {
+			alone = append(alone, name)
+		}
+	}
+	if len(alone) == 1 {
+		out.Instance = alone[0]
+	}
+	sure := func(x *api.CompareMeasure) bool { return judge.Moved(x.Verdict) && float64(x.Adjusted) <= discovery }
+	name := m.r.Family
+	if service != "" {
+		name += " of " + service
+	}
+	if lead := compare.Lead(found.Measures, sure, compare.DefaultWithin); lead != nil {
+		out.Headline, out.Name = lead.Sentence, strings.TrimSpace(fmt.Sprintf("%s %s", name, lead.Verdict))
+	} else {
+		out.Headline, out.Name = fmt.Sprintf("%s changed, though by how much is not sure", name), name+" changed"
+	}
+	if out.Instance != "" {
+		out.Headline += fmt.Sprintf("; of %s instances only %s changed", figure.Thousands(uint64(len(instances))), out.Instance)
+	}
+	out.Sentence = out.Headline + ", " + when(out, m.step)
+	return out, nil
+}
