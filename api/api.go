@@ -270,6 +270,8 @@ type ServiceVerdict struct {
 	// Before and After are the times that were compared, as far as they were used.
 	Before Range `json:"before"`
 	After  Range `json:"after"`
+	// Shapes are what came and went at the mark, and how a change that lasts moved.
+	Shapes []Shape `json:"shapes"`
 	// Lists of marks, and of services, leave out what follows; one mark has it.
 	// Measures are p50, p95, p99, p99.9 and errors; Operations and Tenants those that
 	// changed, TenantsJudged how many tenants could be judged.
@@ -282,6 +284,30 @@ type ServiceVerdict struct {
 
 type MarksResponse struct {
 	Marks []Mark `json:"marks"`
+	// Groups are the marks of one name and service, where there are several that were
+	// judged, those with the most marks first.
+	Groups []MarkGroup `json:"groups"`
+}
+
+// MarkGroup is what marks of one name amount to together.
+type MarkGroup struct {
+	Name    string `json:"name"`
+	Service string `json:"service,omitempty"` // empty where they concern every one
+	Marks   int    `json:"marks"`             // that were judged
+	// Spikes is at how many of them something came and went; the figures are medians over
+	// those at which it was the measure of the operation at which it was most often.
+	Spikes    int    `json:"spikes"`
+	Operation string `json:"operation,omitempty"`
+	Measure   string `json:"measure,omitempty"`
+	Higher    Float  `json:"higher"`  // by how much than usual
+	Seconds   Float  `json:"seconds"` // how long
+	// Regressions, Improvements and Mixed count the verdicts of what lasts; Verdict is that
+	// of all: no evidence where no more changed than chance shows among so many.
+	Regressions  int     `json:"regressions"`
+	Improvements int     `json:"improvements"`
+	Mixed        int     `json:"mixed"`
+	Verdict      Verdict `json:"verdict"`
+	Sentence     string  `json:"sentence"`
 }
 
 // StatusResponse answers GET /api/v1/status: what the page needs to greet a

@@ -32,6 +32,9 @@ type CompareResponse struct {
 	Operations []CompareRow     `json:"operations"`
 	Tenants    []CompareRow     `json:"tenants"`
 	Warnings   []CompareWarning `json:"warnings"`
+	// Shapes are what came and went at a mark, which belongs to neither side; a spike of
+	// either of two windows; and how a change that lasts moved.
+	Shapes []Shape `json:"shapes"`
 	// Unit is seconds, bytes or empty; Per is request when the figures of a
 	// family of numbers are for each request of the service.
 	Unit string `json:"unit"`
@@ -187,7 +190,7 @@ type CompareRow struct {
 }
 
 // CompareWarning is a reason to doubt. Code is mix, coverage, errors,
-// saturation, instrumentation, season, days, series, load or marks.
+// saturation, instrumentation, season, days, series, load, marks or spike.
 type CompareWarning struct {
 	Code string `json:"code"`
 	Text string `json:"text"`

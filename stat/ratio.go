@@ -71,14 +71,15 @@ func Mean(a, b Side, mix []float64, o Options) (Change, error) {
 	if err := checkSides(a, b, mix, o); err != nil {
 		return Change{}, err
 	}
-	c, err := ratios(a.tallies(), b.tallies(), mix, LogRatio, false, o)
+	c, err := ratios(a.Sums(), b.Sums(), mix, LogRatio, false, o)
 	if math.IsNaN(c.A+c.B) && c.Short == "" {
 		c.Short = "sums are not known"
 	}
 	return c, err
 }
 
-func (s Side) tallies() []Tally {
+// Sums returns the sum of the observations of each slot of each stratum, and their number.
+func (s Side) Sums() []Tally {
 	out := make([]Tally, len(s))
 	for i, x := range s {
 		out[i] = Tally{Num: x.sum, Den: make([]float64, x.Slots()), DenSquares: x.squaresOfAll()}

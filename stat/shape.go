@@ -24,8 +24,8 @@ type SpikeOptions struct {
 	Reference [2]int
 	// Starts are the slots [0], [1] in which a spike begins. Default all slots.
 	Starts [2]int
-	// Looks is how many tallies or series are searched beside each other; default the
-	// number of tallies.
+	// Looks is how many tallies and lengths count as searched by themselves; default twice
+	// the number of tallies, which are much alike.
 	Looks int
 	// Alpha is the probability of a spike where there is none; default 0.01.
 	Alpha float64
@@ -83,7 +83,7 @@ func FindSpike(tallies []Tally, o SpikeOptions) (s Spike, ok bool, err error) {
 		}
 	}
 	if o.Looks == 0 {
-		o.Looks = len(tallies)
+		o.Looks = 2 * len(tallies)
 	}
 	for i := range tallies {
 		search := newSpikeSearch(tallies[i], o)
@@ -101,7 +101,8 @@ func FindSpike(tallies []Tally, o SpikeOptions) (s Spike, ok bool, err error) {
 	return s, ok, nil
 }
 
-// spikeSearch holds running sums of a tally: element t is the sum before slot t.
+// spikeSearch holds running sums of a tally: element t is the sum before slot t. Sampled
+// observations count as their effective number (Kish 1965).
 type spikeSearch struct {
 	SpikeOptions
 	num, den []float64
@@ -111,8 +112,16 @@ type spikeSearch struct {
 func newSpikeSearch(t Tally, o SpikeOptions) *spikeSearch {
 	n := len(t.Num)
 	s := &spikeSearch{SpikeOptions: o, num: make([]float64, n+1), den: make([]float64, n+1), occupied: make([]int, n+1)}
+	all := 0.0
+	for _, d := range t.Den {
+		all += d
+	}
+	each := 1.0
+	if all > 0 {
+		each = effective(all, t.DenSquares) / all
+	}
 	for i := range n {
-		s.num[i+1], s.den[i+1], s.occupied[i+1] = s.num[i]+t.Num[i], s.den[i]+t.Den[i], s.occupied[i]
+		s.num[i+1], s.den[i+1], s.occupied[i+1] = s.num[i]+each*t.Num[i], s.den[i]+each*t.Den[i], s.occupied[i]
 		if t.Den[i] > 0 {
 			s.occupied[i+1]++
 		}
@@ -245,28 +254,33 @@ func (s *spikeSearch) isBack(x Spike) bool {
 	return within(least, leftAtOnce) && seen == least && within(backMost, leftLater)
 }
 
-// spikeQuantiles are those of the reference that the requests of a spike lie beyond.
-var spikeQuantiles = []float64{0.5, 0.9, 0.99}
+// spikeBounds are the bounds that the requests of a spike lie beyond: quantiles of the
+// reference, the last one three times over, which few requests reach by themselves.
+var spikeBounds = []struct{ quantile, times float64 }{{0.5, 1}, {0.9, 1}, {0.99, 1}, {0.99, 3}}
 
 // Beyond returns how many observations of each slot lie beyond the median, the 90th and
-// the 99th percentile of slots [from, to): the tallies by which FindSpike sees that
-// requests took longer for a while.
+// the 99th percentile of slots [from, to), and three times that: the tallies by which
+// FindSpike sees that requests took longer for a while.
 func (s *Series) Beyond(from, to int) []Tally {
 	part := s.Slice(from, to)
-	out := make([]Tally, 0, len(spikeQuantiles))
-	for _, p := range spikeQuantiles {
-		if part.total == 0 {
-			break
+	out := make([]Tally, 0, len(spikeBounds))
+	for _, b := range spikeBounds {
+		if part.total > 0 {
+			out = append(out, s.above(b.times*part.quantile(b.quantile)))
 		}
-		at := s.placeOf(part.quantile(p))
-		t := Tally{Num: make([]float64, s.Slots()), Den: make([]float64, s.Slots()), DenSquares: s.squaresOfAll()}
-		for i := range t.Num {
-			t.Den[i] = s.count(i)
-			t.Num[i] = t.Den[i] - s.atMost(i, at)
-		}
-		out = append(out, t)
 	}
 	return out
+}
+
+// above returns how many observations of each slot lie above v.
+func (s *Series) above(v float64) Tally {
+	at := s.placeOf(v)
+	t := Tally{Num: make([]float64, s.Slots()), Den: make([]float64, s.Slots()), DenSquares: s.squaresOfAll()}
+	for i := range t.Num {
+		t.Den[i] = s.count(i)
+		t.Num[i] = t.Den[i] - s.atMost(i, at)
+	}
+	return t
 }
 
 // Trend is how what lies before and after a moment differ.
@@ -285,28 +299,51 @@ const (
 	trendBetter = 2.5 // how many times less is left by one description than by the other
 )
 
-// StepOrDrift reports whether a ratio of two sums that differs between side A and side B,
-// which follows it, differs by a step or by a drift. Each side is divided into four
-// blocks; the squares that a step between the sides leaves of their ratios are compared
-// with those that a line leaves. It says nothing about whether there is a difference.
-func StepOrDrift(a, b Tally) Trend {
+// StepOrDrift reports whether the p-quantile of all observations, which differs between
+// side A and side B, which follows it, differs by a step or by a drift. Each side is
+// divided into four blocks; the squares that a step between the sides leaves of the
+// logarithms of their quantiles are compared with those that a line leaves. It says
+// nothing about whether there is a difference.
+func StepOrDrift(a, b Side, p float64) Trend {
+	return trendOf(a.slots(), b.slots(), func(side, from, to int) float64 {
+		of := make(Side, len(a))
+		for i, x := range []Side{a, b}[side] {
+			of[i] = x.Slice(from, to)
+		}
+		return math.Log(of.quantile(p))
+	})
+}
+
+// StepOrDriftOf is StepOrDrift for a ratio of two sums, and its own scale.
+func StepOrDriftOf(a, b Tally) Trend {
+	return trendOf(len(a.Num), len(b.Num), func(side, from, to int) float64 {
+		t := []Tally{a, b}[side]
+		num, den := 0.0, 0.0
+		for i := from; i < to; i++ {
+			num, den = num+t.Num[i], den+t.Den[i]
+		}
+		return num / den
+	})
+}
+
+// quantile returns that of all observations, NaN if there are none.
+func (s Side) quantile(p float64) float64 {
+	if d := s.mixture(nil); d.count > 0 {
+		return d.quantile(p)
+	}
+	return math.NaN()
+}
+
+func trendOf(slotsA, slotsB int, value func(side, from, to int) float64) Trend {
 	var y, x []float64
-	for side, t := range []Tally{a, b} {
-		n := len(t.Num)
+	for side, n := range []int{slotsA, slotsB} {
 		for k := range trendBlocks {
-			var num, den float64
-			for i := k * n / trendBlocks; i < (k+1)*n/trendBlocks; i++ {
-				num, den = num+t.Num[i], den+t.Den[i]
-			}
-			if !(den > 0) {
+			v := value(side, k*n/trendBlocks, (k+1)*n/trendBlocks)
+			if math.IsNaN(v) || math.IsInf(v, 0) {
 				return Unclear
 			}
 			// Sides may be of unequal length, and time is what a drift goes by.
-			middle := (float64(k) + 0.5) / trendBlocks * float64(n)
-			if side == 1 {
-				middle += float64(len(a.Num))
-			}
-			y, x = append(y, num/den), append(x, middle)
+			y, x = append(y, v), append(x, float64(side*slotsA)+(float64(k)+0.5)/trendBlocks*float64(n))
 		}
 	}
 	first, second := mean(y[:trendBlocks]), mean(y[trendBlocks:])

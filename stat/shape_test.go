@@ -74,23 +74,54 @@ func TestFalseSpikes(t *testing.T) {
 		{"a step of 4", 40, autoregressive(0.6, 0.2), steps(4)},
 		{"a drift", 40, autoregressive(0.3, 0.1), func(t int) float64 { return float64(t) / 720 }},
 	} {
-		r, false := source(21), 0
+		r, alarms := source(21), 0
 		for range trials {
 			x, ok, err := atAMark(aroundAMark(r, c.n, c.noise, c.level))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if ok {
-				false++
+				alarms++
 				t.Logf("%s: %+v", c.name, x)
 			}
 		}
-		t.Logf("%s: a spike at %d of %d marks without one, %.2f %%", c.name, false, trials, 100*float64(false)/float64(trials))
-		worst, all, found = max(worst, float64(false)/float64(trials)), all+trials, found+false
+		t.Logf("%s: a spike at %d of %d marks without one, %.2f %%", c.name, alarms, trials, 100*float64(alarms)/float64(trials))
+		worst, all, found = max(worst, float64(alarms)/float64(trials)), all+trials, found+alarms
 	}
 	t.Logf("%d of %d marks, %.2f %%, %.2f %% in the worst", found, all, 100*float64(found)/float64(all), 100*worst)
 	if float64(found) > 0.01*float64(all) || worst > 0.03 { // 4 of 150 have a chance of 7 % at 1 %
 		t.Errorf("spikes at %d of %d marks without one, at %.1f %% in the worst: want 1 %%", found, all, 100*worst)
+	}
+}
+
+// Where each slot of a range is searched, a spike is found in some 5 % without one; in
+// more where single slots move by themselves so far that they look like one.
+func TestFalseSpikesOfRanges(t *testing.T) {
+	trials := trialsOf(100)
+	for _, c := range []struct {
+		name  string
+		n     int
+		noise func(*rand.Rand, []float64)
+		most  float64
+	}{
+		{"independent slots", 40, autoregressive(0, 0.1), 0.01}, {"few requests", 4, autoregressive(0, 0.1), 0.01},
+		{"autocorrelation 0.9", 40, autoregressive(0.9, 0.3), 0.07}, {"heavy tails", 40, heavy, 0.14}, {"pauses", 40, pauses, 0.01},
+	} {
+		r, alarms := source(25), 0
+		for range trials {
+			s := aroundAMark(r, c.n, c.noise, unchanged).Slice(0, 360)
+			_, ok, err := FindSpike(s.Beyond(0, 360), SpikeOptions{Alpha: 0.05})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ok {
+				alarms++
+			}
+		}
+		t.Logf("%s: a spike in %d of %d ranges without one, %.2f %%", c.name, alarms, trials, 100*float64(alarms)/float64(trials))
+		if float64(alarms) > c.most*float64(trials)+5 {
+			t.Errorf("%s: a spike in %d of %d ranges without one", c.name, alarms, trials)
+		}
 	}
 }
 
@@ -114,8 +145,8 @@ func TestSpikesAreFound(t *testing.T) {
 	}{
 		{"ten times as slow for 10 s", 0, 1, 10, 362, 0.99},
 		{"ten times as slow for 10 s, four minutes ago", 1, 2, 10, 24, 0.95},
-		{"three times as slow for a minute", 2, 8, 3, 362, 0.85},
-		{"twice as slow for three minutes", 0, 18, 2, 362, 0.7},
+		{"three times as slow for a minute", 2, 8, 3, 362, 0.8},
+		{"twice as slow for three minutes", 0, 18, 2, 362, 0.5},
 		{"twice as slow for ten minutes", 0, 60, 2, 362, 0.9},
 	} {
 		r, found, placed := source(22), 0, 0
@@ -135,7 +166,7 @@ func TestSpikesAreFound(t *testing.T) {
 			}
 		}
 		t.Logf("%s: found in %d of %d trials, where it is in %d", c.name, found, trials, placed)
-		if float64(found) < c.least*float64(trials) || float64(placed) < 0.8*float64(found) {
+		if float64(found) < c.least*float64(trials) || float64(placed) < 0.7*float64(found) {
 			t.Errorf("%s: found in %d of %d trials, where it is in %d: want %.0f %%", c.name, found, trials, placed, 100*c.least)
 		}
 	}
@@ -231,7 +262,7 @@ func TestStepOrDrift(t *testing.T) {
 			"drift": func(t int) float64 { return math.Log(1.6) * float64(t+360) / 720 },
 		} {
 			s := aroundAMark(r, 40, autoregressive(0.6, 0.1), level)
-			called[name][StepOrDrift(s.means(0, 360), s.means(362, 722))]++
+			called[name][StepOrDrift(Side{s.Slice(0, 360)}, Side{s.Slice(362, 722)}, 0.95)]++
 		}
 	}
 	t.Logf("of %d each: %v", trials, called)
@@ -245,5 +276,3 @@ func TestStepOrDrift(t *testing.T) {
 		}
 	}
 }
-
-func (s *Series) means(from, to int) Tally { return Side{s.Slice(from, to)}.tallies()[0] }

@@ -38,6 +38,9 @@ type Request struct {
 	Mark           string // id of a mark
 	Label          string
 	ValueA, ValueB string
+	// Moment, if not zero, is what lies between sides A and B, as a mark does: what comes
+	// and goes at it belongs to neither side.
+	Moment time.Time
 	// CohortOf, if not nil, names the cohort of a tenant, in place of its share of
 	// requests; who is of none is small.
 	CohortOf func(tenant string) (cohort string, ok bool)
@@ -160,6 +163,10 @@ type comparison struct {
 	unit     string // seconds, bytes or empty
 	opts     stat.Options
 	out      *api.CompareResponse
+	lasting  string      // the sentence of what lasts, without a capital letter
+	whole    *strata     // all requests, raw; nil of numbers
+	shapes   []api.Shape // spikes
+	left     []span      // what belongs to neither side
 }
 
 // Compare judges what differs between the two sides.
@@ -181,11 +188,14 @@ func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareRespon
 	if err := read(ctx); err != nil {
 		return nil, err
 	}
+	if err := c.findShapes(ctx); err != nil {
+		return nil, err
+	}
 	c.opts = stat.Options{Level: r.Level, Paired: c.paired, Live: c.live()}
 	c.out = &api.CompareResponse{
 		Family: r.Family, Unit: c.unit, Per: r.Per, Of: c.of, A: c.a.api(), B: c.b.api(), Label: r.Label, Paired: c.paired, Slot: c.step,
 		Level: api.Float(r.Level), Within: api.Float(r.Within), Live: r.Live, StrataBy: []string{},
-		Operations: []api.CompareRow{}, Tenants: []api.CompareRow{}, Warnings: []api.CompareWarning{},
+		Operations: []api.CompareRow{}, Tenants: []api.CompareRow{}, Warnings: []api.CompareWarning{}, Shapes: []api.Shape{},
 	}
 	if c.mark != nil {
 		m := c.mark.API()
@@ -200,6 +210,7 @@ func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareRespon
 	}
 	c.conclude()
 	c.reconcile()
+	c.nameShapes()
 	c.cutLists()
 	return c.out, c.nameAbsent(ctx)
 }
@@ -219,6 +230,7 @@ func (c *comparison) compareDistributions(ctx context.Context) error {
 	if c.kind == ofObservations && len(c.by) == 0 {
 		whole.mix, whole.apart = nil, false // one kind of thing: nothing to hold in the same shares
 	}
+	c.whole = whole
 	strata := whole
 	if c.fineA != c.a {
 		if strata, err = c.strata(c.fineA, c.fineB); err != nil {

@@ -54,7 +54,8 @@ func (c *comparison) conclude() {
 	if c.out.Verdict = moved.Verdict(); c.out.Verdict == judge.TooLittle && known {
 		c.out.Verdict = rest.Verdict()
 	}
-	c.out.Sentence = c.headline(rest.Verdict())
+	c.lasting = c.headline(rest.Verdict())
+	c.out.Sentence = figure.Sentence(c.lasting)
 }
 
 // sure says that a measure of a row changed, allowing for all rows.
@@ -128,9 +129,9 @@ func (c *comparison) headline(whole judge.Verdict) string {
 		}
 	}
 	if len(said) == 0 {
-		return "No evidence of a change, as many measures were looked at"
+		return "no evidence of a change, as many measures were looked at"
 	}
-	return figure.Sentence(strings.Join(said, "; "))
+	return strings.Join(said, "; ")
 }
 
 // few is the sentence of the tenant, else of the operation, that surely changed the

@@ -249,6 +249,7 @@ func (c *comparison) gather(ctx context.Context, w where, step int64, by []strin
 			}
 		}
 	}
+	s.leave(c.left)
 	return s, nil
 }
 

@@ -31,6 +31,7 @@ type side struct {
 	parts  []part
 	days   []span // of earlier days that slots were merged of
 	busy   []bool // which of the days have anything
+	left   []bool // slots that were left out; nil if none
 	strata map[operation]*stratum
 }
 
@@ -78,6 +79,11 @@ func (s *side) seconds() []float64 {
 	for _, p := range s.places() {
 		for i := p.first; i < p.first+p.n; i++ {
 			out[i] += float64(s.step)
+		}
+	}
+	for i, left := range s.left {
+		if left {
+			out[i] = 0
 		}
 	}
 	return out
@@ -179,6 +185,9 @@ func (s *side) cut(from, to int) {
 		}
 	}
 	s.parts = parts
+	if s.left != nil {
+		s.left = s.left[from:to]
+	}
 	for name, x := range s.strata {
 		y := &stratum{}
 		if x.den != nil {

@@ -213,7 +213,7 @@ func (c *comparison) findMark(ctx context.Context) error {
 	}
 	for i := range all {
 		if all[i].ID == c.Mark {
-			c.mark = &all[i]
+			c.mark, c.Moment = &all[i], all[i].Time
 			if c.mark.Time.After(c.Now) && !c.Now.IsZero() {
 				return query.TooEarly("mark", "%s has not come yet; ask again after it", quote(c.mark.Name))
 			}

@@ -93,26 +93,7 @@ func chance(p float64) string {
 const unitSeconds, unitBytes = "seconds", "bytes"
 
 // value writes one of the values that are compared as people read it.
-func (c *comparison) value(v float64) string {
-	type unit struct {
-		of   float64
-		name string
-	}
-	var larger []unit
-	last := ""
-	switch c.unit {
-	case unitSeconds:
-		larger, last = []unit{{1, " s"}, {1e-3, " ms"}, {1e-6, " µs"}}, " s"
-	case unitBytes:
-		larger, last = []unit{{1 << 30, " GiB"}, {1 << 20, " MiB"}, {1 << 10, " KiB"}}, " bytes"
-	}
-	for _, u := range larger {
-		if math.Abs(v) >= u.of {
-			return figure.ThreeDigits(v/u.of) + u.name
-		}
-	}
-	return figure.ThreeDigits(v) + last
-}
+func (c *comparison) value(v float64) string { return judge.Value(v, c.unit) }
 
 // seed makes random choices follow the question: the same one has the same answer.
 func (c *comparison) seed() uint64 {

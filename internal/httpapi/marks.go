@@ -18,6 +18,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"tailscope/api"
+	"tailscope/internal/judge/marks"
 	"tailscope/internal/query"
 	"tailscope/internal/store"
 )
@@ -76,6 +77,7 @@ func (s *server) marks(ctx context.Context, in *api.MarksRequest) (*api.MarksRes
 			out.Marks = append(out.Marks, s.judged(m, in.Service))
 		}
 	}
+	out.Groups = marks.Groups(out.Marks)
 	return out, nil
 }
 

@@ -29,6 +29,12 @@ func Marks(r *api.MarksResponse, zone *time.Location) *Document {
 		rows = append(rows, row(unixFloat(m.Time), found))
 	}
 	d.Table(t)
+	if len(r.Groups) > 0 {
+		d.Gap()
+		for _, g := range r.Groups {
+			d.Line(g.Sentence)
+		}
+	}
 	d.Sheet(header, rows)
 	return d
 }

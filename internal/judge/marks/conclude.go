@@ -1,6 +1,7 @@
 package marks
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -26,13 +27,27 @@ func conclude(v *api.MarkVerdict) {
 	}
 	order := []judge.Verdict{judge.Regression, judge.Mixed, judge.Improvement, judge.NoEvidence, judge.Same, judge.TooLittle}
 	slices.SortStableFunc(v.Services, func(a, b api.ServiceVerdict) int {
-		return slices.Index(order, a.Verdict) - slices.Index(order, b.Verdict)
+		return cmp.Or(slices.Index(order, a.Verdict)-slices.Index(order, b.Verdict), spikes(&b)-spikes(&a))
 	})
+	for i := range v.Services {
+		of := &v.Services[i]
+		of.Sentence = judge.WithShapes(of.Shapes, of.Verdict, of.Sentence)
+	}
 	v.Verdict, v.Sentence = whole(v.Services)
 	v.Sentence = figure.Sentence(v.Sentence)
 	for i := range v.Services {
 		v.Services[i].Sentence = figure.Sentence(v.Services[i].Sentence)
 	}
+}
+
+// spikes counts what came and went of a service at the mark.
+func spikes(v *api.ServiceVerdict) (n int) {
+	for _, s := range v.Shapes {
+		if s.Kind == judge.Spike {
+			n++
+		}
+	}
+	return n
 }
 
 // among adjusts the probabilities of services for how many there are: where R of
@@ -112,6 +127,10 @@ func whole(services []api.ServiceVerdict) (verdict judge.Verdict, sentence strin
 			names = append(names, fmt.Sprintf("%d more", moved-3))
 		}
 		sentence = fmt.Sprintf("%d of %d services changed, %s: %s", moved, n, strings.Join(names, ", "), services[0].Sentence)
+	}
+	// Of one service, or of the first that changed, its own sentence has it.
+	if i := slices.IndexFunc(services, func(s api.ServiceVerdict) bool { return spikes(&s) > 0 }); i > 0 || i == 0 && moved == 0 && len(services) > 1 {
+		sentence = services[i].Service + ": " + services[i].Shapes[0].Sentence + "; " + sentence
 	}
 	return verdict, sentence
 }

@@ -63,7 +63,7 @@ func inMinutes(seconds int64) string {
 func emptyVerdict(service string, s sides) api.ServiceVerdict {
 	return api.ServiceVerdict{
 		Service: service, Before: api.Range{Start: s.before.start, End: s.before.end}, After: api.Range{Start: s.after.start, End: s.after.end},
-		Measures: []api.CompareMeasure{}, Operations: []api.CompareRow{}, Tenants: []api.CompareRow{}, Warnings: s.warnings([]api.CompareWarning{}),
+		Measures: []api.CompareMeasure{}, Operations: []api.CompareRow{}, Tenants: []api.CompareRow{}, Shapes: []api.Shape{}, Warnings: s.warnings([]api.CompareWarning{}),
 	}
 }
 
@@ -96,6 +96,7 @@ func serviceVerdict(service string, s sides, r *api.CompareResponse) api.Service
 		w.Text = ofAMark.Replace(w.Text)
 		v.Warnings = append(v.Warnings, w)
 	}
+	v.Shapes = append(v.Shapes, r.Shapes...)
 	v.Verdict, v.Sentence = r.Verdict, r.Sentence
 	switch {
 	case weigh(&v):

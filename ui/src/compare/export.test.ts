@@ -9,7 +9,7 @@ const answer: CompareResponse = {
   verdict: 'regression', sentence: 'p99 of shop is 40 % slower (95 % interval 30–50 %)', covered: 1, strata: 2, strata_by: ['operation'],
   measures: [{ name: 'p99', scale: 'ratio', raw: f({ effect: 1.45 }), like_for_like: f({}), verdict: 'slower', change: 'worse', adjusted_p: 1e-3, sentence: '' }],
   operations: [{ operation: 'GET /a,"b"', requests_a: 100, requests_b: 200, mean_a: null, mean_b: null, measures: [{ name: 'p50', scale: 'ratio', raw: f({}), verdict: 'slower', change: 'worse', adjusted_p: 0.01, sentence: '' }], adjusted_p: 0.01, changed: true }],
-  tenants: [], warnings: [{ code: 'mix', text: 'the mix moved' }], unit: 'seconds', live: false,
+  tenants: [], warnings: [{ code: 'mix', text: 'the mix moved' }], unit: 'seconds', live: false, shapes: [],
 };
 
 describe('compareCommand', () => {

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { chosen, leadsTo, servicesOf } from './marks';
-import type { Mark, MarkVerdict } from '../shared/api/schema';
+import { chosen, groupsOf, leadsTo, servicesOf } from './marks';
+import type { Mark, MarkGroup, MarkVerdict } from '../shared/api/schema';
 
 const verdict = (v: Partial<MarkVerdict>): MarkVerdict => ({ state: 'final', judged: 1, first: 1, step: 10, next: null, window: 3600, services: [], ...v });
 
@@ -15,4 +15,10 @@ it('filters by service and words, the newest first', () => {
   expect(ids('', 'Regression  deploy')).toEqual(['1']);
   expect(servicesOf(marks)).toEqual(['bank', 'shop']);
   expect([leadsTo(marks[0]), leadsTo(marks[1]), leadsTo(marks[1], 'bank')]).toEqual(['shop', '', 'bank']);
+});
+
+it('chooses groups as it chooses marks, at most five', () => {
+  const groups = ['backup', 'backup', 'deploy', 'reload', 'flush', 'vacuum', 'kernel'].map((name, i) => ({ name, service: i === 1 ? 'bank' : 'shop' }) as MarkGroup);
+  expect(groupsOf(groups, '').length).toBe(5);
+  expect(groupsOf(groups, 'BACKUP bank')).toEqual([groups[1]]);
 });

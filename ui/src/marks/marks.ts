@@ -1,6 +1,6 @@
 // The list of marks: which are chosen, and where each leads. Pure.
 
-import type { Mark } from '../shared/api/schema';
+import type { Mark, MarkGroup } from '../shared/api/schema';
 
 
 export const changedWords = ['regression', 'mixed', 'improvement'];
@@ -19,3 +19,9 @@ export function chosen(marks: Mark[], service: string, search: string): Mark[] {
 
 /** The service whose before and after a mark leads to: its own, or the first of those judged. */
 export const leadsTo = (m: Mark, preferred = ''): string => m.service || preferred || m.verdict?.services?.[0]?.service || '';
+
+/** The groups of marks whose name or service holds every word of the search, at most five. */
+export function groupsOf(groups: MarkGroup[], search: string): MarkGroup[] {
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  return groups.filter((g) => words.every((w) => `${g.name} ${g.service ?? ''}`.toLowerCase().includes(w))).slice(0, 5);
+}

@@ -718,6 +718,7 @@ export interface components {
             paired: boolean;
             per?: string;
             sentence: string;
+            shapes: components["schemas"]["Shape"][];
             slot: number;
             strata: number;
             strata_by: string[];
@@ -1146,6 +1147,21 @@ export interface components {
             user?: string;
             verdict?: components["schemas"]["MarkVerdict"];
         };
+        MarkGroup: {
+            higher: number | null;
+            improvements: number;
+            marks: number;
+            measure?: string;
+            mixed: number;
+            name: string;
+            operation?: string;
+            regressions: number;
+            seconds: number | null;
+            sentence: string;
+            service?: string;
+            spikes: number;
+            verdict: components["schemas"]["Verdict"];
+        };
         MarkVerdict: {
             first: number | null;
             judged: number | null;
@@ -1166,6 +1182,7 @@ export interface components {
             start: number | null;
         };
         MarksResponse: {
+            groups: components["schemas"]["MarkGroup"][];
             marks: components["schemas"]["Mark"][];
         };
         MirrorAccount: {
@@ -1585,6 +1602,7 @@ export interface components {
             operations: components["schemas"]["CompareRow"][];
             sentence: string;
             service: string;
+            shapes: components["schemas"]["Shape"][];
             tenants: components["schemas"]["CompareRow"][];
             tenants_judged: number;
             verdict: components["schemas"]["Verdict"];
@@ -1642,6 +1660,20 @@ export interface components {
         ShadowChange: {
             amplify?: number;
             using?: number;
+        };
+        Shape: {
+            end: number;
+            /** @enum {string} */
+            kind: "spike" | "step" | "drift" | "season";
+            measure?: string;
+            operation?: string;
+            sentence: string;
+            service?: string;
+            /** @enum {string} */
+            side?: "a" | "b";
+            start: number;
+            usual: number | null;
+            value: number | null;
         };
         SimulateRequest: {
             file: string;
@@ -1999,6 +2031,7 @@ export type Leaves = components['schemas']['Leaves'];
 export type Maintenance = components['schemas']['Maintenance'];
 export type MaintenanceResponse = components['schemas']['MaintenanceResponse'];
 export type Mark = components['schemas']['Mark'];
+export type MarkGroup = components['schemas']['MarkGroup'];
 export type MarkVerdict = components['schemas']['MarkVerdict'];
 export type MarkedIncident = components['schemas']['MarkedIncident'];
 export type MarksResponse = components['schemas']['MarksResponse'];
@@ -2047,6 +2080,7 @@ export type SessionReply = components['schemas']['SessionReply'];
 export type SessionReport = components['schemas']['SessionReport'];
 export type SessionsResponse = components['schemas']['SessionsResponse'];
 export type ShadowChange = components['schemas']['ShadowChange'];
+export type Shape = components['schemas']['Shape'];
 export type SimulateRequest = components['schemas']['SimulateRequest'];
 export type Simulation = components['schemas']['Simulation'];
 export type SimulationLayout = components['schemas']['SimulationLayout'];

@@ -155,6 +155,7 @@ export const warningAdvice: Record<string, string> = {
   series: 'Compare what is per request, or an instance alone.',
   load: 'Tick “per request” above.',
   marks: 'Shorten the sides so that they hold one change only.',
+  spike: 'Choose sides without it: an average over it says little of either.',
 };
 
 /** The common axis of the ratios: a symmetrical log scale around 1 that holds every interval, cut at 16 times or, where an effect itself is larger, beyond it. */
