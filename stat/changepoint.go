@@ -171,7 +171,7 @@ func ChangePointsOf(rows [][]float64, o ChangeOptions) ([]ChangePoint, error) {
 	}
 	columns := make([]seenTally, len(rows[0]))
 	for c := range columns {
-		t := Tally{make([]float64, len(some)), make([]float64, len(some))}
+		t := Tally{Num: make([]float64, len(some)), Den: make([]float64, len(some))}
 		for i, row := range some {
 			if !math.IsNaN(row[c]) {
 				t.Num[i], t.Den[i] = row[c], 1
