@@ -196,6 +196,7 @@ type CompareRequest struct {
 	Window   time.Duration  `query:"window" doc:"how long each side of a mark is; default an hour" positive:"window is not positive; write how long a side is, such as 1h"`
 	Level    float64        `query:"level" doc:"confidence of intervals, between 0.5 and 1; default 0.95" help:"confidence of intervals, above 50%; default 95%" example:"0.95"`
 	Within   float64        `query:"within" doc:"relative change that is still the same; default 0.05" help:"relative change that is still the same; default 5%" example:"0.05"`
+	Allow    []string       `query:"allow" doc:"changes that are allowed, MEASURE=DIRECTION:SIZE such as worse:3% or p99=increase:3%,errors=0.1%: only what is surely beyond counts, and what surely is not is within tolerance"`
 	Measures []string       `query:"measures" doc:"what to judge: p50, p75, p90, p95, p99, p99.9, mean, errors, apdex; of a metric also rate and per_request; default all"`
 	Live     bool           `query:"live" doc:"intervals that hold however often the comparison is looked at while data comes in"`
 	Include  []string       `query:"include" doc:"what to answer besides: curve (both distributions and the ratio of their quantiles), heat (where requests went)"`

@@ -145,9 +145,9 @@ func TestSpikesAreFound(t *testing.T) {
 	}{
 		{"ten times as slow for 10 s", 0, 1, 10, 362, 0.99},
 		{"ten times as slow for 10 s, four minutes ago", 1, 2, 10, 24, 0.95},
-		{"three times as slow for a minute", 2, 8, 3, 362, 0.8},
-		{"twice as slow for three minutes", 0, 18, 2, 362, 0.5},
-		{"twice as slow for ten minutes", 0, 60, 2, 362, 0.9},
+		{"three times as slow for a minute", 2, 8, 3, 362, 0.65},
+		{"twice as slow for three minutes", 0, 18, 2, 362, 0.25},
+		{"twice as slow for ten minutes", 0, 60, 2, 362, 0.8},
 	} {
 		r, found, placed := source(22), 0, 0
 		for range trials {
@@ -166,7 +166,7 @@ func TestSpikesAreFound(t *testing.T) {
 			}
 		}
 		t.Logf("%s: found in %d of %d trials, where it is in %d", c.name, found, trials, placed)
-		if float64(found) < c.least*float64(trials) || float64(placed) < 0.7*float64(found) {
+		if float64(found) < c.least*float64(trials) || float64(placed) < 0.6*float64(found) {
 			t.Errorf("%s: found in %d of %d trials, where it is in %d: want %.0f %%", c.name, found, trials, placed, 100*c.least)
 		}
 	}

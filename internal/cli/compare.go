@@ -75,7 +75,7 @@ looking often raises no false alarm; they are wider for it.`,
 	f.called = f.set.called
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.serverFlag.register(fs)
-	bind(fs, &f.wanted, "family", "per", "a", "b", "mark", "days", "like", "tz", "label", "settle", "window", "level", "within", "measures", "live", "limit")
+	bind(fs, &f.wanted, "family", "per", "a", "b", "mark", "days", "like", "tz", "label", "settle", "window", "level", "within", "allow", "measures", "live", "limit")
 	bind(fs, &f.watched, "for", "every")
 	f.registerNames(fs, "only this service")
 	bind(fs, &f.Selection, "match")

@@ -78,7 +78,7 @@ func (w *watch) run(ctx context.Context) (*api.CompareResponse, error) {
 		switch {
 		case err == nil:
 			last, failures = r, 0
-			if judge.Moved(r.Verdict) || r.Verdict == judge.Same {
+			if judge.Moved(r.Verdict) || r.Verdict == judge.Same || r.Verdict == judge.WithinTolerance {
 				return r, nil
 			}
 			if w.done(r) {

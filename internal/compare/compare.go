@@ -20,6 +20,7 @@ import (
 	"tailscope/api"
 	"tailscope/hist"
 	"tailscope/internal/figure"
+	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/seconds"
 	"tailscope/internal/series"
@@ -65,6 +66,9 @@ type Request struct {
 
 	Level  float64 // confidence; 0 is 0.95
 	Within float64 // margin of sameness, a relative change; 0 is 0.05
+	// Gates are the changes that are allowed, by measure; without one of its own a measure
+	// is judged by Within.
+	Gates judge.Gates
 	// Live asks for intervals that hold at every look, not only at the last.
 	Live bool
 	// Include names what is answered beside the measures: IncludeCurve, IncludeHeat.
@@ -134,6 +138,13 @@ func (r *Request) check() error {
 	}
 	if err := r.checkMore(); err != nil {
 		return err
+	}
+	for _, g := range r.Gates {
+		if g.Measure != "" {
+			if err := checkMeasures([]string{g.Measure}); err != nil {
+				return err
+			}
+		}
 	}
 	return checkMeasures(r.Measures)
 }

@@ -35,8 +35,8 @@ func (c *comparison) conclude() {
 			continue
 		case c.found(m):
 			moved.Add(judge.Changed, m.Change)
-		case m.Verdict == judge.Same:
-			rest.Add(judge.Same, "")
+		case m.Verdict == judge.Same || m.Verdict == judge.WithinTolerance:
+			rest.Add(m.Verdict, "")
 		default:
 			rest.Add(judge.NoEvidence, "")
 		}
@@ -106,6 +106,8 @@ func (c *comparison) headline(whole judge.Verdict) string {
 		said = append(said, lead.Sentence)
 	case few != "" && whole == judge.TooLittle:
 		said = append(said, "too little data to judge "+c.out.Of+" as a whole")
+	case few != "" && whole == judge.WithinTolerance:
+		said = append(said, c.out.Of+" as a whole is within tolerance")
 	case few != "" && whole == judge.Same:
 		said = append(said, c.out.Of+" as a whole is the same")
 	case few != "":

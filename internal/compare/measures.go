@@ -137,11 +137,11 @@ const leastCovered = 0.5
 func (c *comparison) judge(whole, s *strata) error {
 	var p []float64
 	for _, m := range c.asked() {
-		out, change, err := c.judged(m, whole, s, c.out.Of)
+		out, _, err := c.judged(m, whole, s, c.out.Of)
 		if err != nil {
 			return err
 		}
-		p = append(p, probability(change))
+		p = append(p, float64(out.Judged().P))
 		c.out.Measures = append(c.out.Measures, out)
 	}
 	for i, v := range stat.BenjaminiHochberg(p) {
@@ -225,6 +225,12 @@ func (c *comparison) finding(m measure, of string, f *api.CompareFigure) *judge.
 	if m.Ratio {
 		out.Margin = c.Within
 	}
+	if gate, ok := c.Gates.Of(m.Figure, m.margin); ok {
+		out.Gate = &gate
+		if gate.Allowed > 0 {
+			out.Margin = gate.Allowed
+		}
+	}
 	// How much more data there should be, if that is known and is more.
 	if float64(f.Needed) > 1 {
 		switch out.Needs = figure.Planned(float64(f.NeededSeconds)) + " a side"; f.Verdict {
@@ -255,7 +261,13 @@ func (c *comparison) figure(m measure, x stat.Change) api.CompareFigure {
 		f.Low, f.High = api.Float(math.NaN()), api.Float(math.NaN())
 	}
 	found := c.finding(m, "", &f)
-	found.Evidence = judge.EvidenceOf(x.Verdict(margin), x.Short)
+	if found.Gate != nil {
+		var p float64
+		found.Evidence, p = found.Gate.Judge(&x)
+		f.P = api.Float(p)
+	} else {
+		found.Evidence = judge.EvidenceOf(x.Verdict(margin), x.Short)
+	}
 	found.Conclude()
 	f.Verdict = found.Verdict
 	target := margin

@@ -26,12 +26,14 @@ const (
 	NoEvidence  Verdict = "no evidence" // of a change, nor of sameness
 	WithinFloor Verdict = "within the noise floor"
 	Same        Verdict = "same" // within the margin
-	Faster      Verdict = "faster"
-	Slower      Verdict = "slower"
-	FewerErrors Verdict = "fewer errors"
-	MoreErrors  Verdict = "more errors"
-	Lower       Verdict = "lower" // rates, sizes, scores
-	Higher      Verdict = "higher"
+	// WithinTolerance is of a figure with a gate: surely no more than it allows.
+	WithinTolerance Verdict = "within tolerance"
+	Faster          Verdict = "faster"
+	Slower          Verdict = "slower"
+	FewerErrors     Verdict = "fewer errors"
+	MoreErrors      Verdict = "more errors"
+	Lower           Verdict = "lower" // rates, sizes, scores
+	Higher          Verdict = "higher"
 )
 
 // Verdicts of several figures, beside the above.
@@ -53,7 +55,7 @@ const (
 
 // Verdicts are all verdicts.
 var Verdicts = []Verdict{
-	Faster, Slower, FewerErrors, MoreErrors, Lower, Higher, Regression, Improvement, Mixed, Changed, Same, NoEvidence, TooLittle, WithinFloor,
+	Faster, Slower, FewerErrors, MoreErrors, Lower, Higher, Regression, Improvement, Mixed, Changed, Same, WithinTolerance, NoEvidence, TooLittle, WithinFloor,
 }
 
 // Moved says that a verdict claims a change.
@@ -82,6 +84,7 @@ type Finding struct {
 	// Joint says that the effect is an interaction: what two variables change together
 	// beyond what each changes by itself.
 	Joint bool
+	Gate  *Gate // what is allowed, nil if no more than a margin of sameness was asked for
 
 	Evidence
 	Verdict Verdict
@@ -94,6 +97,8 @@ type Evidence struct {
 	Same   bool   // the effect surely lies within the margin
 	Sure   bool   // there is an effect, allowing for all that was looked at
 	Hidden bool   // there is one, and the noise floor may hide as much
+	// Tolerated says that the effect surely is no more than a gate allows.
+	Tolerated bool
 }
 
 // EvidenceOf reads what stat says.
@@ -108,6 +113,8 @@ func (f *Finding) Conclude() {
 		f.Short, f.Verdict = "the noise floor is not known", TooLittle
 	case f.Short != "":
 		f.Verdict = TooLittle
+	case f.Tolerated:
+		f.Verdict = WithinTolerance
 	case f.Same:
 		f.Verdict = Same
 	case f.Sure:

@@ -9,8 +9,8 @@ import (
 
 // Sum is what several findings amount to. The zero value is of none.
 type Sum struct {
-	worse, better, moved, floor, open, same int
-	words                                   []Verdict // of those that moved
+	worse, better, moved, floor, open, tolerated, same int
+	words                                              []Verdict // of those that moved
 }
 
 // Add takes a finding in. Way says whether a change is Better or Worse; empty, the
@@ -31,6 +31,8 @@ func (s *Sum) Add(v Verdict, way Way) {
 		s.open++
 	case v == Same:
 		s.same++
+	case v == WithinTolerance:
+		s.tolerated++
 	case v == WithinFloor:
 		s.floor++
 	case !Moved(v):
@@ -64,6 +66,8 @@ func (s *Sum) Verdict() Verdict {
 		return WithinFloor
 	case s.open > 0:
 		return NoEvidence
+	case s.tolerated > 0:
+		return WithinTolerance
 	case s.same > 0:
 		return Same
 	}

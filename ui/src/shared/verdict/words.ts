@@ -16,6 +16,7 @@ export function verdictSign(word: string, change?: string): { sign: string; tone
     case 'changed': return { sign: '≠', tone: 'mixed' };
     case 'mixed': return { sign: '±', tone: 'mixed' };
     case 'same': return { sign: '=', tone: 'plain' };
+    case 'within tolerance': return { sign: '=', tone: 'plain' };
     case 'no evidence': return { sign: '?', tone: 'plain' };
     case 'within the noise floor': return { sign: '≈', tone: 'plain' };
     case 'fewer errors': return { sign: '↓', tone: 'better' };

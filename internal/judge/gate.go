@@ -1,0 +1,136 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"tailscope/internal/figure"
+	"tailscope/stat"
+)
+
+// Direction is which changes of a figure matter.
+type Direction string
+
+// Directions. That of worse and better follows the figure.
+const (
+	Either   Direction = ""
+	Increase Direction = "increase"
+	Decrease Direction = "decrease"
+	ForWorse Direction = "worse"
+)
+
+// Gate is the change of a figure that is allowed: what is surely beyond it matters, and
+// what surely is not is within tolerance. It is the direction and the effect size of a
+// metric of a canary judge.
+type Gate struct {
+	Measure   string // empty: of all that have no gate of their own
+	Direction Direction
+	Allowed   float64 // a relative change, or of shares and scores a difference
+}
+
+// Gates are those of several figures.
+type Gates []Gate
+
+// ParseGate reads MEASURE=DIRECTION:SIZE, of which the measure and the direction may be
+// left out: 3%, worse:3%, p99=increase:3%, errors=0.1%.
+func ParseGate(text string) (g Gate, err error) {
+	rest := strings.TrimSpace(text)
+	if measure, after, ok := strings.Cut(rest, "="); ok {
+		g.Measure, rest = strings.TrimSpace(measure), after
+	}
+	if direction, after, ok := strings.Cut(rest, ":"); ok {
+		g.Direction, rest = Direction(strings.TrimSpace(direction)), after
+		switch g.Direction {
+		case Increase, Decrease, ForWorse:
+		default:
+			return g, fmt.Errorf("%q is not a direction: want increase, decrease or worse", string(g.Direction))
+		}
+	}
+	rest = strings.TrimSpace(rest)
+	number, percent := strings.CutSuffix(rest, "%")
+	g.Allowed, err = strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if percent {
+		g.Allowed /= 100
+	}
+	if err != nil || !(g.Allowed >= 0 && g.Allowed <= 10) {
+		return g, fmt.Errorf("%q is not the size of a change: want 0.03 or 3%%", rest)
+	}
+	return g, nil
+}
+
+// Of returns the gate of a figure: the last that names it, else the last that names none,
+// with the figure's own margin as the size where it is compared by difference.
+func (gs Gates) Of(f Figure, margin float64) (gate Gate, ok bool) {
+	for _, g := range gs {
+		if g.Measure == "" && !(ok && gate.Measure != "") || g.Measure == f.Name {
+			gate, ok = g, true
+		}
+	}
+	if ok && gate.Measure == "" && !f.Ratio {
+		gate.Allowed = margin
+	}
+	if gate.Direction == ForWorse {
+		switch f.Sense {
+		case LessIsBetter:
+			gate.Direction = Increase
+		case MoreIsBetter:
+			gate.Direction = Decrease
+		default:
+			gate.Direction = Either
+		}
+	}
+	return gate, ok
+}
+
+// Judge returns the evidence of a change beyond what is allowed, and its probability
+// without one. A change lies beyond where its interval does, and within tolerance where
+// its interval does, toward the direction that matters.
+func (g Gate) Judge(x *stat.Change) (e Evidence, p float64) {
+	if x.Short != "" {
+		return Evidence{Short: x.Short}, math.NaN()
+	}
+	up, down := g.Allowed, g.Allowed
+	if x.Log {
+		up = math.Log1p(g.Allowed)
+		down = up
+	}
+	switch g.Direction {
+	case Increase:
+		down = math.Inf(1)
+	case Decrease:
+		up = math.Inf(1)
+	}
+	p = 1
+	if rose := x.Effect > 0; rose && !math.IsInf(up, 1) || !rose && !math.IsInf(down, 1) {
+		p = x.Beyond(g.marginOf(x))
+	}
+	return Evidence{Sure: x.CI.Low > up || x.CI.High < -down, Tolerated: x.CI.High <= up && x.CI.Low >= -down}, p
+}
+
+func (g Gate) marginOf(x *stat.Change) float64 {
+	if x.Log {
+		return math.Log1p(g.Allowed)
+	}
+	return g.Allowed
+}
+
+// text says what a gate allows of a figure: an increase of 3 % is allowed.
+func (g Gate) text(f Figure) string {
+	what := "a change"
+	switch g.Direction {
+	case Increase:
+		what = "an increase"
+	case Decrease:
+		what = "a decrease"
+	}
+	size := f.MarginText(g.Allowed)
+	if f.Kind != Errors && !f.Ratio {
+		size = figure.Digits(g.Allowed)
+	}
+	if g.Allowed == 0 {
+		return "no " + strings.TrimPrefix(strings.TrimPrefix(what, "an "), "a ") + " is allowed"
+	}
+	return what + " of " + size + " is allowed"
+}
