@@ -324,7 +324,7 @@ func (c *changeSearch) gains(f *course) []float64 {
 func (c *changeSearch) likeliestStep(k int, f *course, others []element) (at int, gain float64) {
 	least := c.views[k].least
 	for t, g := range c.gains(f) {
-		if g > gain && t >= least && t <= c.n-least && !slices.ContainsFunc(others, func(e element) bool { return e.at > 0 && abs(e.at-t) < least }) {
+		if g > gain && t >= least && t <= c.n-least && !slices.ContainsFunc(others, func(e element) bool { return e.at > 0 && max(e.at-t, t-e.at) < least }) {
 			at, gain = t, g
 		}
 	}
@@ -338,5 +338,3 @@ func dot(x, y []float64) float64 {
 	}
 	return sum
 }
-
-func abs(n int) int { return max(n, -n) }
