@@ -15,7 +15,7 @@ import (
 // changes returns the change points of services, without their operations'.
 func (w *world) changes(match string, from, to time.Duration) (found []api.Change) {
 	w.t.Helper()
-	r, err := w.Changes(w.t.Context(), api.ChangesRequest{Requests: api.Requests{Match: match, Start: unix(epoch.Add(from)), End: unix(epoch.Add(to))}})
+	r, err := w.Changes(w.t.Context(), api.ChangesRequest{Match: match, Start: unix(epoch.Add(from)), End: unix(epoch.Add(to))})
 	if err != nil {
 		w.t.Fatal(err)
 	}
