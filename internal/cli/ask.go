@@ -49,6 +49,7 @@ func newQueryDistribution(io streams) *cobra.Command {
 		Args: exactArgs(0, ""),
 	}
 	q.register(cmd.Flags())
+	q.registerPlaces(cmd.Flags())
 	bind(cmd.Flags(), &wanted, "by", "q", "at", "limit")
 	cmd.RunE = q.run(func(ctx context.Context, _ []string) error {
 		r, err := ask(q, &wanted.Selection, func() (*api.DistributionResponse, error) { return q.client().Distribution(ctx, wanted) },
@@ -72,6 +73,7 @@ func newQueryHeatmap(io streams) *cobra.Command {
 		Args:    exactArgs(0, ""),
 	}
 	q.register(cmd.Flags())
+	q.registerPlaces(cmd.Flags())
 	q.registerPicture(cmd.Flags())
 	bind(cmd.Flags(), &wanted, "step")
 	cmd.Flags().IntVar(&height, "height", 20, "lines of the picture")

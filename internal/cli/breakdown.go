@@ -19,6 +19,7 @@ func (q *question) registerRequests(cmd *cobra.Command, since string) {
 	fs := cmd.Flags()
 	q.serverFlag.register(fs)
 	q.registerNames(fs, "only this service")
+	q.registerPlaces(fs)
 	bind(fs, &q.Selection, "match")
 	q.registerRange(fs, since)
 	q.registerFormat(fs)

@@ -44,6 +44,7 @@ and rate.`,
 	fs := cmd.Flags()
 	q.serverFlag.register(fs)
 	q.registerNames(fs, "whose requests")
+	q.registerPlaces(fs)
 	bind(fs, &q.Selection, "match")
 	q.registerRange(fs, "1d")
 	q.registerFormat(fs)

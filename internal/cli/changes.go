@@ -34,6 +34,7 @@ func newChangesFlags(io streams, cmd *cobra.Command, formats ...string) *changes
 	fs := cmd.Flags()
 	f.serverFlag.register(fs)
 	f.registerNames(fs, "only this service")
+	f.registerPlaces(fs)
 	bind(fs, &f.Selection, "match")
 	bind(fs, &f.wanted, "operations")
 	f.registerRange(fs, "6h")

@@ -78,6 +78,7 @@ looking often raises no false alarm; they are wider for it.`,
 	bind(fs, &f.wanted, "family", "per", "a", "b", "mark", "days", "like", "tz", "label", "settle", "window", "level", "within", "allow", "measures", "live", "limit")
 	bind(fs, &f.watched, "for", "every")
 	f.registerNames(fs, "only this service")
+	f.registerPlaces(fs)
 	bind(fs, &f.Selection, "match")
 	f.registerRange(fs, "1h")
 	f.registerFormat(fs)

@@ -183,7 +183,8 @@ func TestCompareAsks(t *testing.T) {
 		"--a 1778313600..1778317200 --b 1778317200..1778320800":                                             "a=1778313600/1778317200&b=1778317200/1778320800&limit=10",
 		"--service shop --label version --a 1.0 --b 1.1 --set start=1778313600 --set end=1778317200":        `a=1.0&b=1.1&end=1778317200&label=version&limit=10&match={service="shop"}&start=1778313600`,
 		"--mark x --set settle=30s --set window=2h --set level=99% --measures p50,p99 --tenant a --limit 3": `level=0.99&limit=3&mark=x&match={tenant="a"}&measures=p50,p99&settle=30s&window=2h`,
-		"--mark x --set allow=p99=increase:3%,errors=0.1%": `allow=p99=increase%3A3%25,errors=0.1%25&limit=10&mark=x`,
+		"--mark x --set allow=p99=increase:3%,errors=0.1%":                                                  `allow=p99=increase%3A3%25,errors=0.1%25&limit=10&mark=x`,
+		"--mark x --set environment=staging --set cohort=small":                                             `limit=10&mark=x&match={environment="staging",cohort="small"}`,
 		"--mark x --set settle=0 --set window=1d":                                                           `limit=10&mark=x&settle=0s&window=24h`,
 	} {
 		srv, asked := answering(t, compareFixture())

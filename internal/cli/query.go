@@ -63,6 +63,11 @@ func (q *question) registerNames(fs *pflag.FlagSet, service string) {
 	fs.StringVar(&q.service, "service", "", service)
 	fs.StringVar(&q.operation, "operation", "", "only this operation, such as 'GET /cart/{id}'")
 	fs.StringVar(&q.tenant, "tenant", "", "only this tenant")
+}
+
+// registerPlaces registers the matchers of where requests are answered, and of tenants by
+// their share of them. Commands that have too many flags leave them to --match.
+func (q *question) registerPlaces(fs *pflag.FlagSet) {
 	fs.StringVar(&q.environment, "environment", "", "only this environment, such as production")
 	fs.StringVar(&q.cohort, "cohort", "", "only tenants of this cohort: very large, large, medium or small")
 }

@@ -43,6 +43,7 @@ func newReportSLA(io streams) *cobra.Command {
 	f.serverFlag.register(fs)
 	f.registerFormat(fs)
 	f.registerNames(fs, "the service; needed")
+	f.registerPlaces(fs)
 	bind(fs, &f.Selection, "match")
 	bind(fs, &f.wanted, "period", "count", "tz", "objective", "under", "t")
 	fs.StringVar(&f.end, "end", "now", "a `moment` in the last period: RFC 3339, a date, or now-7d")

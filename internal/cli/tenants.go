@@ -20,8 +20,10 @@ func newQueryTenants(io streams) *cobra.Command {
 		Args: exactArgs(0, ""),
 	}
 	q.register(cmd.Flags())
-	bind(cmd.Flags(), &wanted, "q", "sort", "search", "cohort", "not-rare", "slow", "rare", "limit")
+	q.registerPlaces(cmd.Flags())
+	bind(cmd.Flags(), &wanted, "q", "sort", "search", "not-rare", "slow", "rare", "limit")
 	cmd.RunE = q.run(func(ctx context.Context, _ []string) error {
+		wanted.Cohort, q.cohort = q.cohort, "" // the cohorts of all stay beside its tenants
 		r, err := ask(q, &wanted.Selection, func() (*api.TenantsResponse, error) { return q.client().Tenants(ctx, wanted) },
 			func(r *api.TenantsResponse) bool { return len(r.Cohorts) == 0 })
 		if err != nil {
