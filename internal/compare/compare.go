@@ -178,6 +178,7 @@ type comparison struct {
 	lasting  string      // the sentence of what lasts, without a capital letter
 	whole    *strata     // all requests, raw; nil of numbers
 	shapes   []api.Shape // spikes
+	before   *api.Shape  // a spike of side A that is left out
 	left     []span      // what belongs to neither side
 }
 

@@ -30,7 +30,7 @@ const (
 
 // findShapes finds spikes. The slots of one at the moment of a mark belong to neither
 // side from then on.
-func (c *comparison) findShapes(ctx context.Context) error {
+func (c *comparison) findShapes(ctx context.Context) (err error) {
 	if c.Label != "" || c.kind == ofNumbers || c.a.parts != nil || c.b.parts != nil || c.brief {
 		return nil
 	}
@@ -53,6 +53,14 @@ func (c *comparison) findShapes(ctx context.Context) error {
 	at := c.Moment.Unix()
 	if !(c.a.end <= at && at < c.b.start) {
 		return nil
+	}
+	// A spike of the time before would hide others like it, and belongs to neither side too.
+	if c.before, err = c.spike(c.a, stat.SpikeOptions{Alpha: falseSpikes}); err != nil {
+		return err
+	}
+	if c.before != nil {
+		c.left = append(c.left, span{c.before.Start, c.before.End})
+		c.a.leave(c.left)
 	}
 	sides := []*side{c.a, c.b}
 	if c.a.end < c.b.start {
@@ -83,7 +91,7 @@ func (c *comparison) findShapes(ctx context.Context) error {
 		return err
 	}
 	c.shapes = append(c.shapes, *found)
-	c.left = []span{{found.Start, found.End}}
+	c.left = append(c.left, span{found.Start, found.End})
 	c.a.leave(c.left)
 	c.b.leave(c.left)
 	return nil
@@ -268,6 +276,9 @@ func (c *comparison) nameShapes() {
 		return
 	}
 	c.out.Shapes = append(c.out.Shapes, c.shapes...)
+	if s := c.before; s != nil {
+		c.warning("spike", "the time before holds a spike, which is left out: %s from %s UTC", s.Sentence, time.Unix(s.Start, 0).UTC().Format("2006-01-02 15:04:05"))
+	}
 	for i := range c.shapes {
 		if s := &c.shapes[i]; s.Side != "" {
 			side, of := c.a, "A"

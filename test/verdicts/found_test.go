@@ -163,7 +163,6 @@ func TestWhoBecameSlow(t *testing.T) {
 
 // A service in production and in staging is two.
 func TestEnvironmentsAreApart(t *testing.T) {
-	t.Skip("an environment is not a label")
 	in := func(environment string, median float64) load {
 		return load{service: "cart", operation: "GET /cart", perSecond: 2, median: median, resource: []string{"deployment.environment.name", environment}}
 	}
