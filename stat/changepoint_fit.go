@@ -25,14 +25,6 @@ func (e element) value(t, n int) float64 {
 	return 1
 }
 
-func stepsAt(bounds []int) []element {
-	var out []element
-	for _, at := range bounds[1 : len(bounds)-1] {
-		out = append(out, element{at: at})
-	}
-	return out
-}
-
 // column returns the cosines of an element as a view sees it, without its mean.
 func (c *changeSearch) column(k int, e element) []float64 {
 	w := c.views[k].w

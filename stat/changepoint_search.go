@@ -297,7 +297,6 @@ func (c *changeSearch) split() []int {
 	for tried := 1; tried <= ahead; tried++ {
 		var added []element
 		var after []noise
-		p := math.Inf(1)
 		most := math.Inf(-1)
 		for _, e := range c.candidates(elements, now) {
 			with := append(slices.Clone(elements), e)
@@ -310,7 +309,7 @@ func (c *changeSearch) split() []int {
 			break
 		}
 		elements, now = added, after
-		p, _ = c.chance(tried, now, base)
+		p, _ := c.chance(tried, now, base)
 		if tried == 1 {
 			if t, q := c.likeliest(base); q < min(p, plainly) {
 				p, elements = q, []element{{at: t}}

@@ -214,7 +214,7 @@ func TestPlaceAndPeer(t *testing.T) {
 		if i == 0 {
 			n, peer = 2, "db1"
 		}
-		end := fmt.Sprintf("service=\"s\", service_namespace=\"shop\", system=\"mysql\"")
+		end := `service="s", service_namespace="shop", system="mysql"`
 		want[series.Full] += fmt.Sprintf("{environment=%q%s%s, tenant=\"a\"} %d\n{environment=%[1]q, service=\"s\", tenant=\"_other\"} %[4]d\n", environment, place, end, n)
 		want[series.Marginal] += fmt.Sprintf("{environment=%q%speer=%q, %s} %d\n", environment, place, peer, end, 2*n)
 		want[series.Total] += fmt.Sprintf("{environment=%q, k8s_namespace=\"web\", k8s_workload=\"w\", %s} %d\n", environment, end, 2*n)

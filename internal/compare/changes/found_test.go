@@ -20,9 +20,9 @@ import (
 )
 
 // trialsOf is the number of trials of a simulation: few, unless
-// TAILSCOPE_CHANGE_TRIALS asks for more.
+// CHANGE_TRIALS asks for more.
 func trialsOf(few int) int {
-	if n, err := strconv.Atoi(os.Getenv("TAILSCOPE_CHANGE_TRIALS")); err == nil && n > 0 {
+	if n, err := strconv.Atoi(os.Getenv("CHANGE_TRIALS")); err == nil && n > 0 {
 		return n
 	}
 	return few

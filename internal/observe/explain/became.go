@@ -352,10 +352,8 @@ type suspect struct {
 	from   *strata
 	inside float64
 	change
-	t    float64 // gain by noise
-	low  float64
-	high float64
-	p    float64
+	t float64 // gain by noise
+	p float64
 }
 
 // sums adds up all labels and pairs that are examined, without influences.

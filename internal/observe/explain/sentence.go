@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -60,7 +61,8 @@ func (q *question) noteOwn() {
 		}
 		above := figure.Digits(float64(o.Above))
 		if q.span {
-			above = figure.Duration(time.Duration(float64(o.Above) * float64(time.Second)))
+			three, _ := strconv.ParseFloat(strconv.FormatFloat(float64(o.Above), 'g', 3, 64), 64)
+			above = figure.Duration(time.Duration(three * float64(time.Second)))
 		}
 		q.note("most of %s was inside before: of it only what is above %s counts, as a quarter was", of, above)
 	}
