@@ -17,8 +17,8 @@ type CompareResponse struct {
 	Level  Float `json:"level" nullable:"false"` // confidence of the intervals, 0..1
 	Within Float `json:"within" nullable:"false"`
 	// Verdict of all measures together, with the false discovery rate
-	// controlled: regression, improvement, mixed, same, drifts, no evidence, too
-	// little data; or changed, of what nobody knows whether more is better.
+	// controlled: regression, improvement, mixed, same, no evidence, too little
+	// data; or changed, of what nobody knows whether more is better.
 	Verdict  Verdict          `json:"verdict"`
 	Sentence string           `json:"sentence"`
 	Measures []CompareMeasure `json:"measures"`

@@ -48,7 +48,7 @@ func (f *figure) against(value float64, sp *spectrum, o Options) Change {
 		return c
 	}
 	t := sp.cosines(f.influence)
-	found := sp.fit(models, t)
+	found := sp.fit(t)
 	c.Cosines, c.Dependence, c.DF = found.cosines, found.dependence, float64(found.cosines)
 	crit := o.critical(c.DF, n, n)
 	low, high := f.limits(math.Sqrt(found.covariance(t, t)), crit)

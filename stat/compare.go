@@ -24,7 +24,6 @@ type figure struct {
 	// outer maps a limit from the inner scale to that of the effect.
 	outer func(float64) float64
 
-	load      []float64 // requests of each slot; nil if they are unknown
 	slots     int
 	count     float64
 	effective float64 // independent observations that say as much
@@ -83,7 +82,6 @@ func judge(a, b figure, log bool, sp *spectrum, o Options) Change {
 		c.paired(&a, &b, sp, o)
 	} else {
 		c.apart(&a, &b, sp, o)
-		c.atEqualLoad(&a, &b, sp, o)
 	}
 	c.doubt(min(len(a.influence), len(b.influence)))
 	return c
@@ -109,11 +107,11 @@ func (c *Change) apart(a, b *figure, sp *spectrum, o Options) {
 	ta, tb := sp.cosines(a.influence), sp.of(len(b.influence)).cosines(b.influence)
 	// Both sides are assumed to depend alike, so that the longer one tells how much the
 	// shorter one does.
-	logs := make([]float64, o.models())
+	logs := make([]float64, models)
 	other := sp.of(len(tb))
 	sp.likelihood(logs, ta)
 	other.likelihood(logs, tb)
-	weight := posterior(logs, remembering)
+	weight := posterior(logs)
 	fa, fb := sp.under(weight), other.under(weight)
 	sa, sb := math.Sqrt(fa.covariance(ta, ta)), math.Sqrt(fb.covariance(tb, tb))
 	c.Cosines = min(fa.cosines, fb.cosines)
@@ -129,27 +127,8 @@ func (c *Change) apart(a, b *figure, sp *spectrum, o Options) {
 		c.ofB = vb / (va + vb)
 	}
 	c.DF = welch(va, float64(fa.cosines), vb, float64(fb.cosines))
-	spread := spread{df: c.DF, rest: 1}
-	if va+vb > 0 {
-		apart := o.Apart
-		if apart == 0 {
-			apart = len(ta)
-		}
-		for h, m := range memories {
-			wa, wb := 0.0, 0.0
-			if sa > 0 {
-				wa = va * fa.long[h].variance(ta) / sq(sa)
-			}
-			if sb > 0 {
-				wb = vb * fb.long[h].variance(tb) / sq(sb)
-			}
-			wide := wa + wb - 2*math.Sqrt(wa*wb)*m.together(len(ta), len(tb), apart)
-			spread.remember(h, fa.long[h].weight, wide/(va+vb))
-		}
-	}
-	c.wider = spread.wider()
 	crit := o.critical(c.DF, len(ta), len(tb))
-	c.combine(a, b, sa*c.wider, sb*c.wider, crit, len(ta), len(tb), o)
+	c.combine(a, b, sa, sb, crit, len(ta), len(tb), o)
 }
 
 // combine combines the intervals of two independent sides into one (Zou & Donner 2008).
@@ -173,16 +152,14 @@ func welch(va, dfa, vb, dfb float64) float64 {
 // matters where one side has few.
 func (c *Change) paired(a, b *figure, sp *spectrum, o Options) {
 	ta, tb := sp.cosines(a.influence), sp.cosines(b.influence)
-	f := sp.fit(models, ta, tb)
+	f := sp.fit(ta, tb)
 	ka, kb := a.slope(ta, f.cosines), b.slope(tb, f.cosines)
 	for j := range tb {
 		tb[j] = kb*tb[j] - ka*ta[j]
 	}
-	f = sp.fit(o.models(), tb)
+	f = sp.fit(tb)
 	se := math.Sqrt(f.covariance(tb, tb))
 	c.Cosines, c.Dependence, c.DF = f.cosines, f.dependence, float64(f.cosines)
-	c.wider = f.wider(tb)
-	se *= c.wider
 	crit := o.critical(c.DF, len(ta), len(ta))
 	if !a.share {
 		c.between(crit*se, crit*se, crit, len(ta), len(tb), o)
@@ -233,7 +210,6 @@ func (c *Change) between(below, above, crit float64, slotsA, slotsB int, o Optio
 	case c.Effect == 0 || math.IsInf(toward, 1):
 	default:
 		c.P = o.probability(math.Abs(c.Effect)/toward*crit, c.DF, slotsA, slotsB)
-		c.Drifts = c.CI.Contains(0) && math.Abs(c.Effect)*c.wider > toward
 	}
 }
 

@@ -307,7 +307,7 @@ func blockLength(da, db *mixture, slots int, paired bool) (each int, inflation f
 			other := sp.of(len(tb))
 			other.likelihood(logs, other.cosines(tb))
 		}
-		weights = append(weights, posterior(logs, 0))
+		weights = append(weights, posterior(logs))
 	}
 	short := func(each int) (mean float64) {
 		for _, w := range weights {

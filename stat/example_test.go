@@ -38,7 +38,7 @@ func ExampleQuantile() {
 	fmt.Println(c.Verdict(0.03))
 	fmt.Printf("5 %% would need %.1f times the data\n", c.Needed(math.Log(1.05), 0.9).Both)
 	// Output:
-	// p99 407 ms, then 460 ms: 1.13 times, 1.06 to 1.23 at 95 %
+	// p99 407 ms, then 460 ms: 1.13 times, 1.07 to 1.21 at 95 %
 	// more
-	// 5 % would need 6.5 times the data
+	// 5 % would need 4.4 times the data
 }

@@ -115,24 +115,10 @@ func (s Side) quantiles(ps []float64, mix []float64) []figure {
 			values, shares = append(values, out[i].value), append(shares, p)
 		}
 	}
-	rows, load := d.above(values, shares), d.load()
+	rows := d.above(values, shares)
 	for i := range out {
 		if out[i].short == "" {
-			out[i].influence, out[i].load, rows = rows[0], load, rows[1:]
-		}
-	}
-	return out
-}
-
-// load returns the number of observations of each slot.
-func (d *mixture) load() []float64 {
-	if len(d.strata) == 0 {
-		return nil
-	}
-	out := make([]float64, d.strata[0].Slots())
-	for _, x := range d.strata {
-		for t := range out {
-			out[t] += x.count(t)
+			out[i].influence, rows = rows[0], rows[1:]
 		}
 	}
 	return out

@@ -159,13 +159,12 @@ func ratioOf(strata []Tally, mix []float64, scale Scale, share bool) figure {
 			f.influence[t] += w * (s.Num[t] - centre*s.Den[t])
 		}
 	}
-	f.load = make([]float64, slots)
 	for t := range slots {
 		for _, s := range strata {
-			f.load[t] += s.Den[t]
-		}
-		if f.load[t] > 0 {
-			f.slots++
+			if s.Den[t] > 0 {
+				f.slots++
+				break
+			}
 		}
 	}
 	if events := effective(num, numSquares); scale == LogRatio && share && events < minEvents {

@@ -75,13 +75,13 @@ func TestIntervalsAgreeWithSciPy(t *testing.T) {
 			}
 		}
 		for _, want := range c.Quantiles {
-			got, err := Quantile(Side{a}, Side{b}, want.P, nil, Options{Level: want.Level, forgets: true})
+			got, err := Quantile(Side{a}, Side{b}, want.P, nil, Options{Level: want.Level})
 			if err != nil {
 				t.Fatal(err)
 			}
 			check(c.Name, got, want)
 		}
-		got, err := Mean(Side{a}, Side{b}, nil, Options{forgets: true})
+		got, err := Mean(Side{a}, Side{b}, nil, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

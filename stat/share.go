@@ -48,7 +48,7 @@ func (f *figure) alone(sp *spectrum, o Options) Share {
 		return s
 	}
 	c := sp.cosines(f.influence)
-	found := sp.fit(models, c)
+	found := sp.fit(c)
 	n, crit := f.effective, o.critical(float64(found.cosines), len(c), len(c))
 	if se := math.Sqrt(found.covariance(c, c)); se > 0 {
 		n = min(n, f.at*(1-f.at)/(se*se))

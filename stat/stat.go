@@ -26,12 +26,6 @@
 //   - the spectrum's shape by Whittle's likelihood (1953), Ark. Mat. 2, of a
 //     first-order autoregression with noise on top, averaged over the models'
 //     posterior
-//   - slots that remember: fractional noise (Granger & Joyeux 1980, J. Time
-//     Series Anal. 1) beside those models, in Student's mixture; Müller &
-//     Watson (2017), Econometric Society Monographs 59, "Low-frequency
-//     econometrics"
-//   - a change that load explains: analysis of covariance, Cochran (1957),
-//     Biometrics 13
 //   - two intervals into one of the difference: Zou & Donner (2008), Statist.
 //     Med. 27, "MOVER"; degrees of freedom: Welch (1947), Biometrika 34
 //   - shares near nought: Wilson (1927), JASA 22, with an effective sample
@@ -63,24 +57,11 @@ type Options struct {
 	// Paired declares that slot t of one side is the same time as slot t of the other
 	// (mirror, blue/green). Both need the same number of slots.
 	Paired bool
-	// Apart is the number of slots from the start of side A to the start of side B, below 0
-	// if B is the earlier; default that of sides that adjoin. What has a long memory
-	// differs more the farther sides are apart.
-	Apart int
 	// Live, if not nil, makes intervals that hold however often they are looked at while
 	// data arrive.
 	Live *Live
 
-	bound   float64 // of a band, in standard errors of a normal variable; 0 if none
-	forgets bool    // no memory is considered
-}
-
-// models returns how many models of dependence are considered.
-func (o Options) models() int {
-	if o.forgets {
-		return models
-	}
-	return allModels
+	bound float64 // of a band, in standard errors of a normal variable; 0 if none
 }
 
 func (o Options) level() float64 {
@@ -122,10 +103,6 @@ type Change struct {
 	// EffectiveA and EffectiveB are how many independent observations say as much: fewer
 	// where observations stand for several (Kish 1965).
 	EffectiveA, EffectiveB float64
-	// Drifts says that the sides differ by more than they would if slots forgot what was
-	// before, and by no more than slots with a long memory drift; or, with ByLoad, than
-	// the numbers of requests explain.
-	Drifts, ByLoad bool
 	// ErrorA and ErrorB bound the relative error of A and B from buckets, which is not
 	// part of CI. They are 0 if there is none.
 	ErrorA, ErrorB float64
@@ -134,8 +111,6 @@ type Change struct {
 
 	ofB  float64 // the share of the variance that is B's
 	live bool
-	// wider is how much wider the interval is for what slots may remember.
-	wider float64
 	// The components of P, for Beyond: standard errors toward 0, and of what.
 	toward  float64
 	slotsOf [2]int

@@ -11,16 +11,14 @@ const (
 	Same                      // within the margin
 	Less                      // B is below A
 	More                      // B is above A
-	Drifts                    // they differ, by no more than slots that remember drift
 )
 
 func (v Verdict) String() string {
-	return [...]string{"too little data", "no evidence", "same", "less", "more", "drifts"}[v]
+	return [...]string{"too little data", "no evidence", "same", "less", "more"}[v]
 }
 
 // Verdict returns Same if Within the margin at the confidence of the interval, else Less
-// or More if the interval excludes 0, else Drifts if it would do so without what slots may
-// remember, else NoEvidence. A margin of 0 never gives Same.
+// or More if the interval excludes 0, else NoEvidence. A margin of 0 never gives Same.
 func (c *Change) Verdict(margin float64) Verdict {
 	switch {
 	case c.Short != "":
@@ -31,8 +29,6 @@ func (c *Change) Verdict(margin float64) Verdict {
 		return Less
 	case c.CI.Low > 0:
 		return More
-	case c.Drifts:
-		return Drifts
 	}
 	return NoEvidence
 }

@@ -64,11 +64,10 @@ func TestFalseAlarmsAndFoundChanges(t *testing.T) {
 		if cell.Name != "all requests 5 % slower, paired, correlation 0.9" && cell.Name != "the slowest 1 % 20 % slower, tapering off to 3 %, windows, correlation 0" {
 			continue
 		}
-		found, err := cell.Found(context.Background(), 60)
+		ours, oracle, err := cell.Found(context.Background(), 60)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ours, oracle := found.Rate(), found.Oracle()
 		if ours < 0.9 || oracle < 0.9 {
 			t.Errorf("%s: found in %.0f %%, by the oracle in %.0f %%", cell.Name, 100*ours, 100*oracle)
 		}
@@ -118,7 +117,7 @@ func TestDraw(t *testing.T) {
 			t.Errorf("stratum %d, p%g: %.3f, want %.3f", tc.stratum, 100*tc.p, got, tc.want)
 		}
 	}
-	m := (&Load{Correlation: 0.6, Spread: 0.15}).course(r, 100000).medians
+	m := (&Load{Slots: 100000, Correlation: 0.6, Spread: 0.15}).medians(r)
 	var c0, c1 float64
 	for t := 1; t < len(m); t++ {
 		c0 += m[t] * m[t]

@@ -58,7 +58,7 @@ func counters(l Load) func(*rand.Rand, []*Counts, []*Counts) ([]Outcome, error) 
 	return func(r *rand.Rand, _, _ []*Counts) ([]Outcome, error) {
 		side := func() []stat.Tally {
 			t := stat.Tally{Num: make([]float64, l.Slots), Den: make([]float64, l.Slots)}
-			for i, m := range l.course(r, l.Slots).medians {
+			for i, m := range l.medians(r) {
 				n := l.Rate * math.Exp(m)
 				t.Num[i], t.Den[i] = math.Max(0, math.Round(n+math.Sqrt(n)*r.NormFloat64())), 10
 			}
@@ -76,8 +76,8 @@ func eachRequest(l Load) func(*rand.Rand, []*Counts, []*Counts) ([]Outcome, erro
 	return func(r *rand.Rand, _, _ []*Counts) ([]Outcome, error) {
 		side := func() []stat.Tally {
 			t := stat.Tally{Num: make([]float64, l.Slots), Den: make([]float64, l.Slots)}
-			many := traffic.course(r, l.Slots).medians
-			for i, m := range l.course(r, l.Slots).medians {
+			many := traffic.medians(r)
+			for i, m := range l.medians(r) {
 				n := max(1, math.Round(l.Rate*math.Exp(many[i])))
 				t.Num[i], t.Den[i] = 0.01*n*math.Exp(m)*math.Max(0, 1+0.6*r.NormFloat64()/math.Sqrt(n)), n
 			}
@@ -145,7 +145,7 @@ func aloneShares(l Load) func(*rand.Rand, []*Counts, []*Counts) ([]Outcome, erro
 		}
 		var out []Outcome
 		for i, s := range shares {
-			out = append(out, Outcome{fmt.Sprintf("%.2g %% of requests", 100*truths[i]), s.Short == "" && !s.CI.Contains(truths[i]), false, math.NaN(), math.NaN()})
+			out = append(out, Outcome{fmt.Sprintf("%.2g %% of requests", 100*truths[i]), s.Short == "" && !s.CI.Contains(truths[i]), math.NaN(), math.NaN()})
 		}
 		return out, nil
 	}
@@ -175,7 +175,7 @@ func handful(phi float64, paired bool) func(*rand.Rand, []*Counts, []*Counts) ([
 		// Beside how often of all: how often of those that were judged.
 		for _, o := range out {
 			if !math.IsNaN(o.SE) && !math.IsInf(o.SE, 0) {
-				out = append(out, Outcome{o.Method + " where it is judged", o.Alarm, o.Drifts, math.NaN(), math.NaN()})
+				out = append(out, Outcome{o.Method + " where it is judged", o.Alarm, math.NaN(), math.NaN()})
 			}
 		}
 		return out, nil

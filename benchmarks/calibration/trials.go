@@ -19,7 +19,6 @@ func studentQuantile(df float64) float64 {
 type Outcome struct {
 	Method string
 	Alarm  bool
-	Drifts bool    // said in place of an alarm
 	Effect float64 // what it estimated, NaN if it estimates nothing
 	SE     float64
 }
@@ -29,7 +28,6 @@ type Tally struct {
 	Method  string
 	Trials  int
 	Alarms  int
-	Drifts  int     // in place of alarms
 	squares float64 // Σ effect²
 	errors  float64 // Σ SE²
 	effects []float64
@@ -37,9 +35,6 @@ type Tally struct {
 
 // Rate returns the share of trials with an alarm.
 func (t *Tally) Rate() float64 { return float64(t.Alarms) / float64(t.Trials) }
-
-// Drifting returns the share of trials in which drifts are said in place of an alarm.
-func (t *Tally) Drifting() float64 { return float64(t.Drifts) / float64(t.Trials) }
 
 // StandardError returns the mean standard error that was claimed over the one that
 // the estimates had; NaN for methods that estimate nothing.
@@ -113,9 +108,6 @@ func Trials(ctx context.Context, n int, seed uint64, trial func(*rand.Rand) ([]O
 			t.Trials++
 			if o.Alarm {
 				t.Alarms++
-			}
-			if o.Drifts {
-				t.Drifts++
 			}
 			t.squares += o.Effect * o.Effect
 			t.errors += o.SE * o.SE

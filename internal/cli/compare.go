@@ -54,9 +54,8 @@ func newCompare(io streams) *cobra.Command {
 		Long: `Compare judges what changed between two sides: two windows, the same hours of
 earlier days, what lies before and after a mark, or two values of a label.
 
-The exit code is 0 if nothing became worse (drifts included: the sides differ by no
-more than what is measured drifts by itself), 1 if something did, 2 if there is too
-little data to say, and 3 for errors.
+The exit code is 0 if nothing became worse, 1 if something did, 2 if there is
+too little data to say, and 3 for errors.
 
 With --watch it looks again until there is a verdict: a regression, an
 improvement, mixed, changed, or the same. Its intervals hold at every look, so that

@@ -173,7 +173,6 @@ type comparison struct {
 	seen     [2]map[string]bool
 	unit     string // seconds, bytes or empty
 	opts     stat.Options
-	byLoad   []string // measures whose change the load explains
 	out      *api.CompareResponse
 	lasting  string      // the sentence of what lasts, without a capital letter
 	whole    *strata     // all requests, raw; nil of numbers
@@ -204,7 +203,7 @@ func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareRespon
 	if err := c.findShapes(ctx); err != nil {
 		return nil, err
 	}
-	c.opts = stat.Options{Level: r.Level, Paired: c.paired, Live: c.live(), Apart: int((c.b.start - c.a.start) / c.step)}
+	c.opts = stat.Options{Level: r.Level, Paired: c.paired, Live: c.live()}
 	c.out = &api.CompareResponse{
 		Family: r.Family, Unit: c.unit, Per: r.Per, Of: c.of, A: c.a.api(), B: c.b.api(), Label: r.Label, Paired: c.paired, Slot: c.step,
 		Level: api.Float(r.Level), Within: api.Float(r.Within), Live: r.Live, StrataBy: []string{},

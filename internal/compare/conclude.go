@@ -35,7 +35,7 @@ func (c *comparison) conclude() {
 			continue
 		case c.found(m):
 			moved.Add(judge.Changed, m.Change)
-		case m.Verdict == judge.Same || m.Verdict == judge.WithinTolerance || m.Verdict == judge.Drifts:
+		case m.Verdict == judge.Same || m.Verdict == judge.WithinTolerance:
 			rest.Add(m.Verdict, "")
 		default:
 			rest.Add(judge.NoEvidence, "")
@@ -108,8 +108,6 @@ func (c *comparison) headline(whole judge.Verdict) string {
 		said = append(said, "too little data to judge "+c.out.Of+" as a whole")
 	case few != "" && whole == judge.WithinTolerance:
 		said = append(said, c.out.Of+" as a whole is within tolerance")
-	case few != "" && whole == judge.Drifts:
-		said = append(said, c.out.Of+" as a whole changed no more than it drifts by itself")
 	case few != "" && whole == judge.Same:
 		said = append(said, c.out.Of+" as a whole is the same")
 	case few != "":

@@ -155,11 +155,6 @@ func (c *comparison) judge(whole, s *strata) error {
 // Change is the one that the verdict is of.
 func (c *comparison) judged(m measure, whole, like *strata, of string) (out api.CompareMeasure, change stat.Change, err error) {
 	m = m.over(whole)
-	defer func() {
-		if change.ByLoad && of == c.out.Of {
-			c.byLoad = append(c.byLoad, m.Name)
-		}
-	}()
 	if change, err = m.change(whole, nil, c.opts); err != nil {
 		return out, change, err
 	}
@@ -235,10 +230,6 @@ func (c *comparison) finding(m measure, of string, f *api.CompareFigure) *judge.
 		if gate.Allowed > 0 {
 			out.Margin = gate.Allowed
 		}
-	}
-	if f.Verdict == judge.Drifts {
-		out.Needs = "compare longer sides, or the same hours of several days"
-		return out
 	}
 	// How much more data there should be, if that is known and is more.
 	if float64(f.Needed) > 1 {

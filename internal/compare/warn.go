@@ -50,9 +50,6 @@ func (c *comparison) warn(ctx context.Context, whole, s *strata) error {
 	if err := c.warnErrors(whole); err != nil {
 		return err
 	}
-	if len(c.byLoad) > 0 {
-		c.warning("load", "%s: slots with more %ss differ as the sides do; at equal load no change is sure", strings.Join(c.byLoad, ", "), c.what())
-	}
 	if c.Label == "" {
 		if err := c.warnRates(whole); err != nil {
 			return err

@@ -25,8 +25,7 @@ const (
 	TooLittle   Verdict = "too little data"
 	NoEvidence  Verdict = "no evidence" // of a change, nor of sameness
 	WithinFloor Verdict = "within the noise floor"
-	Drifts      Verdict = "drifts" // by as much as it seems to have changed, by itself
-	Same        Verdict = "same"   // within the margin
+	Same        Verdict = "same" // within the margin
 	// WithinTolerance is of a figure with a gate: surely no more than it allows.
 	WithinTolerance Verdict = "within tolerance"
 	Faster          Verdict = "faster"
@@ -56,7 +55,7 @@ const (
 
 // Verdicts are all verdicts.
 var Verdicts = []Verdict{
-	Faster, Slower, FewerErrors, MoreErrors, Lower, Higher, Regression, Improvement, Mixed, Changed, Same, WithinTolerance, Drifts, NoEvidence, TooLittle, WithinFloor,
+	Faster, Slower, FewerErrors, MoreErrors, Lower, Higher, Regression, Improvement, Mixed, Changed, Same, WithinTolerance, NoEvidence, TooLittle, WithinFloor,
 }
 
 // Moved says that a verdict claims a change.
@@ -98,14 +97,13 @@ type Evidence struct {
 	Same   bool   // the effect surely lies within the margin
 	Sure   bool   // there is an effect, allowing for all that was looked at
 	Hidden bool   // there is one, and the noise floor may hide as much
-	Drifts bool   // there is one, and what is measured drifts as far by itself
 	// Tolerated says that the effect surely is no more than a gate allows.
 	Tolerated bool
 }
 
 // EvidenceOf reads what stat says.
 func EvidenceOf(v stat.Verdict, short string) Evidence {
-	return Evidence{Short: short, Same: v == stat.Same, Sure: v == stat.Less || v == stat.More, Drifts: v == stat.Drifts}
+	return Evidence{Short: short, Same: v == stat.Same, Sure: v == stat.Less || v == stat.More}
 }
 
 // Conclude gives the finding its verdict.
@@ -123,8 +121,6 @@ func (f *Finding) Conclude() {
 		f.Verdict = f.word(f.Effect > f.None())
 	case f.Hidden:
 		f.Verdict = WithinFloor
-	case f.Drifts:
-		f.Verdict = Drifts
 	default:
 		f.Verdict = NoEvidence
 	}

@@ -179,9 +179,9 @@ func (j *judged) finding(of, against string) *judge.Finding {
 		f.Noise = j.shownNoise()
 	}
 	v := c.Verdict(0)
-	f.Evidence = judge.Evidence{Short: c.Short, Sure: j.claimed() && (v == stat.Less || v == stat.More), Drifts: v == stat.Drifts}
+	f.Evidence = judge.Evidence{Short: c.Short, Sure: j.claimed() && (v == stat.Less || v == stat.More)}
 	f.Same = !f.Sure && c.Within(f.Margin) < 1-level
-	f.Hidden = v != stat.NoEvidence && v != stat.Drifts && !j.beyond()
+	f.Hidden = v != stat.NoEvidence && !j.beyond()
 	f.Conclude()
 	return f
 }

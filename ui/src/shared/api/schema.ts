@@ -1919,7 +1919,7 @@ export interface components {
             verb: "find" | "save" | "other";
         };
         /** @enum {string} */
-        Verdict: "too little data" | "no evidence" | "within the noise floor" | "drifts" | "same" | "within tolerance" | "faster" | "slower" | "fewer errors" | "more errors" | "lower" | "higher" | "regression" | "improvement" | "mixed" | "changed" | "different" | "mix";
+        Verdict: "too little data" | "no evidence" | "within the noise floor" | "same" | "within tolerance" | "faster" | "slower" | "fewer errors" | "more errors" | "lower" | "higher" | "regression" | "improvement" | "mixed" | "changed" | "different" | "mix";
         /** @enum {string} */
         Way: "better" | "worse";
     };
