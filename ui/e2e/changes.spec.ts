@@ -37,7 +37,7 @@ test('a change is drawn where it was, and says what it is', async ({ page }) => 
   await page.keyboard.press('Enter');
   const card = page.getByTestId('change-card');
   await expect(card).toContainText('between');
-  await expect(card.locator('tbody tr')).toHaveCount(4);
+  await expect(card.locator('tbody tr')).toHaveCount(5); // p50, p95, p99, errors, rate
   await expect(page).toHaveURL(/change=[0-9a-f]{16}/);
   await page.keyboard.press('Escape');
   await expect(card).toHaveCount(0);
