@@ -86,7 +86,7 @@ type DistributionResponse struct {
 type DistributionGroup struct {
 	Labels Labels `json:"labels"`
 	Count  uint64 `json:"count"`
-	// Effective is how many unsampled observations would say as much as these, of which
+	// Effective is the number of unsampled observations that say as much as these, of which
 	// some stand for several: (Σw)²/Σw², the number that was sampled where all weigh the
 	// same. Absent where each stands for itself.
 	Effective uint64           `json:"effective,omitempty"`

@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	// mostConfigurations is how many configurations are told apart, the newest ones.
+	// mostConfigurations is the number of configurations told apart, the newest ones.
 	mostConfigurations = 12
-	// closeMarks is how many steps a configuration has at least; a mark that is nearer to
+	// closeMarks is the least number of steps of a configuration; a mark that is nearer to
 	// the one before belongs to the same change.
 	closeMarks = 5
-	// mostStrata is how many operations are held in the same shares, those with the most
+	// mostStrata is the number of operations held in the same shares, those with the most
 	// requests; the others are one.
 	mostStrata = 50
 )

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// Value is what is searched of a metric: its values, for each request if asked for.
+	// Value names the search of a metric's values, for each request if asked for.
 	Value = "value"
 
 	mostMetricSlots = 1500
@@ -108,7 +108,6 @@ func (m *metricSearch) search(ctx context.Context) error {
 	groups = slices.DeleteFunc(groups, func(g query.SlotGroup) bool { return g.Count < fewestSlots })
 	m.out.Searched = len(groups)
 	all := make([]searched, len(groups))
-	var p []float64
 	for i := range groups {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -116,24 +115,10 @@ func (m *metricSearch) search(ctx context.Context) error {
 		if all[i], err = m.points(&groups[i]); err != nil {
 			return err
 		}
-		if len(all[i].points) == 0 {
-			p = append(p, 1)
-		}
-		for _, x := range all[i].points {
-			p = append(p, x.p)
-		}
 	}
-	adjusted, at := stat.BenjaminiHochberg(p), 0
+	keepDiscoveries(all)
 	for i := range all {
-		var kept []point
-		for _, x := range all[i].points {
-			if x.p = adjusted[at]; x.p <= discovery {
-				kept = append(kept, x)
-			}
-			at++
-		}
-		at += max(0, 1-len(all[i].points))
-		if all[i].points = kept; len(kept) == 0 {
+		if len(all[i].points) == 0 {
 			continue
 		}
 		instances, err := m.instances(ctx, all[i].part.Service)

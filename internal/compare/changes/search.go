@@ -184,6 +184,17 @@ func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part,
 	if err := work.Wait(); err != nil {
 		return nil, err
 	}
+	keepDiscoveries(all)
+	var out []candidate
+	for _, of := range together(all) {
+		out = append(out, stretched(of)...)
+	}
+	return out, nil
+}
+
+// keepDiscoveries adjusts the probabilities of all points for how much was searched, with
+// that without a point, and drops those above the false discovery rate.
+func keepDiscoveries(all []searched) {
 	var p []float64
 	for _, of := range all {
 		if len(of.points) == 0 {
@@ -193,8 +204,7 @@ func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part,
 			p = append(p, x.p)
 		}
 	}
-	adjusted := stat.BenjaminiHochberg(p)
-	at := 0
+	adjusted, at := stat.BenjaminiHochberg(p), 0
 	for i := range all {
 		var kept []point
 		for _, x := range all[i].points {
@@ -206,11 +216,6 @@ func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part,
 		at += max(0, 1-len(all[i].points))
 		all[i].points = kept
 	}
-	var out []candidate
-	for _, of := range together(all) {
-		out = append(out, stretched(of)...)
-	}
-	return out, nil
 }
 
 // stretched gives each change of a part the stretches before and after it, up

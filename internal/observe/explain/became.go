@@ -22,9 +22,9 @@ const (
 	// levelWithin is the level at which a pair must stand out within each of its labels,
 	// and a label must have risen by itself.
 	levelWithin = 0.05
-	// apart is how many times the common movement a label's own must be.
+	// apart is the least ratio of a label's own movement to the common one.
 	apart = 2
-	// least is how many times its share before a share must be to matter.
+	// least is the least ratio of a share to the share before that matters.
 	least = 1.2
 	// mostCauses bounds the steps.
 	mostCauses = 10

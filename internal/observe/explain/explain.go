@@ -76,7 +76,7 @@ type question struct {
 	pieces       []piece
 	window, rest int
 	what         string // what is counted: requests, samples
-	// each is how many observations one independent one stands for: 1, or more of sampled
+	// each is the number of observations that an independent one stands for: 1, or more of sampled
 	// ones. Tables hold numbers of independent ones.
 	each   float64
 	judged bool // there is enough to say something
