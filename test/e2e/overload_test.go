@@ -211,13 +211,14 @@ func TestThreeTimesTheLoad(t *testing.T) {
 		}
 		t.Logf("takes %.0f requests of %d spans a second, offered %.0f (%.1f times): %.0f acknowledged and %.0f refused a second; the last answer after %v; back after %v: p50 %v, before %v",
 			can, spansOfLoad, offered, offered/can, taken, float64(turned-refused)/8, drained.Round(time.Millisecond), back.Round(time.Millisecond), after, before)
-		// Senders that share the machine with much else may not get as far: the last
-		// try asks for an overload alone.
-		times := 2.9
+		// Senders that share the machine with much else may not get as far, and what
+		// was taken in a quiet moment says nothing of a busy one: the last try asks for
+		// an overload alone, of what was taken in the flood itself.
+		times, of := 2.9, best
 		if try == 3 {
-			times = 1.5
+			times, of = 1.5, taken
 		}
-		ok := offered >= times*best && turned > refused && flooded > acked && back > 0 && back <= within
+		ok := offered >= times*of && turned > refused && flooded > acked && back > 0 && back <= within
 		if !ok && try < 3 && !t.Failed() {
 			continue
 		}
