@@ -16,6 +16,9 @@ async function open(page: Page, extra = ''): Promise<void> {
   await expect(page.getByTestId('mirror-drawing')).toBeVisible();
 }
 
+// The page asks again each second: an answer may be under way when a test ends.
+test.afterEach(({ page }) => page.unrouteAll({ behavior: 'ignoreErrors' }));
+
 test('the list has those that run first, and leads to them', async ({ page }) => {
   const m = known();
   await reportRunning(server, m, 5000);

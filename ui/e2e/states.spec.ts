@@ -12,6 +12,9 @@ async function backgroundLightness(page: Page): Promise<number> {
   });
 }
 
+// The page asks again each second: an answer may be under way when a test ends.
+test.afterEach(({ page }) => page.unrouteAll({ behavior: 'ignoreErrors' }));
+
 test('without data the page says how to send some, and opens by itself when it comes', async ({ page }) => {
   let empty = true;
   await page.route('**/api/v1/status', async (route) => {
