@@ -12,15 +12,18 @@ type ChangesResponse struct {
 	Notes    []string `json:"notes"`
 }
 
-// Change is a change point. It concerns a service, or one of its operations.
+// Change is a change point. It concerns a service in one of its environments, or one of
+// its operations there.
 type Change struct {
 	// ID stays the same while the moment found stays within its interval.
-	ID        string `json:"id"`
-	Time      Float  `json:"time" nullable:"false"` // Unix seconds
-	Low       Float  `json:"low" nullable:"false"`  // interval of the moment, 95 %
-	High      Float  `json:"high" nullable:"false"`
-	Service   string `json:"service"`
-	Operation string `json:"operation,omitempty"`
+	ID      string `json:"id"`
+	Time    Float  `json:"time" nullable:"false"` // Unix seconds
+	Low     Float  `json:"low" nullable:"false"`  // interval of the moment, 95 %
+	High    Float  `json:"high" nullable:"false"`
+	Service string `json:"service"`
+	// Environment is empty where the service has one only.
+	Environment string `json:"environment,omitempty"`
+	Operation   string `json:"operation,omitempty"`
 	// Family is the metric that changed, empty of requests; Unit is its unit, and Instance
 	// the one that changed where no other did.
 	Family   string `json:"family,omitempty"`
@@ -64,6 +67,7 @@ type ChangeDecision struct {
 	Low         Float  `json:"low" nullable:"false"`
 	High        Float  `json:"high" nullable:"false"`
 	Service     string `json:"service"`
+	Environment string `json:"environment,omitempty"`
 	Operation   string `json:"operation,omitempty"`
 	Family      string `json:"family,omitempty"`
 	Status      string `json:"status" enum:"new,confirmed,dismissed"` // new takes a decision back

@@ -49,8 +49,8 @@ func TestCohortsOfManyTenants(t *testing.T) {
 		}
 	}
 	for i, s := range []struct{ all, fine *side }{{c.a, c.fineA}, {c.b, c.fineB}} {
-		large := s.fine.strata[operation{"shop", "GET /cart", series.VeryLarge, "whale"}]
-		small := s.fine.strata[operation{"shop", "GET /cart", series.Small, ""}]
+		large := s.fine.strata[operation{"shop", "GET /cart", series.VeryLarge, "whale", ""}]
+		small := s.fine.strata[operation{"shop", "GET /cart", series.Small, "", ""}]
 		if n := uint64([]int{16, 64}[i] * slots); large.seen.Count != n || large.errors != 0 {
 			t.Errorf("side %d: %d requests of the whale, %d failed; want %d", i, large.seen.Count, large.errors, n)
 		}

@@ -21,40 +21,86 @@ const together = "together"
 // operationCounts are how many requests each operation of a range has, which takes a
 // fraction of reading their distributions slot by slot.
 type operationCounts struct {
-	services map[string]hist.Moment
+	services map[serviceIn]hist.Moment
 	own      []Part // the heaviest first
 }
+
+// serviceIn is a service in one of its environments, which is empty if it has one only.
+type serviceIn struct{ service, environment string }
 
 func (c *comparison) count(ctx context.Context, w span) (*operationCounts, error) {
 	found, err := query.Requests(ctx, c.st, query.RequestsRequest{Selection: c.within(w), Whole: true, By: c.strataBy(), Measure: store.Moments})
 	if err != nil {
 		return nil, err
 	}
-	out := &operationCounts{services: map[string]hist.Moment{}}
+	if c.several, err = c.severalEnvironments(ctx, w, found); err != nil {
+		return nil, err
+	}
+	out := &operationCounts{services: map[serviceIn]hist.Moment{}}
+	own := map[operation]int{} // places of parts
+	var moments []hist.Moment  // of parts
 	for i := range found.Groups {
 		g := &found.Groups[i]
 		name, n := c.operationOf(g.Labels), g.Moment(0)
 		if n.Count == 0 {
 			continue
 		}
-		all := out.services[name.service]
+		of := serviceIn{name.service, name.environment}
+		all := out.services[of]
 		all.Merge(n)
-		out.services[name.service] = all
-		out.own = append(out.own, Part{name.service, name.operation, true, n.Count, n.Effective()})
+		out.services[of] = all
+		i, known := own[name]
+		if !known {
+			i = len(out.own)
+			own[name] = i
+			out.own = append(out.own, Part{Service: name.service, Environment: name.environment, Operation: name.operation, Own: true})
+			moments = append(moments, hist.Moment{})
+		}
+		moments[i].Merge(n)
+	}
+	for i, n := range moments {
+		out.own[i].Requests, out.own[i].Effective = n.Count, n.Effective()
 	}
 	slices.SortFunc(out.own, heavier)
 	return out, nil
 }
 
+// severalEnvironments returns the services that have requests of more than one
+// environment, whichever of them is asked for.
+func (c *comparison) severalEnvironments(ctx context.Context, w span, found *query.Requested) (map[string]bool, error) {
+	named := func(m *labels.Matcher) bool { return m.Name == series.LabelEnvironment }
+	if slices.ContainsFunc(c.Matchers, named) {
+		sel := c.within(w)
+		sel.Matchers = slices.DeleteFunc(sel.Matchers, named)
+		var err error
+		if found, err = query.Requests(ctx, c.st, query.RequestsRequest{Selection: sel, Whole: true, Measure: store.Moments}); err != nil {
+			return nil, err
+		}
+	}
+	environments, several := map[string]string{}, map[string]bool{}
+	for i := range found.Groups {
+		g := &found.Groups[i]
+		if g.Count(0) == 0 {
+			continue
+		}
+		service, environment := g.Labels.Get(series.LabelService), g.Labels.Get(series.LabelEnvironment)
+		if other, known := environments[service]; known && other != environment {
+			several[service] = true
+		}
+		environments[service] = environment
+	}
+	return several, nil
+}
+
 func heavier(x, y Part) int {
-	return cmp.Or(cmp.Compare(y.Requests, x.Requests), cmp.Compare(x.Service, y.Service), cmp.Compare(x.Operation, y.Operation))
+	return cmp.Or(cmp.Compare(y.Requests, x.Requests), cmp.Compare(x.Service, y.Service), cmp.Compare(x.Environment, y.Environment), cmp.Compare(x.Operation, y.Operation))
 }
 
 // parts are the services, and after them their operations, each the heaviest first.
 func (n *operationCounts) parts() []Part {
 	var out []Part
 	for name, n := range n.services {
-		out = append(out, Part{Service: name, Requests: n.Count, Effective: n.Effective()})
+		out = append(out, Part{Service: name.service, Environment: name.environment, Requests: n.Count, Effective: n.Effective()})
 	}
 	slices.SortFunc(out, heavier)
 	return append(out, n.own...)
@@ -89,7 +135,9 @@ func (n *operationCounts) longer(w span, step int64, strata int) int64 {
 func (c *comparison) readSome(ctx context.Context, w span, step int64, apart []Part) (*side, error) {
 	names := map[string][]string{}
 	for _, p := range apart {
-		names[p.Service] = append(names[p.Service], p.Operation)
+		if !slices.Contains(names[p.Service], p.Operation) {
+			names[p.Service] = append(names[p.Service], p.Operation)
+		}
 	}
 	services := slices.Sorted(maps.Keys(names))
 	out := newSide(w, step)
@@ -106,7 +154,9 @@ func (c *comparison) readSome(ctx context.Context, w span, step int64, apart []P
 		return true, nil
 	}
 	rest := func(l labels.Labels) operation {
-		return operation{service: l.Get(series.LabelService), cohort: together}
+		o := c.operationOf(l)
+		o.operation, o.cohort = "", together
+		return o
 	}
 	for _, service := range services {
 		of, err := c.requestsOf(ctx, w, service)

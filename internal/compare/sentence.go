@@ -16,7 +16,7 @@ func (c *comparison) subject() string {
 	var rest []string
 	for _, m := range c.Matchers {
 		switch m.Name {
-		case series.LabelService, series.LabelOperation, series.LabelTenant, series.LabelComponent:
+		case series.LabelService, series.LabelOperation, series.LabelTenant, series.LabelComponent, series.LabelEnvironment:
 			if m.Type == labels.MatchEqual && m.Value != "" && of[m.Name] == "" {
 				of[m.Name] = m.Value
 				continue
@@ -46,6 +46,7 @@ func (c *comparison) subject() string {
 	if len(words) == 0 {
 		words = append(words, "all requests")
 	}
+	add("in", of[series.LabelEnvironment])
 	add("for", of[series.LabelTenant])
 	if len(rest) > 0 {
 		add("where", strings.Join(rest, ", "))

@@ -37,8 +37,9 @@ type side struct {
 
 // operation names a stratum. Cohort is that of tenants, empty where they are
 // not told apart; tenant is one that is a stratum of its own, within its cohort. Of
-// a family that is not of spans, operation holds the labels.
-type operation struct{ service, operation, cohort, tenant string }
+// a family that is not of spans, operation holds the labels. Environment is empty where
+// the environments of a service are taken together, or it has one.
+type operation struct{ service, operation, cohort, tenant, environment string }
 
 // wider returns the stratum that holds this one and others: all tenants of the
 // cohort, then all of the operation.

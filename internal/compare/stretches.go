@@ -27,10 +27,12 @@ type Stretches struct {
 
 // Part is a service as a whole, or one of its operations.
 type Part struct {
-	Service, Operation string
-	Own                bool // of the operation alone, which may have no name
-	Requests           uint64
-	Effective          float64 // independent requests that say as much
+	Service     string
+	Environment string // empty if the service has one only
+	Operation   string
+	Own         bool // of the operation alone, which may have no name
+	Requests    uint64
+	Effective   float64 // independent requests that say as much
 }
 
 // Stretch is slots [From, To) of the range, counted from its beginning.
@@ -115,7 +117,7 @@ func (s *Stretches) Start(i int) int64 { return s.all.start + int64(i)*s.all.ste
 func (s *Stretches) of(p Part) []operation {
 	var names []operation
 	for name := range s.all.strata {
-		if name.service == p.Service && (!p.Own || name.operation == p.Operation && name.cohort != together) {
+		if name.service == p.Service && name.environment == p.Environment && (!p.Own || name.operation == p.Operation && name.cohort != together) {
 			names = append(names, name)
 		}
 	}
@@ -210,9 +212,12 @@ func (s *Stretches) Compare(p Part, a, b Stretch) (*Found, error) {
 	c := &comparison{Request: s.request, st: s.st, step: s.all.step, a: s.cut(p, a), b: s.cut(p, b)}
 	c.opts = stat.Options{Level: c.Level}
 	c.Matchers = slices.DeleteFunc(slices.Clone(c.Matchers), func(m *labels.Matcher) bool {
-		return m.Name == series.LabelService || m.Name == series.LabelOperation
+		return m.Name == series.LabelService || m.Name == series.LabelOperation || p.Environment != "" && m.Name == series.LabelEnvironment
 	})
 	c.Matchers = append(c.Matchers, labels.MustNewMatcher(labels.MatchEqual, series.LabelService, p.Service))
+	if p.Environment != "" {
+		c.Matchers = append(c.Matchers, labels.MustNewMatcher(labels.MatchEqual, series.LabelEnvironment, p.Environment))
+	}
 	if p.Own {
 		c.Matchers = append(c.Matchers, labels.MustNewMatcher(labels.MatchEqual, series.LabelOperation, p.Operation))
 	}

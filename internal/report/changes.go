@@ -78,7 +78,7 @@ func changesSheet(r *api.ChangesResponse) (header []string, rows [][]string) {
 		}
 		header = append(header, n+"_"+kind, n+"_low", n+"_high")
 	}
-	header = append(header, "status", "mark", "id")
+	header = append(header, "status", "mark", "id", "environment")
 	for _, c := range r.Changes {
 		row := []string{unixFloat(c.Time), unixFloat(c.Low), unixFloat(c.High), c.Service, c.Operation, strings.Join(c.Found, " "), string(c.Verdict), Raw(c.P)}
 		for _, n := range names {
@@ -91,7 +91,7 @@ func changesSheet(r *api.ChangesResponse) (header []string, rows [][]string) {
 			}
 			row = append(row, Raw(api.Float(effect)), Raw(api.Float(low)), Raw(api.Float(high)))
 		}
-		rows = append(rows, append(row, c.Status, c.Mark, c.ID))
+		rows = append(rows, append(row, c.Status, c.Mark, c.ID, c.Environment))
 	}
 	return header, rows
 }

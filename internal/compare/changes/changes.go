@@ -181,9 +181,12 @@ func near(c *api.Change, slot int64, marks []store.Mark) []api.Mark {
 }
 
 // title is what changed, in words.
-func title(service, operation string) string {
-	if operation == "" {
-		return service
+func title(service, environment, operation string) string {
+	if operation != "" {
+		service = operation + " of " + service
 	}
-	return fmt.Sprintf("%s of %s", operation, service)
+	if environment != "" {
+		service += " in " + environment
+	}
+	return service
 }

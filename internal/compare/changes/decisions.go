@@ -25,9 +25,17 @@ type decision struct {
 	ID                 string
 	Time, Low, High    int64 // Unix seconds
 	Service, Operation string
+	Environment        string `json:",omitempty"` // of a service that has several
 	Status             string // Confirmed or Dismissed
 	Family             string `json:",omitempty"` // of a metric
 	Mark               string `json:",omitempty"` // that it became
+}
+
+// isOf says that a decision is of a change of the same. A service that has one
+// environment, whose name changes do not have, may have several in another range.
+func (d *decision) isOf(service, environment, operation, family string) bool {
+	return d.Service == service && d.Operation == operation && d.Family == family &&
+		(d.Environment == environment || d.Environment == "" || environment == "")
 }
 
 const (
@@ -38,7 +46,10 @@ const (
 )
 
 // idOf is the id of a change that nothing was decided of.
-func idOf(service, operation, family string, at int64) string {
+func idOf(service, environment, operation, family string, at int64) string {
+	if environment != "" {
+		service += "\x00in " + environment
+	}
 	if family != "" {
 		operation += "\x00" + family
 	}
@@ -73,7 +84,7 @@ func match(found []api.Change, decided []decision) []*decision {
 	var pairs []pair
 	for i, c := range found {
 		for j, d := range decided {
-			if d.Service == c.Service && d.Operation == c.Operation && d.Family == c.Family && float64(c.Low) <= float64(d.High) && float64(d.Low) <= float64(c.High) {
+			if d.isOf(c.Service, c.Environment, c.Operation, c.Family) && float64(c.Low) <= float64(d.High) && float64(d.Low) <= float64(c.High) {
 				pairs = append(pairs, pair{i, j, math.Abs(float64(c.Time) - float64(d.Time))})
 			}
 		}
@@ -120,12 +131,12 @@ func (f *Finder) Decide(ctx context.Context, c api.ChangeDecision) (*api.ChangeD
 // mark and decision agree.
 func (f *Finder) decide(ctx context.Context, all []decision, c *api.ChangeDecision) (*api.ChangeDecided, *store.RecordWrite, error) {
 	was := recall(all, c)
-	now := decision{Service: c.Service, Operation: c.Operation, Family: c.Family, Time: int64(c.Time), Low: int64(c.Low), High: int64(c.High), Status: c.Status}
+	now := decision{Service: c.Service, Environment: c.Environment, Operation: c.Operation, Family: c.Family, Time: int64(c.Time), Low: int64(c.Low), High: int64(c.High), Status: c.Status}
 	switch {
 	case was != nil:
-		now.ID, now.Time, now.Low, now.High = was.ID, was.Time, was.Low, was.High
-	case c.ID != idOf(c.Service, c.Operation, c.Family, now.Time):
-		return nil, nil, &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no change %q of %s at that time; send id, time, low, high, service and operation as /api/v1/changes answered them", c.ID, title(c.Service, c.Operation))}
+		now.ID, now.Environment, now.Time, now.Low, now.High = was.ID, was.Environment, was.Time, was.Low, was.High
+	case c.ID != idOf(c.Service, c.Environment, c.Operation, c.Family, now.Time):
+		return nil, nil, &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no change %q of %s at that time; send id, time, low, high, service, environment and operation as /api/v1/changes answered them", c.ID, title(c.Service, c.Environment, c.Operation))}
 	case c.Status == New:
 		return &api.ChangeDecided{ID: c.ID, Status: New}, nil, nil
 	case len(all) >= maxDecisions:
@@ -170,7 +181,7 @@ func recall(all []decision, c *api.ChangeDecision) *decision {
 	apart := func(d *decision) float64 { return math.Abs(float64(c.Time) - float64(d.Time)) }
 	for i := range all {
 		d := &all[i]
-		if d.Service != c.Service || d.Operation != c.Operation || d.Family != c.Family {
+		if !d.isOf(c.Service, c.Environment, c.Operation, c.Family) {
 			continue
 		}
 		if d.ID == c.ID {
@@ -197,12 +208,12 @@ func checkDecision(c *api.ChangeDecision) error {
 	if c.Service == "" && c.Family == "" {
 		return query.Invalid("service", "service is missing; %s", example)
 	}
-	for field, v := range map[string]string{"service": c.Service, "operation": c.Operation, "family": c.Family} {
+	for field, v := range map[string]string{"service": c.Service, "environment": c.Environment, "operation": c.Operation, "family": c.Family} {
 		if !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl) {
 			return query.Invalid(field, "%s has characters that cannot be printed; %s", field, example)
 		}
 	}
-	for field, v := range map[string]string{"service": c.Service, "operation": c.Operation, "family": c.Family, "name": c.Name, "description": c.Description} {
+	for field, v := range map[string]string{"service": c.Service, "environment": c.Environment, "operation": c.Operation, "family": c.Family, "name": c.Name, "description": c.Description} {
 		if len(v) > maxText {
 			return query.Invalid(field, "%s is longer than %d bytes", field, maxText)
 		}

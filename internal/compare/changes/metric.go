@@ -207,7 +207,7 @@ func (m *metricSearch) describe(ctx context.Context, c candidate, instances map[
 	}
 	at := start(c.point.at)
 	out := &api.Change{
-		ID: idOf(service, "", m.r.Family, at), Time: api.Float(at), Low: api.Float(start(c.point.low)), High: api.Float(start(c.point.high)),
+		ID: idOf(service, "", "", m.r.Family, at), Time: api.Float(at), Low: api.Float(start(c.point.low)), High: api.Float(start(c.point.high)),
 		Service: service, Family: m.r.Family, Unit: found.Unit, Found: c.point.of, Kink: c.point.kink, P: api.Float(c.point.p),
 		Before: api.Range{Start: start(c.before.From), End: start(c.before.To)}, After: api.Range{Start: start(c.after.From), End: start(c.after.To)},
 		Measures: found.Measures, Verdict: found.Verdict,

@@ -76,7 +76,7 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 	out.Changes = append(out.Changes, changes...)
 	group(out.Changes, out.Slot)
 	slices.SortFunc(out.Changes, func(x, y api.Change) int {
-		return cmp.Or(cmp.Compare(x.Time, y.Time), cmp.Compare(x.Service, y.Service), cmp.Compare(x.Operation, y.Operation))
+		return cmp.Or(cmp.Compare(x.Time, y.Time), cmp.Compare(x.Service, y.Service), cmp.Compare(x.Environment, y.Environment), cmp.Compare(x.Operation, y.Operation))
 	})
 	return out, nil
 }
@@ -257,16 +257,19 @@ func describe(s *compare.Stretches, c candidate) (*api.Change, error) {
 	}
 	at := s.Start(c.point.at)
 	out := &api.Change{
-		ID:   idOf(c.part.Service, c.part.Operation, "", at),
+		ID:   idOf(c.part.Service, c.part.Environment, c.part.Operation, "", at),
 		Time: api.Float(at), Low: api.Float(s.Start(c.point.low)), High: api.Float(s.Start(c.point.high)),
-		Service: c.part.Service, Operation: c.part.Operation, P: api.Float(c.point.p),
+		Service: c.part.Service, Environment: c.part.Environment, Operation: c.part.Operation, P: api.Float(c.point.p),
 		Before: api.Range{Start: s.Start(c.before.From), End: s.Start(c.before.To)},
 		After:  api.Range{Start: s.Start(c.after.From), End: s.Start(c.after.To)},
 		Found:  c.point.of, Measures: append(found.Measures, found.Rate), Verdict: found.Verdict,
 	}
-	of := title(c.part.Service, c.part.Operation)
+	of := title(c.part.Service, c.part.Environment, c.part.Operation)
 	sure := func(m *api.CompareMeasure) bool { return m.Change != "" && float64(m.Adjusted) <= discovery }
 	short := cmp.Or(c.part.Operation, c.part.Service)
+	if c.part.Environment != "" {
+		short += " in " + c.part.Environment
+	}
 	busy := slices.Contains(c.point.of, Rate) && judge.Moved(found.Rate.Verdict)
 	switch lead := lead(found.Measures, sure, c.point.of); {
 	case lead != nil:
@@ -354,7 +357,7 @@ func group(all []api.Change, slot int64) {
 		var same []*api.Change
 		for j := range all {
 			c := &all[j]
-			if c.Service == of.Service && c.Operation != "" && float64(c.Low)-float64(of.High) <= float64(2*slot) && float64(of.Low)-float64(c.High) <= float64(2*slot) && nearestOf(all, c) == of {
+			if c.Service == of.Service && c.Environment == of.Environment && c.Operation != "" && float64(c.Low)-float64(of.High) <= float64(2*slot) && float64(of.Low)-float64(c.High) <= float64(2*slot) && nearestOf(all, c) == of {
 				same = append(same, c)
 			}
 		}
@@ -370,7 +373,7 @@ func nearestOf(all []api.Change, c *api.Change) *api.Change {
 	var best *api.Change
 	for i := range all {
 		of := &all[i]
-		if of.Service == c.Service && of.Operation == "" && (best == nil || math.Abs(float64(of.Time-c.Time)) < math.Abs(float64(best.Time-c.Time))) {
+		if of.Service == c.Service && of.Environment == c.Environment && of.Operation == "" && (best == nil || math.Abs(float64(of.Time-c.Time)) < math.Abs(float64(best.Time-c.Time))) {
 			best = of
 		}
 	}

@@ -13,6 +13,8 @@ test('an operation that changed with its service is not drawn beside it', () => 
     change('later', 5000, { operation: 'GET /a' }), change('done', 7000, { status: 'confirmed' }),
   ];
   expect(drawn(all).map((c) => c.id)).toEqual(['whole', 'b', 'later']);
+  const apart = [change('one', 1000, { environment: 'production', operations: ['GET /a'] }), change('other', 1000, { environment: 'staging', operation: 'GET /a' })];
+  expect(drawn(apart).map((c) => c.id)).toEqual(['one', 'other']);
 });
 
 test('flags do not cover one another, and stay in sight', () => {
@@ -42,6 +44,7 @@ test('how far a mark is from a change', () => {
 test('the comparison of a change', () => {
   expect(comparison(change('x', 150, { operation: 'GET /a' }))).toEqual({ filters: { service: ['shop'], operation: ['GET /a'] }, more: { a: ['0/100'], b: ['200/300'] } });
   expect(comparison(change('x', 150)).filters).toEqual({ service: ['shop'] });
+  expect(comparison(change('x', 150, { environment: 'staging' }), { environment: ['staging', 'production'] }).filters).toEqual({ service: ['shop'], environment: ['staging'] });
   const shown = { tenant: ['acme'], operation: ['GET /a', 'GET /b'], kind: ['server'], status: ['error'], version: [] };
   expect(comparison(change('x', 150, { operation: 'GET /a' }), shown).filters).toEqual({ service: ['shop'], operation: ['GET /a'], tenant: ['acme'] });
 });

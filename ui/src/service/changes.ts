@@ -13,8 +13,8 @@ export const longest = 7 * 86400;
 export const readChanges = (q: { match: string; start: number; end: number }, signal?: AbortSignal) => get<ChangesResponse>('changes', q, signal);
 
 export function decide(c: Change, status: ChangeStatus, name = ''): Promise<ChangeDecided> {
-  const { id, time, low, high, service, operation, family } = c;
-  return request('POST', '/api/v1/changes', undefined, { id, time, low, high, service, operation, family, status, ...(status === 'confirmed' ? { name: name.trim() || c.name, description: c.headline } : {}) });
+  const { id, time, low, high, service, environment, operation, family } = c;
+  return request('POST', '/api/v1/changes', undefined, { id, time, low, high, service, environment, operation, family, status, ...(status === 'confirmed' ? { name: name.trim() || c.name, description: c.headline } : {}) });
 }
 
 /**
@@ -23,7 +23,7 @@ export function decide(c: Change, status: ChangeStatus, name = ''): Promise<Chan
  */
 export function drawn(all: Change[]): Change[] {
   const under = new Set<string>();
-  for (const c of all) if (!c.operation) for (const o of c.operations ?? []) for (const x of all) if (x.operation === o && meet(c, x)) under.add(x.id);
+  for (const c of all) if (!c.operation) for (const o of c.operations ?? []) for (const x of all) if (x.operation === o && x.environment === c.environment && meet(c, x)) under.add(x.id);
   return all.filter((c) => c.status === 'new' && !under.has(c.id));
 }
 
@@ -67,7 +67,7 @@ export const searchedBy = (filters: Record<string, string[]>): Record<string, st
 /** Where the two stretches around a change are compared, for the same requests: what the address of that page keeps. */
 export function comparison(c: Change, filters: Record<string, string[]> = {}): { filters: Record<string, string[]>; more: Record<string, string[]> } {
   return {
-    filters: { ...searchedBy(filters), service: [c.service], ...(c.operation ? { operation: [c.operation] } : {}) },
+    filters: { ...searchedBy(filters), service: [c.service], ...(c.environment ? { environment: [c.environment] } : {}), ...(c.operation ? { operation: [c.operation] } : {}) },
     more: { a: [`${c.before.start}/${c.before.end}`], b: [`${c.after.start}/${c.after.end}`] },
   };
 }

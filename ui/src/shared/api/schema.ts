@@ -437,6 +437,7 @@ export interface components {
         Change: {
             after: components["schemas"]["Range"];
             before: components["schemas"]["Range"];
+            environment?: string;
             family?: string;
             found: string[];
             headline: string;
@@ -468,6 +469,7 @@ export interface components {
         };
         ChangeDecision: {
             description?: string;
+            environment?: string;
             family?: string;
             high: number;
             id: string;
