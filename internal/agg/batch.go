@@ -403,7 +403,7 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 			if t.folded {
 				folded++
 			}
-			if t.request && !t.derived && recent.on {
+			if recent.on && !t.derived && (t.request || t.service != 0 && !a.reg.services[t.service].serves) {
 				recent.add(a.reg, t.marginal, s)
 			}
 			a.observe(g, t.full, t.marginal, s.slot, s.nanos, s.weight, int(s.bucket))

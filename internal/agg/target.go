@@ -34,7 +34,7 @@ type target struct {
 	born           uint32 // the generation that was open when it was made
 	state          uint8
 	folded         bool // its tenant's name was folded
-	request        bool // a span of kind server or consumer
+	request        bool // a span that is a request by its kind
 	derived        bool // of SpanSelf: not part of the tenant's weight, which counts the spans
 }
 
@@ -129,6 +129,7 @@ type spanKey struct {
 // service bounds the values of labels within one service.
 type service struct {
 	name      string
+	serves    bool // has spans that are requests by their kind
 	tenants   *tenants
 	values    [boundDims]map[string]struct{}
 	extra     map[string]map[string]struct{}
@@ -316,7 +317,9 @@ func (r *registry) span(family string, id *SpanIdentity, k *spanKey, pressed boo
 	t := r.targets.at(n)
 	t.service, t.tenant, t.folded = g.service, hash, fold && id.Tenant != series.Other
 	t.derived = family != series.SpanDuration
-	t.request = id.Kind == "server" || id.Kind == "consumer"
+	if t.request = series.IsRequest(id.Kind); t.request {
+		r.services[g.service].serves = true
+	}
 	return n
 }
 

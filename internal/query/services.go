@@ -17,12 +17,7 @@ import (
 // DefaultApdexT is the response time, in seconds, that satisfies a user.
 const DefaultApdexT = 0.5
 
-// requestKinds are the span kinds that are requests of a service.
-var requestKinds = []string{"server", "consumer"}
-
-func isRequest(g store.Group) bool {
-	return slices.Contains(requestKinds, g.Labels.Get(series.LabelKind))
-}
+func isRequest(g store.Group) bool { return series.IsRequest(g.Labels.Get(series.LabelKind)) }
 
 // onlyRequests leaves those of a service's groups, told apart by kind, that are
 // requests: all when none is. It uses the memory of groups.

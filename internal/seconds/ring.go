@@ -4,7 +4,8 @@
 // The aggregator appends an Observation for each request that it accepts to the ring's
 // log (Begin, End), which takes a few nanoseconds and never allocates. Fold, called once
 // a second by Run, sorts the log into seconds. Series are a service's operations, by kind
-// and by whether they failed; tenants are not told apart. Read returns them.
+// and by whether they failed; tenants are not told apart. Read returns them. A service
+// without spans of kind server or consumer has those of all kinds as its requests.
 //
 // A second holds a histogram in hist's binary form for each series with requests. It is
 // sealed once most of it has come, and sealed anew when more does. Ripe reports how long
@@ -300,15 +301,15 @@ func (r *Ring) Ripe(service string) (seconds int64, ok bool) {
 }
 
 // Read returns the requests of a service in slots of step seconds of [start, end), Unix
-// seconds; those of kinds server and consumer together. matches may be nil, and says
-// which operations are wanted.
+// seconds: its spans of kind server or consumer, or all of them if it has neither there.
+// matches may be nil, and selects series.
 func (r *Ring) Read(service string, matches func(operation, kind, status string) bool, start, end, step int64) ([]Group, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	index := map[string]int{}
 	var out []Group
 	slots := int((end - start) / step)
-	of := map[uint32]int{} // groups, by number of the series
+	var found, entries []uint32
 	for i, n := range r.seen {
 		status := "ok"
 		if n.failed {
@@ -317,25 +318,30 @@ func (r *Ring) Read(service string, matches func(operation, kind, status string)
 		if n.service != service || i == 0 || matches != nil && !matches(n.operation, n.kind, status) {
 			continue
 		}
+		if found = append(found, uint32(i)); series.IsRequest(n.kind) {
+			entries = append(entries, uint32(i))
+		}
+	}
+	if len(entries) < len(found) && r.holds(entries, start, start+int64(slots)*step) {
+		found = entries
+	}
+	of := map[uint32]int{} // groups, by number of the series
+	for _, i := range found {
+		n := &r.seen[i]
 		g, ok := index[n.operation]
 		if !ok {
 			g = len(out)
 			index[n.operation] = g
 			out = append(out, Group{Service: service, Operation: n.operation, Good: make([]*hist.Histogram, slots), Failed: make([]*hist.Histogram, slots)})
 		}
-		of[uint32(i)] = g
+		of[i] = g
 	}
-	wanted := make([]uint32, 0, len(of))
-	for n := range of {
-		wanted = append(wanted, n)
-	}
-	slices.Sort(wanted)
 	for t := start; t < start+int64(slots)*step; t++ {
 		s := r.second(t)
 		if s.at != t {
 			continue
 		}
-		for _, n := range wanted {
+		for _, n := range found {
 			i, ok := slices.BinarySearch(s.ids, n)
 			if !ok {
 				continue
@@ -357,6 +363,19 @@ func (r *Ring) Read(service string, matches func(operation, kind, status string)
 		}
 	}
 	return out, nil
+}
+
+// holds reports whether a second of [start, end) has a request of one of the series.
+func (r *Ring) holds(numbers []uint32, start, end int64) bool {
+	for t := start; t < end; t++ {
+		if s := r.second(t); s.at == t && slices.ContainsFunc(numbers, func(n uint32) bool {
+			_, ok := slices.BinarySearch(s.ids, n)
+			return ok
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // second returns the place of a second.

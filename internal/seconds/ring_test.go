@@ -3,6 +3,7 @@ package seconds
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -139,6 +140,39 @@ func TestReadIsTheSumOfWhatCame(t *testing.T) {
 	only, err := c.Read("shop", func(operation, kind, status string) bool { return operation == "GET /1" && status == "error" }, epoch, epoch+90, step)
 	if err != nil || len(only) != 1 || only[0].Operation != "GET /1" || count(only[0].Good) != 0 || count(only[0].Failed) == 0 {
 		t.Errorf("one operation's failures: %v, %+v", err, only)
+	}
+}
+
+// A service's requests are its spans of kind server or consumer, or all where it has
+// neither, as query.Requests has it.
+func TestReadOfKinds(t *testing.T) {
+	c := newClock(Options{})
+	c.play(epoch+60, func(second int64) {
+		c.send(labelsOf("cron", "GET /", "client", "ok"), second, 1e6, 1)
+		c.send(labelsOf("cron", "run", "internal", "error"), second, 1e6, 1)
+		c.send(labelsOf("shop", "SELECT", "client", "ok"), second, 1e6, 1)
+		if second >= epoch+30 {
+			c.send(labelsOf("shop", "GET /", "server", "ok"), second, 1e6, 1)
+		}
+	})
+	for _, tt := range []struct {
+		service    string
+		start, end int64
+		want       map[string]uint64
+	}{
+		{"cron", 0, 50, map[string]uint64{"GET /": 50, "run": 50}},
+		{"shop", 0, 30, map[string]uint64{"SELECT": 30, "GET /": 0}},
+		{"shop", 0, 50, map[string]uint64{"GET /": 20}},
+		{"shop", 30, 50, map[string]uint64{"GET /": 20}},
+	} {
+		groups, err := c.Read(tt.service, nil, epoch+tt.start, epoch+tt.end, 1)
+		got := map[string]uint64{}
+		for _, g := range groups {
+			got[g.Operation] = count(g.Good) + count(g.Failed)
+		}
+		if err != nil || !maps.Equal(got, tt.want) {
+			t.Errorf("%s, %d–%d: got %v, want %v (%v)", tt.service, tt.start, tt.end, got, tt.want, err)
+		}
 	}
 }
 

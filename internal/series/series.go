@@ -118,6 +118,10 @@ const (
 	LabelPeer        = "peer"
 )
 
+// IsRequest reports whether spans of a kind are requests of their service. A service
+// without any has all of its spans as its requests.
+func IsRequest(kind string) bool { return kind == "server" || kind == "consumer" }
+
 // SpanLabels lists the labels of span families, without those that are configured.
 var SpanLabels = []string{
 	LabelService, LabelOperation, LabelComponent, LabelKind, LabelStatus, LabelTenant, LabelVersion, LabelVariant, LabelInstance,

@@ -56,6 +56,31 @@ checks:
 	})
 }
 
+// A window up to now holds whole slots, as many as it is long, whenever it is asked for.
+func TestARateUpToNowIsOfWholeSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, `
+checks:
+  traffic:
+    every: 10s
+    value: count(span_duration_seconds{operation="GET /a"}[-30S:-0M]) / 30
+    threshold: {must: ">", of: 0.9, critical: 0}
+    soft: 1 of 1
+`)
+		w.traffic(2*time.Minute, map[string]float64{"GET /a": 0.1})
+		began := time.Now()
+		for range 20 {
+			w.traffic(7*time.Second, map[string]float64{"GET /a": 0.1})
+			r, err := w.Evaluate(t.Context(), api.CheckEvaluate{Expression: `count(span_duration_seconds{operation="GET /a"}[-30S:-0M]) / 30`})
+			if err != nil || r.Value != 1 {
+				t.Errorf("after %s: %v requests a second, want 1 (%v)", time.Since(began), r.Value, err)
+			}
+		}
+		w.expect(w.check("traffic"), "OK")
+		w.stop()
+	})
+}
+
 // Weeks before the first request of a service are no outage of it.
 func TestBacktestBeginsWithTheData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

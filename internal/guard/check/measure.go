@@ -164,7 +164,7 @@ func addPoint(tallies map[string]*tally, by []string, l labels.Labels, p store.M
 	if l.Get(series.LabelStatus) == "error" {
 		into, entry = &t.failed, &t.entryFailed
 	}
-	if k := l.Get(series.LabelKind); k == "server" || k == "consumer" {
+	if series.IsRequest(l.Get(series.LabelKind)) {
 		if err := add(entry, p.Hist.Clone()); err != nil {
 			return err
 		}

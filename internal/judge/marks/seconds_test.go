@@ -1,12 +1,11 @@
 package marks
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"tailscope/internal/seconds"
 	"tailscope/internal/store"
 	"tailscope/internal/store/storetest"
+	"tailscope/internal/trials"
 )
 
 // traffic is what a simulated service answers.
@@ -28,6 +28,8 @@ type traffic struct {
 	phi, sd   float64 // of the logarithm of the speed, which follows an AR(1) from second to second
 	ratio     float64 // of durations after the mark
 	failing   float64 // share of errors after the mark; 0.01 before
+	kind      string  // of its spans; default server
+	bursts    float64 // of the logarithm of the rate, which follows an AR(1) of 0.9 from second to second
 }
 
 // simulation sends traffic through an aggregator with a ring, in batches of five seconds,
@@ -42,6 +44,7 @@ type simulation struct {
 	store   store.Store
 	judge   *Judge
 	speed   float64
+	burst   float64
 	waiting []sent
 	mark    int64 // seconds after the epoch
 }
@@ -61,7 +64,7 @@ func simulate(t testing.TB, seed uint64, mark int64, tr traffic) *simulation {
 		t.Fatal(err)
 	}
 	s.judge = New(Options{Store: s.store, Seconds: s.ring, Now: clock})
-	s.speed = s.rng.NormFloat64() * tr.sd
+	s.speed, s.burst = s.rng.NormFloat64()*tr.sd, s.rng.NormFloat64()*tr.bursts
 	return s
 }
 
@@ -76,11 +79,12 @@ func (s *simulation) second() {
 	tr := &s.traffic
 	after := !s.now.Before(at(s.mark))
 	s.speed = tr.phi*s.speed + math.Sqrt(1-tr.phi*tr.phi)*tr.sd*s.rng.NormFloat64()
-	n := int(tr.perSecond / float64(max(1, tr.weight)))
-	if rest := tr.perSecond/float64(max(1, tr.weight)) - float64(n); s.rng.Float64() < rest {
-		n++
+	n := tr.perSecond / float64(max(1, tr.weight))
+	if tr.bursts > 0 {
+		s.burst = 0.9*s.burst + math.Sqrt(1-0.9*0.9)*tr.bursts*s.rng.NormFloat64()
+		n *= math.Exp(s.burst - tr.bursts*tr.bursts/2)
 	}
-	for range n {
+	for range trials.Poisson(s.rng, n) {
 		op, failed, ratio := s.rng.IntN(2), 0, 1.0
 		errors := 0.01
 		if after {
@@ -98,7 +102,7 @@ func (s *simulation) second() {
 		var targets [2][2]agg.Target // by operation, and whether it failed
 		for op := range targets {
 			for failed, status := range []string{"ok", "error"} {
-				targets[op][failed] = s.agg.SpanTarget(&agg.SpanIdentity{Service: "shop", Operation: fmt.Sprint("GET /", op), Component: "app", Kind: "server", Status: status})
+				targets[op][failed] = s.agg.SpanTarget(&agg.SpanIdentity{Service: "shop", Operation: fmt.Sprint("GET /", op), Component: "app", Kind: cmp.Or(tr.kind, "server"), Status: status})
 			}
 		}
 		for _, x := range s.waiting {
@@ -146,14 +150,11 @@ func (s *simulation) look(until int64, wanted func(*api.MarkVerdict) bool) (afte
 func changed(v *api.MarkVerdict) bool { return judge.Moved(v.Verdict) }
 
 // Time to verdict beside the effect, with false alarms over an hour of looking in the same
-// run: with -v it prints both. TAILSCOPE_TRIALS is the number of trials of each line; by
-// default two, and one where nothing changes.
+// run: with -v it prints both, as rows of a table. TAILSCOPE_TRIALS is the number of hours
+// of each line in which nothing changes, and a quarter of it that of trials with a change;
+// by default one, and two.
 func TestTimeToVerdict(t *testing.T) {
-	asked, _ := strconv.Atoi(os.Getenv("TAILSCOPE_TRIALS"))
-	noise := []struct {
-		name    string
-		phi, sd float64
-	}{{"independent seconds", 0, 0}, {"correlated over 10 s", 0.9, 0.1}, {"correlated over 100 s", 0.99, 0.05}}
+	hours := trials.Of(1)
 	alarms, looked := 0, 0
 	for _, c := range []struct {
 		traffic
@@ -163,44 +164,56 @@ func TestTimeToVerdict(t *testing.T) {
 		{traffic{perSecond: 60, weight: 8, ratio: 2}, 60}, {traffic{perSecond: 60, ratio: 1, failing: 0.2}, 60},
 		{traffic{perSecond: 60, ratio: 1}, 0}, {traffic{perSecond: 10, ratio: 1}, 0},
 	} {
-		for _, n := range noise {
+		for _, noise := range []struct {
+			name            string
+			phi, sd, bursts float64
+		}{
+			{"independent", 0, 0, 0}, {"0.6 from slot to slot", 0.95, 0.1, 0}, {"bursts", 0, 0, 0.8},
+			{"0.9 from second to second", 0.9, 0.1, 0}, {"0.99 from second to second", 0.99, 0.05, 0},
+		} {
 			tr := c.traffic
-			tr.phi, tr.sd = n.phi, n.sd
-			trials, until := asked, c.within
-			if until == 0 {
-				until = 3700
-			}
-			if trials == 0 {
-				if trials = 2; c.within == 0 {
-					trials = 1
-				}
-			}
-			var times []int64
-			provisional := 0
-			for trial := range trials {
-				s := simulate(t, uint64(trial), 3600, tr)
-				after, v := s.look(until, changed)
-				s.close()
-				if v == nil {
-					continue
-				}
-				times = append(times, after)
-				if v.State == Provisional {
-					provisional++
-				}
-				if c.within == 0 {
-					t.Logf("  alarm after %d s, %s: %s", after, v.State, v.Sentence)
-				}
-			}
-			slices.Sort(times)
-			t.Logf("%2g requests/s of weight %d, ×%-3g errors %2.0f %%, %-21s: %d of %d within %d s, %d of them provisionally; after %v s",
-				tr.perSecond, max(1, tr.weight), tr.ratio, 100*max(0.01, tr.failing), n.name, len(times), trials, until, provisional, times)
+			tr.phi, tr.sd, tr.bursts = noise.phi, noise.sd, noise.bursts
+			n, until := hours, c.within
 			switch {
-			case c.within == 0:
-				alarms, looked = alarms+len(times), looked+trials
-			case n.sd == 0 && len(times)*100 < trials*95:
-				t.Errorf("×%g at %g/s, %s: %d of %d within %d s", tr.ratio, tr.perSecond, n.name, len(times), trials, until)
+			case until == 0:
+				until = 3700
+			case hours == 1:
+				n = 2
+			default:
+				n = (hours + 3) / 4
 			}
+			t.Run(fmt.Sprintf("%g a second of %d,×%g,%s", tr.perSecond, max(1, tr.weight), max(tr.ratio, tr.failing), noise.name), func(t *testing.T) {
+				var times []int64
+				provisional := 0
+				for trial := range n {
+					s := simulate(t, uint64(trial), 3600, tr)
+					after, v := s.look(until, changed)
+					s.close()
+					if v == nil {
+						continue
+					}
+					times = append(times, after)
+					if v.State == Provisional {
+						provisional++
+					}
+					if c.within == 0 {
+						t.Logf("alarm after %d s, %s: %s", after, v.State, v.Sentence)
+					}
+				}
+				slices.Sort(times)
+				median := "-"
+				if len(times) > 0 {
+					median = fmt.Sprintf("%d–%d–%d", times[0], times[len(times)/2], times[len(times)-1])
+				}
+				t.Logf("| %g/s of weight %d | ×%g, errors %.0f %% | %s | %d of %d in %d s | %d | %s |", tr.perSecond, max(1, tr.weight),
+					tr.ratio, 100*max(0.01, tr.failing), noise.name, len(times), n, until, provisional, median)
+				switch {
+				case c.within == 0:
+					alarms, looked = alarms+len(times), looked+n
+				case noise.sd == 0 && noise.bursts == 0 && len(times)*100 < n*95:
+					t.Errorf("%d of %d within %d s", len(times), n, until)
+				}
+			})
 		}
 	}
 	t.Logf("%d false alarms in %d hours of looking", alarms, looked)
@@ -253,6 +266,19 @@ func TestProvisional(t *testing.T) {
 	}
 	if got := s.judge.Stats(); got.Provisional != 0 || got.Early == 0 {
 		t.Errorf("after the restart: %+v", got)
+	}
+}
+
+// A service without spans of kind server or consumer is judged by all of its spans, as
+// soon as one that has some.
+func TestProvisionalOfServicesThatServeNobody(t *testing.T) {
+	for _, kind := range []string{"consumer", "client", "internal", "producer"} {
+		s := simulate(t, 1, 700, traffic{perSecond: 60, ratio: 2, kind: kind})
+		after, v := s.look(60, changed)
+		if v == nil || v.State != Provisional || v.Verdict != judge.Regression {
+			t.Errorf("%s: after %d s: %+v", kind, after, v)
+		}
+		s.close()
 	}
 }
 

@@ -122,9 +122,13 @@ const (
 	longRange = 30 * minuteMillis
 )
 
-// between appends all of [from, to) as one distribution.
+// between appends all of [from, to) as one distribution. A window that reaches beyond
+// end is moved back to end there, at its length, so that what is divided by the length is right.
 func (d *distributions) between(from, to, end int64, dst []expr.Sample) ([]expr.Sample, error) {
-	from, to = floorTo(from, slotMillis), min(floorTo(to, slotMillis), end)
+	from, to = floorTo(from, slotMillis), floorTo(to, slotMillis)
+	if beyond := to - end; beyond > 0 {
+		from, to = from-beyond, end
+	}
 	if from >= to {
 		return dst, nil
 	}
