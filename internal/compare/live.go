@@ -49,14 +49,14 @@ func (c *comparison) more(whole, s *strata) error {
 
 // live makes intervals that hold at every look. They are tightest once side B
 // is as long as was planned, which is known before there are any data: the
-// window of a mark, or what is planned of seconds, else an hour. It is said in seconds, for slots get longer
-// with a comparison that runs for long.
+// window of a mark, or what was asked for a moment or for slots of a second, else an hour.
+// It is said in seconds, for slots get longer with a comparison that runs for long.
 func (c *comparison) live() *stat.Live {
 	if !c.Live {
 		return nil
 	}
 	planned := c.Length
-	if planned == 0 || c.mark == nil && c.Seconds == nil {
+	if planned == 0 || c.mark == nil && c.Moment.IsZero() && c.Seconds == nil {
 		planned = defaultLength
 	}
 	l := &stat.Live{Slots: max(1, int(planned/time.Second/time.Duration(c.step)))}

@@ -27,8 +27,9 @@ const (
 // slowStore keeps what a summary knows of slow requests. Whoever holds turn
 // may use it.
 type slowStore struct {
-	turn chan struct{}
-	all  []*slowTenants // the last used at the end
+	turn  chan struct{}
+	all   []*slowTenants // the last used at the end
+	slots *store.Query   // the question of slots, without tenants; nil until it is known
 }
 
 // slowTenants is each tenant's share of requests above a time.
@@ -136,10 +137,12 @@ func (x *slowTenants) learn(ctx context.Context, part []int) error {
 	if err != nil {
 		return err
 	}
-	q := x.of.q
-	q.By, q.Step = []string{series.LabelTenant}, x.of.slot
-	q.Matchers = append(slices.Clone(q.Matchers), m)
-	res, err := x.filled(ctx, &q)
+	q, err := x.of.filled(ctx, x.st)
+	if err != nil {
+		return err
+	}
+	q.By, q.Matchers = []string{series.LabelTenant}, append(slices.Clone(q.Matchers), m)
+	res, err := x.st.Query(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -174,15 +177,30 @@ func (x *slowTenants) learn(ctx context.Context, part []int) error {
 	return nil
 }
 
-// filled asks for slots, and again for shorter ones of the time from the first
-// request to the last if that is less than half of what was asked for: few of
-// the slots would hold any. q becomes the question that was answered.
-func (x *slowTenants) filled(ctx context.Context, q *store.Query) (*store.Result, error) {
+// filled returns the question of slots that intervals are made on: of the time from the
+// first request of anybody to the last, so that neither empty time around it nor who else
+// is asked for changes an interval. The caller has the turn.
+func (s *tenantSummary) filled(ctx context.Context, st store.Store) (store.Query, error) {
+	if s.slow.slots != nil {
+		return *s.slow.slots, nil
+	}
+	q := s.q
+	q.Step = s.slot
+	whole := q
+	whole.By, whole.Measure = nil, store.Moments
+	var err error
+	if whole.View, err = viewFor(q.Family, q.Matchers, nil); err != nil {
+		return q, err
+	}
 	for {
-		res, err := x.st.Query(ctx, *q)
+		res, err := st.Query(ctx, whole)
 		if err != nil {
-			return nil, err
+			return q, err
 		}
+		if int64(res.Resolution) > whole.Step { // finer ones are not kept that long
+			break
+		}
+		q.Start, q.End, q.Step = whole.Start, whole.End, whole.Step
 		first, last := q.End, q.Start
 		for _, g := range res.Groups {
 			for _, p := range g.Points {
@@ -191,10 +209,16 @@ func (x *slowTenants) filled(ctx context.Context, q *store.Query) (*store.Result
 				}
 			}
 		}
-		slot := tenantSlot(first, last)
-		if last <= first || 2*(last-first) > q.End-q.Start || slot >= q.Step || slot < int64(res.Resolution) {
-			return res, nil
+		if last <= first {
+			break
 		}
-		q.Start, q.End, q.Step = first, last, slot
+		q.Start, q.End = first, last
+		slot := tenantSlot(first, last)
+		if slot >= q.Step {
+			break
+		}
+		whole.Start, whole.End, whole.Step = first, last, slot
 	}
+	s.slow.slots = &q
+	return q, nil
 }

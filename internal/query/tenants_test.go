@@ -1,6 +1,7 @@
 package query
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"tailscope/api"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
+	"tailscope/internal/store"
 	"tailscope/internal/store/storetest"
 )
 
@@ -110,6 +112,48 @@ func TestTenantsOfALongRange(t *testing.T) {
 		}
 		if len(out.Tenants) != 1 || out.Tenants[0].Name != "acme" || !(out.Tenants[0].SlowLow < 0.02 && out.Tenants[0].SlowHigh > 0.02) {
 			t.Errorf("of %d days: %+v; acme's slow requests are not rare", days, out.Tenants)
+		}
+	}
+}
+
+// tiers answers from the coarsest slots that a step allows, as a store with roll-ups does.
+type tiers struct{ *storetest.Twin }
+
+func (s tiers) Query(ctx context.Context, q store.Query) (*store.Result, error) {
+	res, err := s.Twin.Query(ctx, q)
+	for _, r := range []series.Resolution{series.Minute, series.TenMin, series.Hour} {
+		if res != nil && q.Step%int64(r) == 0 {
+			res.Resolution = r
+		}
+	}
+	return res, err
+}
+
+// Empty time before and after the data does not change who has slow requests that are
+// not rare, nor an interval; nor does who else is asked for.
+func TestEmptyTimeChangesNoInterval(t *testing.T) {
+	twin := crowd(t)
+	for _, st := range []store.Store{twin, tiers{twin}} {
+		var want map[string]string
+		for _, empty := range []time.Duration{0, 20 * time.Minute, time.Hour, 5 * time.Hour, 23 * time.Hour, 40 * 24 * time.Hour} {
+			for _, search := range []string{"", "acme"} {
+				out, err := Tenants(t.Context(), st, TenantsRequest{Selection: Selection{Start: crowdRange.Start.Add(-empty), End: crowdRange.End.Add(empty / 10)}, Search: search})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := map[string]string{}
+				for _, x := range out.Tenants {
+					got[x.Name] = fmt.Sprint(x.SlowShare, x.SlowLow, x.SlowHigh, x.NotRare)
+				}
+				if want == nil {
+					want = got
+				}
+				for name, v := range got {
+					if v != want[name] {
+						t.Errorf("%s with %s of empty time, of %q: got %s, want %s", name, empty, search, v, want[name])
+					}
+				}
+			}
 		}
 	}
 }

@@ -215,7 +215,7 @@ func (j *Judge) compareService(ctx context.Context, service string, environment 
 	r := compare.Request{
 		A: s.before.window(), B: s.after.window(), Now: now, Moment: at, Measures: measures, Limit: allRows,
 		// An early verdict is one of several looks at what is still coming in.
-		Live: now.Before(time.Unix(s.complete(), 0)),
+		Live: now.Before(time.Unix(s.complete(), 0)), Length: plannedEarly,
 	}
 	var err error
 	if r.Matchers, err = ofService(service); err != nil {

@@ -25,6 +25,10 @@ const (
 	fewest = 20
 	// ripe is how long after its end a slot is read, in seconds: all of it has come.
 	ripe = 30
+	// plannedEarly is the length of side B at which intervals of early verdicts are tightest,
+	// for the most is to be said soon: they are at most 5 % wider up to the final verdict,
+	// which is a single look, and were 20 % wider after 5 minutes if it were an hour.
+	plannedEarly = 15 * time.Minute
 	// mostServices of a mark that concerns all are judged, those with the most requests.
 	mostServices = 20
 )
