@@ -161,7 +161,7 @@ type Operation struct {
 	Errors    uint64           `json:"errors"`
 	ErrorRate Float            `json:"error_ratio"`
 	Seconds   Float            `json:"seconds"` // summed duration
-	Share     Float            `json:"share"`   // of Seconds of all that match
+	Share     Float            `json:"share"`   // of Seconds of all that match, nested calls counted in each
 	Mean      Float            `json:"mean"`
 	Quantiles map[string]Float `json:"quantiles"`
 	Error     Float            `json:"error"`

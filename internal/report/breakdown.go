@@ -24,7 +24,7 @@ func Breakdown(r *api.BreakdownResponse, limit int) *Document {
 			break
 		}
 	}
-	t := Columns("component", "share of time", ">", ">per request", ">critical")
+	t := Columns("component", "share of request time", ">", ">per request", ">critical")
 	t.addQuantiles(qs)
 	for _, c := range r.Components {
 		if c.Seconds == 0 || IsNaN(c.Seconds) {
@@ -87,7 +87,7 @@ func (d *Document) parts(r *api.BreakdownResponse, limit int) {
 		return
 	}
 	d.Gap()
-	t := Columns("service", "component", "operation", "share of time", ">", ">calls/request", ">mean")
+	t := Columns("service", "component", "operation", "share of request time", ">", ">calls/request", ">mean")
 	qs := SortedQuantiles(r.Parts[0].Quantiles)
 	t.addQuantiles(qs)
 	band := slices.ContainsFunc(r.Parts, func(p api.BreakdownPart) bool { return p.Band != nil && p.Typical != nil })

@@ -16,7 +16,7 @@ func Operations(r *api.OperationsResponse) *Document {
 	if len(r.Rows) > 0 {
 		qs = SortedQuantiles(r.Rows[0].Quantiles)
 	}
-	t := Columns("service", "component", "operation", "share of time", ">", ">calls", ">rate", ">errors", ">mean")
+	t := Columns("service", "component", "operation", "share of call time", ">", ">calls", ">rate", ">errors", ">mean")
 	t.addQuantiles(qs)
 	t.Column("", false)
 	header := []string{"service", "component", "operation", "kind", "verb", "seconds", "share_ratio", "calls", "rate_per_second", "errors", "error_ratio", "mean_seconds"}

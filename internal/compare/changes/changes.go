@@ -163,7 +163,9 @@ func keyOf(r *Request) string {
 
 const farFuture = 1 << 33 // Unix seconds, in the year 2242
 
-// near are the marks that may be the cause of a change, the nearest first.
+// near returns the marks that may be the cause of a change, the nearest first. A change
+// belongs to a mark that it came after. Those made after it count only where there is none,
+// for people mark late.
 func near(c *api.Change, slot int64, marks []store.Mark) []api.Mark {
 	wide := max(nearest.Seconds(), float64(2*slot))
 	out := []api.Mark{}
@@ -173,6 +175,10 @@ func near(c *api.Change, slot int64, marks []store.Mark) []api.Mark {
 			continue
 		}
 		out = append(out, m.API())
+	}
+	later := func(m api.Mark) bool { return float64(m.Time-c.High) >= float64(slot) }
+	if slices.ContainsFunc(out, func(m api.Mark) bool { return !later(m) }) {
+		out = slices.DeleteFunc(out, later)
 	}
 	slices.SortStableFunc(out, func(x, y api.Mark) int {
 		return cmp.Compare(max(x.Time-c.Time, c.Time-x.Time), max(y.Time-c.Time, c.Time-y.Time))

@@ -3,6 +3,7 @@ package changes
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -171,7 +172,8 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// Marks near the moment are proposed, the nearest first; others are not.
+// Marks near the moment are proposed, the nearest first; others are not, nor are later ones
+// if there is one that the change came after.
 func TestNear(t *testing.T) {
 	c := api.Change{ID: "x", Mark: "own", Service: "shop", Time: 1000, Low: 990, High: 1010}
 	var marks []store.Mark
@@ -188,11 +190,15 @@ func TestNear(t *testing.T) {
 		}
 		return strings.Join(ids, " ")
 	}
-	if got := names(10); got != "all before early edge" {
+	if got := names(10); got != "before early" {
 		t.Errorf("near are %s", got)
 	}
 	if got := names(600); got != "all before early edge late" {
 		t.Errorf("near with slots of 10 min are %s", got)
+	}
+	marks = slices.DeleteFunc(marks, func(m store.Mark) bool { return m.Time.Unix() < 990 })
+	if got := names(10); got != "all edge" {
+		t.Errorf("near without one before are %s", got)
 	}
 }
 

@@ -71,9 +71,10 @@ type backtest struct {
 	points         thinned
 	held           []api.CheckBands // before, one for each of points
 	runs, nulls    int
-	bare           int      // runs without a threshold
-	begun          bool     // something was stored before
-	seen           []minute // what may be learned from
+	bare           int       // runs without a threshold
+	begun          bool      // something was stored before
+	guards         time.Time // when the source had data for a whole window; zero: not known yet
+	seen           []minute  // what may be learned from
 	truncated      bool
 }
 

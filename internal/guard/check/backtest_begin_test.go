@@ -83,6 +83,16 @@ checks:
 
 // Weeks before the first request of a service are no outage of it.
 func TestBacktestBeginsWithTheData(t *testing.T) {
+	for value, must := range map[string]string{
+		`p50(span_duration_seconds{operation="GET /a"}[-1M:-0M])`:         "<",
+		`count(span_duration_seconds{operation="GET /a"}[-30S:-0M]) / 30`: ">",
+	} {
+		testBacktestBeginsWithTheData(t, value, must)
+	}
+}
+
+func testBacktestBeginsWithTheData(t *testing.T, value, must string) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, `
 checks:
@@ -93,12 +103,12 @@ checks:
 `)
 		began := time.Now()
 		w.traffic(5*time.Minute, map[string]float64{"GET /a": 0.1})
-		r, err := w.Backtest(t.Context(), api.CheckBacktest{Value: `p50(span_duration_seconds{operation="GET /a"}[-1M:-0M])`, Threshold: &api.CheckThreshold{Must: "<", Of: "1"}, Every: 10, Start: api.Float(began.Add(-14 * 24 * time.Hour).Unix())})
+		r, err := w.Backtest(t.Context(), api.CheckBacktest{Value: value, Threshold: &api.CheckThreshold{Must: must, Of: map[string]string{"<": "1", ">": "0.9"}[must]}, Every: 10, Start: api.Float(began.Add(-14 * 24 * time.Hour).Unix())})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if r.Start < began.Unix()-20 || r.Nulls > 2 || r.Runs < 20 || r.Runs > 32 || len(r.Alarms) != 0 {
-			t.Errorf("start %d, began %d, %d runs, %d without a value, alarms %v", r.Start, began.Unix(), r.Runs, r.Nulls, r.Alarms)
+			t.Errorf("%s: start %d, began %d, %d runs, %d without a value, alarms %v", value, r.Start, began.Unix(), r.Runs, r.Nulls, r.Alarms)
 		}
 		w.stop()
 	})

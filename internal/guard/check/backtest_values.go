@@ -1,9 +1,12 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
@@ -11,7 +14,10 @@ import (
 	"tailscope/api"
 	"tailscope/hist"
 	"tailscope/internal/guard/check/event"
+	"tailscope/internal/guard/check/expr"
+	"tailscope/internal/guard/check/spec"
 	"tailscope/internal/query"
+	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
 
@@ -54,16 +60,104 @@ func (p *backtest) loadValues(ctx context.Context, from, to time.Time) (valuesAt
 }
 
 // evaluateValues asks the source as of then. Until its first value there was
-// nothing to guard.
+// nothing to guard, nor while a window that counts reaches to before the data.
 func (p *backtest) evaluateValues(ctx context.Context, from, to time.Time) (valuesAt, error) {
+	if p.guards.IsZero() {
+		var err error
+		if p.guards, err = p.findData(ctx); err != nil {
+			return nil, err
+		}
+	}
 	ask, err := p.source(ctx, from, to)
 	return func(ctx context.Context, at time.Time) (event.Reading, error) {
+		if at.Before(p.guards) && p.runs == 0 {
+			return missing, errNotYet
+		}
 		r, err := ask(ctx, at)
 		if err == nil && r.Null && r.Err == nil && p.runs == 0 {
 			return r, errNotYet
 		}
 		return r, err
 	}, err
+}
+
+// findData returns from when on a query or an expression has data for the whole of its
+// window: the start if they are older, or it is not known.
+func (p *backtest) findData(ctx context.Context) (time.Time, error) {
+	var of []spec.Series
+	window := time.Duration(0)
+	switch v := &p.in.c.Value; {
+	case v.Query != nil:
+		of = append(of, v.Query.Series)
+		if slices.Contains([]string{"count", "rate", "sum"}, v.Query.Measure) {
+			window = cmp.Or(v.Query.Over, 5*time.Minute)
+		}
+	case v.Expr != nil:
+		counts := strings.Contains(v.Expr.String(), "count") || strings.Contains(v.Expr.String(), "sum")
+		for _, s := range v.Expr.Selectors() {
+			of = append(of, spec.Series{Family: s.Family, Matchers: s.Matchers})
+			if counts && s.By == expr.ByTimeRange && s.Newer == 0 && s.Older <= time.Hour {
+				window = max(window, s.Older)
+			}
+		}
+	}
+	first := p.end
+	if len(of) == 0 {
+		first = p.start
+	}
+	for _, s := range of {
+		at, err := p.firstData(ctx, s, p.start.Add(-window))
+		if err != nil {
+			return at, err
+		}
+		if at.Before(first) {
+			first = at
+		}
+	}
+	// What is older than the first window may be so by far.
+	if !first.After(p.start.Add(-window)) {
+		return p.start, nil
+	}
+	if window == 0 {
+		return first, nil
+	}
+	return first.Add(window + whole), nil
+}
+
+// firstData returns the start of the first slot of a selection from a moment on, the
+// end if there is none.
+func (p *backtest) firstData(ctx context.Context, s spec.Series, from time.Time) (time.Time, error) {
+	var names []string
+	for _, m := range s.Matchers {
+		names = append(names, m.Name)
+	}
+	q := store.Query{Family: family(s.Family), Matchers: s.Matchers, Start: series.Base.Slot(from.Unix()), End: p.end.Unix(), Measure: store.Moments, Schema: hist.DefaultSchema}
+	var ok bool
+	if q.View, ok = query.ViewOf(q.Family, names...); !ok {
+		return p.start, nil
+	}
+	for _, q.Step = range []int64{int64(series.Hour), int64(series.Base)} {
+		res, err := p.e.o.Store.Query(ctx, q)
+		if err != nil {
+			return from, err
+		}
+		first := q.End
+		for _, g := range res.Groups {
+			for _, point := range g.Points {
+				if point.Number.Count > 0 || point.Hist != nil && point.Hist.Count > 0 {
+					first = min(first, point.Start)
+				}
+			}
+		}
+		if first == q.End {
+			if q.Step == int64(series.Hour) {
+				return p.end, nil
+			}
+			break // the hour is kept as a whole
+		}
+		q.Start, q.End = max(first, q.Start), min(first+q.Step, q.End)
+	}
+	return time.Unix(q.Start, 0), nil
 }
 
 func (p *backtest) source(ctx context.Context, from, to time.Time) (valuesAt, error) {
