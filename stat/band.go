@@ -40,11 +40,21 @@ func Band(a, b Side, ps []float64, mix []float64, seed uint64, o Options) ([]Cha
 			continue
 		}
 		fa, fb := &figuresA[i], &figuresB[i]
-		ta, tb := sp.cosines(fa.influence), sp.of(len(fb.influence)).cosines(fb.influence)
-		k := points[i].Cosines
-		// The variance of a sum grows with the number of slots.
-		ka, kb := fa.slope(ta, k)*math.Sqrt(float64(len(ta))), fb.slope(tb, k)*math.Sqrt(float64(len(tb)))
-		part := unit(ta[1:k+1], ka, tb[1:k+1], kb, o.Paired)
+		var ta, tb []float64
+		var ka, kb float64
+		if o.Blocks != nil {
+			n := max(len(o.Blocks.A), len(o.Blocks.B))
+			ta, tb = fa.sums(o.Blocks.A, n), fb.sums(o.Blocks.B, n)
+			ka, kb = fa.slope(ta, n), fb.slope(tb, n)
+			ta, tb = ta[1:], tb[1:]
+		} else {
+			k := points[i].Cosines
+			ta, tb = sp.cosines(fa.influence), sp.of(len(fb.influence)).cosines(fb.influence)
+			// The variance of a sum grows with the number of slots.
+			ka, kb = fa.slope(ta, k)*math.Sqrt(float64(len(ta))), fb.slope(tb, k)*math.Sqrt(float64(len(tb)))
+			ta, tb = ta[1:k+1], tb[1:k+1]
+		}
+		part := unit(ta, ka, tb, kb, o.Paired)
 		if part != nil {
 			parts = append(parts, part)
 		}

@@ -78,9 +78,12 @@ func judge(a, b figure, log bool, sp *spectrum, o Options) Change {
 			return c
 		}
 	}
-	if o.Paired {
+	switch {
+	case o.Blocks != nil:
+		c.byBlocks(&a, &b, o)
+	case o.Paired:
 		c.paired(&a, &b, sp, o)
-	} else {
+	default:
 		c.apart(&a, &b, sp, o)
 	}
 	c.doubt(min(len(a.influence), len(b.influence)))
@@ -116,7 +119,12 @@ func (c *Change) apart(a, b *figure, sp *spectrum, o Options) {
 	sa, sb := math.Sqrt(fa.covariance(ta, ta)), math.Sqrt(fb.covariance(tb, tb))
 	c.Cosines = min(fa.cosines, fb.cosines)
 	c.Dependence = (fa.dependence + fb.dependence) / 2
+	c.apartBy(a, b, sa, sb, float64(fa.cosines), float64(fb.cosines), len(ta), len(tb), o)
+}
 
+// apartBy compares sides of which the standard errors and their degrees of freedom are
+// known.
+func (c *Change) apartBy(a, b *figure, sa, sb, dfa, dfb float64, slotsA, slotsB int, o Options) {
 	// On the effect's scale, for the degrees of freedom.
 	width := func(f *figure, se float64) float64 {
 		low, high := f.limits(se, 1)
@@ -126,9 +134,9 @@ func (c *Change) apart(a, b *figure, sp *spectrum, o Options) {
 	if va+vb > 0 {
 		c.ofB = vb / (va + vb)
 	}
-	c.DF = welch(va, float64(fa.cosines), vb, float64(fb.cosines))
-	crit := o.critical(c.DF, len(ta), len(tb))
-	c.combine(a, b, sa, sb, crit, len(ta), len(tb), o)
+	c.DF = welch(va, dfa, vb, dfb)
+	crit := o.critical(c.DF, slotsA, slotsB)
+	c.combine(a, b, sa, sb, crit, slotsA, slotsB, o)
 }
 
 // combine combines the intervals of two independent sides into one (Zou & Donner 2008).

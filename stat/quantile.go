@@ -39,6 +39,11 @@ func checkShape(slotsA, slotsB, strata int, mix []float64, o Options) error {
 	if o.Paired && slotsA != slotsB {
 		return invalidf("paired sides of %d and %d slots", slotsA, slotsB)
 	}
+	if o.Blocks != nil {
+		if err := o.Blocks.check(slotsA, slotsB, o); err != nil {
+			return err
+		}
+	}
 	if mix == nil {
 		return nil
 	}

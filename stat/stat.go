@@ -60,6 +60,8 @@ type Options struct {
 	// Live, if not nil, makes intervals that hold however often they are looked at while
 	// data arrive.
 	Live *Live
+	// Blocks, if not nil, are the stretches that the slots of either side are of.
+	Blocks *Blocks
 
 	bound float64 // of a band, in standard errors of a normal variable; 0 if none
 }
