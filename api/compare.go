@@ -115,6 +115,9 @@ type CompareSide struct {
 	// Days are the earlier days whose slots make the side, the last one first;
 	// the range is then that of the last. Absent for a side of one day.
 	Days []Range `json:"days,omitempty"`
+	// Windows are those that make a side of several, such as nights, the first one first;
+	// the range then reaches from the first to the last. Absent for a side of one window.
+	Windows []Range `json:"windows,omitempty"`
 }
 
 // CompareMeasure is one figure of both sides. Name is p50 to p99.9, mean,

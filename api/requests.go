@@ -184,11 +184,11 @@ type TraceRequest struct {
 }
 
 // CompareRequest asks what differs between two sides: two windows A and B
-// (start/end), before and after a Mark, two values A and B of a Label within the
+// (start/end; several, which commas divide; or one that repeats), before and after a Mark, two values A and B of a Label within the
 // range, or earlier Days and B.
 type CompareRequest struct {
 	Selection
-	A        string         `query:"a" doc:"side A: start/end such as now-2h/now-1h, or a value of label" help:"side A: START..END such as now-2h..now-1h, or a value of --label" value:"side"`
+	A        string         `query:"a" doc:"side A: start/end such as now-2h/now-1h; several of them, which commas divide; a window that repeats, such as daily 22:00-06:00 last 5 before now-7d, or mon-fri 09:00-17:00 first 5 after now-7d; or a value of label" help:"side A: START..END such as now-2h..now-1h, several with commas between, a window that repeats such as 'daily 22:00-06:00 last 5 before now-7d', or a value of --label" value:"side"`
 	B        string         `query:"b" doc:"side B, in the same manner" value:"side"`
 	Mark     string         `query:"mark" doc:"id of a mark: compares what lies before and after it, instead of a and b" value:"id"`
 	Label    string         `query:"label" doc:"label of which a and b are values, such as version; both sides are then of the range" value:"label"`

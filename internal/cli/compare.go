@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tailscope/api"
+	"tailscope/internal/compare"
 	"tailscope/internal/judge"
 	"tailscope/internal/report"
 )
@@ -51,8 +52,9 @@ func newCompare(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare",
 		Short: "two sides in, a verdict out; the exit code says which",
-		Long: `Compare judges what changed between two sides: two windows, the same hours of
-earlier days, what lies before and after a mark, or two values of a label.
+		Long: `Compare judges what changed between two sides: two windows, several nights or
+other windows that repeat, the same hours of earlier days, what lies before and
+after a mark, or two values of a label.
 
 The exit code is 0 if nothing became worse, 1 if something did, 2 if there is
 too little data to say, and 3 for errors.
@@ -62,6 +64,7 @@ improvement, mixed, changed, or the same. Its intervals hold at every look, so t
 looking often raises no false alarm; they are wider for it.`,
 		Example: `  tailscope compare --service shop --mark 5f1c0de5f1c0de11
   tailscope compare --service shop --a now-2h..now-1h --b now-1h..now
+  tailscope compare --service shop --a 'daily 22:00-06:00 last 5 before now-7d' --b 'daily 22:00-06:00 last 5'
   tailscope compare --service shop --label version --a 1.0 --b 1.1 --since 1h
   tailscope compare --service shop --b now-1h..now --days 4 --set like=weekday --set tz=Europe/Berlin
   tailscope compare --service shop --mark 5f1c0de5f1c0de11 --watch --for 30m`,
@@ -182,12 +185,44 @@ func (f *compareFlags) query() (api.CompareRequest, error) {
 	return q, nil
 }
 
-// parseSide reads START..END.
+// parseSide reads START..END, several of them with commas between, or a window that
+// repeats.
 func (f *compareFlags) parseSide(name, text string) (side string, err error) {
-	if side, f.ends, err = parseWindow(name, text, f.now()); !strings.Contains(text, "..") {
-		err = withHint(err, "values of a label need --label")
+	if compare.Repeats(text) {
+		return f.parseRepeat(name, text)
 	}
-	return side, err
+	parts := strings.Split(text, ",")
+	if f.watch && len(parts) > 1 {
+		return "", errSeveralWatched
+	}
+	for i, part := range parts {
+		if parts[i], f.ends, err = parseWindow(name, part, f.now()); err != nil && !strings.Contains(part, "..") {
+			err = withHint(err, "values of a label need --label")
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return strings.Join(parts, ","), nil
+}
+
+var errSeveralWatched = errors.New("sides of several windows are not watched: leave --watch out")
+
+// parseRepeat reads a window that repeats, and writes its moment as the server takes it.
+func (f *compareFlags) parseRepeat(name, text string) (string, error) {
+	if f.watch {
+		return "", errSeveralWatched
+	}
+	text = strings.Join(strings.Fields(text), " ")
+	_, err := compare.ParseRepeat(name, text, f.now(), func(s string) (time.Time, error) {
+		at, err := parseMoment(s, f.now())
+		text = strings.TrimSuffix(text, s) + strconv.FormatInt(at.Unix(), 10)
+		return at, err
+	})
+	if err != nil {
+		err = fmt.Errorf("--%s %w", name, err)
+	}
+	return text, err
 }
 
 // parseWindow reads START..END and returns it as the server takes it.

@@ -120,6 +120,31 @@ func TestCompareCurve(t *testing.T) {
 	}
 }
 
+// Sides of several windows.
+func TestCompareWindows(t *testing.T) {
+	r := compareFixture()
+	r.Mark, r.Whole, r.Operations, r.Tenants, r.Warnings, r.Measures = nil, nil, nil, nil, nil, r.Measures[:2]
+	nights := func(first int64) (all []api.Range) {
+		for i := range int64(5) {
+			all = append(all, api.Range{Start: first + 86400*i, End: first + 86400*i + 28800})
+		}
+		return all
+	}
+	for i, s := range []*api.CompareSide{&r.A, &r.B} {
+		s.Name, s.Windows = []string{"A", "B"}[i], nights(1778277600+604800*int64(i))
+		s.Range = api.Range{Start: s.Windows[0].Start, End: s.Windows[4].End}
+	}
+	srv, asked := answering(t, r)
+	out, stderr, _ := run(t, "compare", "--a", "daily 22:00-06:00 last 5 before 1778904000", "--b", "daily 22:00-06:00  last 5", "--server", srv.URL)
+	if stderr != "" {
+		t.Fatal(stderr)
+	}
+	reporttest.Golden(t, "compare-windows.txt", out)
+	if want := `GET /api/v1/compare a=daily 22%3A00-06%3A00 last 5 before 1778904000&b=daily 22%3A00-06%3A00 last 5&limit=10`; strings.ReplaceAll(unescape((*asked)[0]), "+", " ") != want {
+		t.Errorf("asked %s, want %s", unescape((*asked)[0]), want)
+	}
+}
+
 // What is not a duration is written in its own unit.
 func TestCompareUnits(t *testing.T) {
 	r := compareFixture()
@@ -171,6 +196,8 @@ func TestCompareExitCodes(t *testing.T) {
 		"--mark x --for 30m":                         "--for and --set every belong to --watch",
 		"--mark x --watch --for soon":                "--for",
 		"--a now-2h..now-1h --b now-1h..now --watch": "nothing to watch",
+		"--a now-2h..now-1h,now-4h --b now-1h..now":  "is not a window",
+		"--a now-2h..now-1h --b now-40m..now-20m,now-10m..now --watch --for 5m": "leave --watch out",
 	} {
 		if _, stderr, code := run(t, append([]string{"compare"}, strings.Fields(args)...)...); code != exitNoAnswer || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, %s; want 3, %s", args, code, stderr, want)
@@ -185,6 +212,7 @@ func TestCompareAsks(t *testing.T) {
 		"--mark x --set settle=30s --set window=2h --set level=99% --measures p50,p99 --tenant a --limit 3": `level=0.99&limit=3&mark=x&match={tenant="a"}&measures=p50,p99&settle=30s&window=2h`,
 		"--mark x --set allow=p99=increase:3%,errors=0.1%":                                                  `allow=p99=increase%3A3%25,errors=0.1%25&limit=10&mark=x`,
 		"--mark x --set environment=staging --set cohort=small":                                             `limit=10&mark=x&match={environment="staging",cohort="small"}`,
+		"--a 1778313600..1778317200,1778400000..1778403600 --b 1778486400..1778490000":                      "a=1778313600/1778317200,1778400000/1778403600&b=1778486400/1778490000&limit=10",
 		"--mark x --set settle=0 --set window=1d":                                                           `limit=10&mark=x&settle=0s&window=24h`,
 	} {
 		srv, asked := answering(t, compareFixture())

@@ -35,10 +35,13 @@ type Window struct{ Start, End time.Time }
 // Label and its two values over [Start, End).
 type Request struct {
 	query.Selection
-	A, B           Window
-	Mark           string // id of a mark
-	Label          string
-	ValueA, ValueB string
+	A, B Window
+	// WindowsA and WindowsB, if not empty, are several windows that make a side in its
+	// place, such as five nights: what differs among them is then the noise.
+	WindowsA, WindowsB []Window
+	Mark               string // id of a mark
+	Label              string
+	ValueA, ValueB     string
 	// Moment, if not zero, is what lies between sides A and B, as a mark does: what comes
 	// and goes at it belongs to neither side.
 	Moment time.Time
@@ -136,6 +139,9 @@ func (r *Request) check() error {
 	if err := r.checkDays(); err != nil {
 		return err
 	}
+	if err := r.checkWindows(); err != nil {
+		return err
+	}
 	if err := r.checkMore(); err != nil {
 		return err
 	}
@@ -205,7 +211,7 @@ func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareRespon
 	if err := c.findShapes(ctx); err != nil {
 		return nil, err
 	}
-	c.opts = stat.Options{Level: r.Level, Paired: c.paired, Live: c.live()}
+	c.opts = stat.Options{Level: r.Level, Paired: c.paired, Live: c.live(), Blocks: c.blocks()}
 	c.out = &api.CompareResponse{
 		Family: r.Family, Unit: c.unit, Per: r.Per, Of: c.of, A: c.a.api(), B: c.b.api(), Label: r.Label, Paired: c.paired, Slot: c.step,
 		Level: api.Float(r.Level), Within: api.Float(r.Within), Live: r.Live, StrataBy: []string{},

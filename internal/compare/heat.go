@@ -57,7 +57,7 @@ func (c *comparison) heat() error {
 	}
 	usual := usualShares(rows, len(bounds)-1, columns[0])
 	for i, name := range []string{"a", "b"} {
-		start := []*side{c.a, c.b}[i].start
+		of := []*side{c.a, c.b}[i]
 		for k, have := range shares[i] {
 			expected := usual
 			switch {
@@ -70,7 +70,7 @@ func (c *comparison) heat() error {
 			if have == nil || expected == nil {
 				continue
 			}
-			col := api.CompareHeatColumn{Side: name, Start: start + int64(k)*out.Step, Requests: columns[i][k].Count, Rows: []int{}, Differences: []api.Float{}}
+			col := api.CompareHeatColumn{Side: name, Start: of.startOf(k * each), Requests: columns[i][k].Count, Rows: []int{}, Differences: []api.Float{}}
 			for row, v := range have {
 				if d := share(v - expected[row]); d != 0 {
 					col.Rows, col.Differences = append(col.Rows, row), append(col.Differences, d)

@@ -233,7 +233,7 @@ func (c *comparison) finding(m measure, of string, f *api.CompareFigure) *judge.
 	}
 	// How much more data there should be, if that is known and is more.
 	if float64(f.Needed) > 1 {
-		switch out.Needs = figure.Planned(float64(f.NeededSeconds)) + " a side"; f.Verdict {
+		switch out.Needs = c.planned(float64(f.Needed), float64(f.NeededSeconds)) + " a side"; f.Verdict {
 		case judge.TooLittle:
 			out.Needs = "about " + out.Needs + " may do"
 		default:

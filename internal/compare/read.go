@@ -20,15 +20,17 @@ type where struct {
 	span
 	parts []part
 	days  []span
+	// windows are those of a side of several, see side.
+	windows []span
 }
 
 func (w where) side(step int64) *side {
 	s := newSide(w.span, step)
-	s.parts, s.days = w.parts, w.days
+	s.parts, s.days, s.windows = w.parts, w.days, w.windows
 	return s
 }
 
-func (s *side) where() where { return where{s.span, s.parts, s.days} }
+func (s *side) where() where { return where{s.span, s.parts, s.days, s.windows} }
 
 func (w where) places(step int64) []part { return w.side(step).places() }
 
@@ -41,9 +43,10 @@ const (
 )
 
 // longer is the length of slots in which so many series are read; that of all
-// others while watched, for then it says when intervals are tightest.
+// others while watched, for then it says when intervals are tightest, and of several
+// windows, whose slots are long already.
 func (c *comparison) longer(series int) int64 {
-	if c.Live || series*(c.a.slots()+c.b.slots()) < manyPoints {
+	if c.Live || c.several() || series*(c.a.slots()+c.b.slots()) < manyPoints {
 		return c.step
 	}
 	seconds := min(c.a.end-c.a.start, c.b.end-c.b.start)

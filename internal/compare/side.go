@@ -25,14 +25,16 @@ type part struct {
 // side is what was measured on one side.
 type side struct {
 	name string
-	span // of several days, the last
+	span // of several days, the last; of several windows, as long as they are together
 	step int64
 	// parts are where the slots are read; nil is the span itself.
-	parts  []part
-	days   []span // of earlier days that slots were merged of
-	busy   []bool // which of the days have anything
-	left   []bool // slots that were left out; nil if none
-	strata map[operation]*stratum
+	parts []part
+	days  []span // of earlier days that slots were merged of
+	// windows are those that the parts are of, one each, where a side is of several.
+	windows []span
+	busy    []bool // which of the days have anything
+	left    []bool // slots that were left out; nil if none
+	strata  map[operation]*stratum
 }
 
 // operation names a stratum. Cohort is that of tenants, empty where they are
@@ -161,6 +163,9 @@ func (s *side) api() api.CompareSide {
 	}
 	for _, d := range s.days {
 		out.Days = append(out.Days, api.Range{Start: d.start, End: d.end})
+	}
+	if out.Windows = s.apiWindows(); out.Windows != nil {
+		out.End = s.windows[len(s.windows)-1].end
 	}
 	return out
 }

@@ -23,7 +23,7 @@ var slotLengths = []int64{int64(series.Base), int64(series.Minute), int64(series
 // sides reads both sides.
 func (c *comparison) sides(ctx context.Context) error {
 	ways := 0
-	for _, given := range []bool{!c.A.Start.IsZero() || !c.B.Start.IsZero(), c.Mark != "", c.Label != ""} {
+	for _, given := range []bool{!c.A.Start.IsZero() || !c.B.Start.IsZero() || c.severalWindows(), c.Mark != "", c.Label != ""} {
 		if given {
 			ways++
 		}
@@ -125,6 +125,9 @@ func inward(w Window, step int64) span {
 // windows are both sides in whole slots of the given length. They are paired if
 // they are the same hours of other days.
 func (c *comparison) windows(step int64) (a, b where, err error) {
+	if c.severalWindows() {
+		return c.laid(step)
+	}
 	wa, wb := c.A, c.B
 	if c.mark != nil {
 		length := c.Length

@@ -72,7 +72,9 @@ func (c *comparison) warnTime(ctx context.Context) error {
 	if c.Label != "" || c.Seconds != nil {
 		return nil
 	}
-	if err := c.warnSeason(ctx); err != nil {
+	if c.several() {
+		c.warnWindows()
+	} else if err := c.warnSeason(ctx); err != nil {
 		return err
 	}
 	return c.warnMarks(ctx)
@@ -318,7 +320,7 @@ func (c *comparison) earlier(like string) string {
 
 // warnMarks names what else happened.
 func (c *comparison) warnMarks(ctx context.Context) error {
-	start, end := min(c.a.start, c.b.start), max(c.a.end, c.b.end)
+	start, end := min(c.out.A.Start, c.out.B.Start), max(c.out.A.End, c.out.B.End)
 	marks, err := store.Marks(ctx, c.st, time.Unix(start, 0), time.Unix(end, 0))
 	if err != nil {
 		return err
@@ -332,8 +334,7 @@ func (c *comparison) warnMarks(ctx context.Context) error {
 	var names []string
 	for _, m := range marks {
 		at := m.Time.Unix()
-		inside := at > c.a.start && at < c.a.end || at > c.b.start && at < c.b.end
-		if m.ID != c.Mark && inside && (m.Service == "" || services[m.Service]) {
+		if m.ID != c.Mark && (c.a.holds(at) || c.b.holds(at)) && (m.Service == "" || services[m.Service]) {
 			names = append(names, quote(m.Name)+" at "+clock(at)+" UTC")
 		}
 	}

@@ -46,6 +46,9 @@ func (s *server) compare(ctx context.Context, in *api.CompareRequest) (*api.Comp
 			return nil, query.Invalid("days", "a mark says what the sides are; leave days out, or the mark")
 		}
 	}
+	if r.Zone, err = query.Zone("tz", in.Zone); err != nil {
+		return nil, err
+	}
 	switch {
 	case in.Label != "":
 		r.ValueA, r.ValueB = in.A, in.B
@@ -54,10 +57,10 @@ func (s *server) compare(ctx context.Context, in *api.CompareRequest) (*api.Comp
 			if in.A != "" {
 				return nil, query.Invalid("a", "days and like say what side A is; leave a out, or them")
 			}
-		} else if r.A, err = parseWindow("a", in.A, now); err != nil {
+		} else if r.A, r.WindowsA, err = parseSide("a", in.A, r.Zone, now); err != nil {
 			return nil, err
 		}
-		if r.B, err = parseWindow("b", in.B, now); err != nil {
+		if r.B, r.WindowsB, err = parseSide("b", in.B, r.Zone, now); err != nil {
 			return nil, err
 		}
 	}
@@ -69,9 +72,6 @@ func (s *server) compare(ctx context.Context, in *api.CompareRequest) (*api.Comp
 	}
 	if earlier(in) && in.Label != "" {
 		return nil, query.Invalid("days", "values of a label are of the same range; leave days and like out, or label")
-	}
-	if r.Zone, err = query.Zone("tz", in.Zone); err != nil {
-		return nil, err
 	}
 	if r.Target, err = s.target(ctx); err != nil {
 		return nil, err
@@ -93,6 +93,33 @@ func (s *server) target(ctx context.Context) (func(service, operation string) fl
 
 // earlier says that side A is of earlier days.
 func earlier(in *api.CompareRequest) bool { return in.Days != 0 || in.Like != "" }
+
+// parseSide reads start/end; several of them, which commas divide; or a window that
+// repeats.
+func parseSide(field, text string, zone *time.Location, now time.Time) (w compare.Window, several []compare.Window, err error) {
+	if compare.Repeats(text) {
+		r, err := compare.ParseRepeat(field, text, now, func(s string) (time.Time, error) { return Time(s).Parse(field, now, now) })
+		if err != nil {
+			return w, nil, err
+		}
+		if several = r.Windows(zone, now); len(several) == 0 {
+			return w, nil, query.TooEarly(field, "none of the windows of %s is over yet; ask again later", quote(text))
+		}
+		return w, several, nil
+	}
+	parts := strings.Split(text, ",")
+	if len(parts) == 1 {
+		w, err = parseWindow(field, text, now)
+		return w, nil, err
+	}
+	for _, part := range parts {
+		if w, err = parseWindow(field, part, now); err != nil {
+			return w, nil, err
+		}
+		several = append(several, w)
+	}
+	return compare.Window{}, several, nil
+}
 
 // parseWindow reads start/end.
 func parseWindow(field, text string, now time.Time) (w compare.Window, err error) {

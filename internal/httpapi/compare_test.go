@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/judge"
 	"tailscope/internal/query/querytest"
 )
 
@@ -46,6 +47,28 @@ func TestCompare(t *testing.T) {
 		t.Fatal(body)
 	}
 	if r = decodeJSON[api.CompareResponse](t, body); !r.Paired || r.A.Name != "pod-a" || len(r.Measures) != 2 || len(r.Tenants) != 0 {
+		t.Errorf("got %s", body)
+	}
+}
+
+// Several windows make a side, written out or repeated.
+func TestCompareWindows(t *testing.T) {
+	srv := shop(t, Options{})
+	code, body := fetch(t, srv, "/api/v1/compare", "match", `{service="checkout"}`,
+		"a", "now-60m/now-55m,now-50m/now-45m,now-40m/now-35m", "b", "now-20m/now-15m, now-14m/now-10m, now-9m/now-5m")
+	if code != 200 {
+		t.Fatal(body)
+	}
+	r := decodeJSON[api.CompareResponse](t, body)
+	if len(r.A.Windows) != 3 || len(r.B.Windows) != 3 || r.B.Windows[1].End-r.B.Windows[1].Start != 240 || r.A.Slots != 90 || judge.Moved(r.Verdict) {
+		t.Errorf("got %s", body)
+	}
+	code, body = fetch(t, srv, "/api/v1/compare", "match", `{service="checkout"}`, "tz", "Europe/Berlin",
+		"a", "daily 22:00-06:00 last 3 before now-30m", "b", "now-20m/now-10m")
+	if code != 200 {
+		t.Fatal(body)
+	}
+	if r = decodeJSON[api.CompareResponse](t, body); len(r.A.Windows) != 3 || r.A.Windows[0].End-r.A.Windows[0].Start != 8*3600 || r.Verdict != judge.TooLittle {
 		t.Errorf("got %s", body)
 	}
 }
@@ -101,6 +124,11 @@ func TestCompareRefuses(t *testing.T) {
 		{[]string{"a", "1", "b", "2", "label", "version", "like", "day"}, 400, "days", "leave days and like out"},
 		{[]string{"b", b, "tz", "Nowhere"}, 400, "", ""},
 		{[]string{"a", a, "b", "now/now+1h"}, 409, "b", "ask again later"},
+		{[]string{"a", a + ",now-2h", "b", b}, 400, "a", "write its start and end"},
+		{[]string{"a", a, "b", "daily 22:00-06:00 last five"}, 400, "b", "write one such as daily 22:00-06:00 last 5"},
+		{[]string{"a", a, "b", "daily 22:00-06:00 last 5 before noon"}, 400, "b", "is not a time"},
+		{[]string{"a", a, "b", "daily 22:00-06:00 first 5 after now"}, 409, "b", "ask again later"},
+		{[]string{"a", a, "b", "now-29m/now-20m,now-15m/now", "live", "true"}, 400, "live", "are not watched"},
 		{[]string{"a", a, "b", b, "limit", "1000"}, 400, "limit", "between 1 and 500"},
 		{[]string{"a", a, "b", b, "family", "nothing"}, 404, "family", "there is no family"},
 		{[]string{"a", "1", "b", "2", "label", "version"}, 400, "a", "no request in the range has version"},

@@ -59,7 +59,7 @@ func (d *Comparison) Document() *Document {
 		if s.side.Name != s.letter {
 			name = " " + s.side.Name + ","
 		}
-		text := fmt.Sprintf("%s:%s %s to %s%s, %s %s, %s", s.letter, name, d.clock(s.side.Start), d.clock(s.side.End), d.days(s.side.Days),
+		text := fmt.Sprintf("%s:%s %s to %s%s, %s %s, %s", s.letter, name, d.clock(s.side.Start), d.clock(s.side.End), d.days(s.side.Days)+d.windows(s.side.Windows),
 			figure.Thousands(s.side.Requests), d.counted()+sampled(s.side.Effective), PerTime(s.side.Rate))
 		if d.spans() {
 			text += ", " + figure.Thousands(s.side.Errors) + " failed"
@@ -69,6 +69,9 @@ func (d *Comparison) Document() *Document {
 	how := "slot by slot"
 	if !r.Paired {
 		how = "as windows that differ in time"
+	}
+	if r.A.Windows != nil {
+		how = "window by window: what differs among the windows of a side is the noise"
 	}
 	intervals := trimPercent(r.Level)
 	if r.Live {
@@ -145,6 +148,18 @@ func (d *Comparison) days(all []api.Range) string {
 		s += fmt.Sprintf(" and %d more days", more)
 	}
 	return s
+}
+
+// windows counts those that make a side of several.
+func (d *Comparison) windows(all []api.Range) string {
+	if len(all) == 0 {
+		return ""
+	}
+	long := 0.0
+	for _, r := range all {
+		long += float64(r.End - r.Start)
+	}
+	return fmt.Sprintf(", %s, %s in all", figure.Counted(len(all), "window"), Seconds(long))
 }
 
 func (d *Comparison) clock(t int64) string {

@@ -755,6 +755,7 @@ export interface components {
             requests: number;
             slots: number;
             start: number;
+            windows?: components["schemas"]["Range"][];
         };
         CompareWarning: {
             code: string;
