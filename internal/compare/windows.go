@@ -206,7 +206,7 @@ func (c *comparison) laid(step int64) (a, b where, err error) {
 }
 
 // several reports whether the sides are of several windows.
-func (c *comparison) several() bool { return c.a.windows != nil || c.b.windows != nil }
+func (c *comparison) several() bool { return c.a != nil && c.a.windows != nil }
 
 // blocks returns the windows of both sides as package stat takes them.
 func (c *comparison) blocks() *stat.Blocks {
