@@ -147,12 +147,12 @@ func (r *Request) check() error {
 	}
 	for _, g := range r.Gates {
 		if g.Measure != "" {
-			if err := checkMeasures([]string{g.Measure}); err != nil {
+			if err := checkMeasures("allow", []string{g.Measure}); err != nil {
 				return err
 			}
 		}
 	}
-	return checkMeasures(r.Measures)
+	return checkMeasures("measures", r.Measures)
 }
 
 // comparison is a comparison being made.

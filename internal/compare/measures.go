@@ -77,14 +77,14 @@ func (c *comparison) measuresOf() []measure {
 	return append(out, rate)
 }
 
-func checkMeasures(names []string) error {
+func checkMeasures(field string, names []string) error {
 	known := []string{judge.Rate, judge.PerRequest}
 	for _, m := range measures {
 		known = append(known, m.Name)
 	}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			return query.Invalid("measures", "there is no measure %s; %s", quote(name), query.Suggest(name, known))
+			return query.Invalid(field, "there is no measure %s; %s", quote(name), query.Suggest(name, known))
 		}
 	}
 	return nil

@@ -29,7 +29,7 @@ type Repeat struct {
 	At       time.Time
 }
 
-var repeated = regexp.MustCompile(`^(\S+) (\d\d):(\d\d)[-/](\d\d):(\d\d) (last|first) (\d+)(?: (before|after) (.+))?$`)
+var repeated = regexp.MustCompile(`^(\S+) (\d\d):(\d\d)-(\d\d):(\d\d) (last|first) (\d+)(?: (before|after) (.+))?$`)
 
 var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 

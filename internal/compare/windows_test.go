@@ -30,7 +30,7 @@ func TestRepeat(t *testing.T) {
 		{"daily 22:00-06:00 first 3 after 2026-11-25", zone, "25T22 26T22 8h0m0s"}, // the third has not come
 		{"mon-fri 09:00-17:30 last 3 before 2026-11-25", zone, "20T09 23T09 24T09 8h30m0s"},
 		{"sat,sun 00:00-24:00 last 3", zone, "15T00 21T00 22T00 24h0m0s"},
-		{"fri-mon 12:00/13:00 last 2 before 2026-11-27", zone, "22T12 23T12 1h0m0s"},
+		{"fri-mon 12:00-13:00 last 2 before 2026-11-27", zone, "22T12 23T12 1h0m0s"},
 		{"daily 01:00-05:00 last 1 before 2026-10-26", zone, "25T01 5h0m0s"}, // clocks went back
 		{"daily 01:00-05:00 last 1 before 2026-10-26", time.UTC, "25T01 4h0m0s"},
 		{"tues 09:00-17:00 last 3", zone, `"tues" are not weekdays`},

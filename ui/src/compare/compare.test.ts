@@ -12,6 +12,7 @@ describe('the address', () => {
     { a: '100/200', b: '200/300', family: 'process_cpu_seconds', per: 'request', within: '0.02', level: '0.99' },
     { by: 'mark', mark: '5fd4', settle: '30s', window: '30m' },
     { by: 'label', label: 'version', a: '1.0', b: '1.1' },
+    { by: 'nights', a: 'daily 22:00-06:00 last 5 before now-7d', b: 'mon-fri 22:00-06:00 last 5', tz: 'Europe/Berlin', allow: 'worse:3%,p99=increase:5%' },
     { by: 'days', b: '100/200', days: 6, like: 'workday', tz: 'Europe/Berlin' },
   ])('comes back: %o', (o) => {
     expect(sidesOf(moreOfSides(sides(o)))).toEqual(sides(o));
@@ -49,7 +50,10 @@ describe('questionOf', () => {
   it('asks for a mark alone', () => expect(ask({ by: 'mark', mark: 'x', window: '30m', a: '1/2' })).toEqual({ params: { family: '', per: '', match: '{service="shop"}', level: '', within: '', mark: 'x', settle: '', window: '30m' } }));
   it('asks for values over the range', () => expect(ask({ by: 'label', label: 'version', a: '1.0', b: '1.1' }, { start: 5, end: 9 })).toMatchObject({ params: { start: 5, end: 9, label: 'version', a: '1.0', b: '1.1' } }));
   it('asks for earlier days in the zone', () => expect(ask({ by: 'days', b: '100/200', days: 4, like: 'weekday', tz: 'UTC' })).toMatchObject({ params: { b: '100/200', days: 4, like: 'weekday', tz: 'UTC' } }));
+  it('asks for nights as they are written, and for what is allowed', () =>
+    expect(ask({ by: 'nights', a: 'daily 22:00-06:00 last 5 before now-7d', b: 'daily 22:00-06:00 last 5', tz: 'UTC', allow: 'worse:3%' })).toMatchObject({ params: { a: 'daily 22:00-06:00 last 5 before now-7d', b: 'daily 22:00-06:00 last 5', tz: 'UTC', allow: 'worse:3%' } }));
   it.each<[Partial<Sides>, string]>([
+    [{ by: 'nights', b: 'daily 22:00-06:00 last 5' }, 'a'], [{ by: 'nights', a: 'daily 22:00-06:00 last 5' }, 'b'],
     [{ a: 'x', b: '1/2' }, 'a'], [{ a: '1/2', b: '' }, 'b'], [{ a: '100/200', b: '150/300' }, 'b'], [{ by: 'mark' }, 'mark'], [{ by: 'label' }, 'label'],
     [{ by: 'label', label: 'version' }, 'a'], [{ by: 'label', label: 'version', a: '1', b: '1' }, 'b'], [{ by: 'days' }, 'b'],
   ])('is not ready with %o', (o, field) => expect(ask(o)).toMatchObject({ unready: { field } }));
@@ -67,6 +71,7 @@ it('watches what still grows', () => {
   expect(watchable(sides({ a: '1/2', b: `${now - 100}/${now + 100}` }), last, now, undefined)).toBe(true);
   expect(watchable(sides({ by: 'mark', mark: 'x' }), last, now, now - 600)).toBe(true);
   expect(watchable(sides({ by: 'mark', mark: 'x', window: '5m' }), last, now, now - 600)).toBe(false);
+  expect(watchable(sides({ by: 'nights', b: 'daily 22:00-06:00 last 5' }), last, now, undefined)).toBe(false);
   expect(watchable(sides({ by: 'label' }), { start: 1, end: 2 }, now, undefined)).toBe(false);
 });
 

@@ -1,21 +1,22 @@
 // What is compared, as the address has it: two windows, what lies before and
-// after a mark, two values of a label, or a window and the same hours of earlier
-// days. Pure, so that the round trip, and what is asked of the server, are tested.
+// after a mark, two values of a label, a window and the same hours of earlier
+// days, or several nights a side. Pure, so that the round trip, and what is asked of the server, are tested.
 
 import type { Params } from '../shared/api/client';
 import { parseSpan, resolve, spanCode, type TimeRange, windowText } from '../shared/text/time';
 import type { Range } from '../shared/api/schema';
 
-export type By = 'windows' | 'mark' | 'label' | 'days';
+export type By = 'windows' | 'mark' | 'label' | 'days' | 'nights';
 export const ways: readonly (readonly [By, string, string])[] = [
   ['windows', 'Two windows', 'Two stretches of time'], ['mark', 'A mark', 'Before and after a named moment'],
   ['label', 'Two values', 'Two versions, variants, instances or tenants'], ['days', 'Earlier days', 'The same hours of days like it'],
+  ['nights', 'Several nights', 'Windows that repeat, against others: what differs from night to night is the noise'],
 ];
 export type Like = 'day' | 'weekday' | 'workday';
 
 export interface Sides {
   by: By;
-  /** Windows as start/end, Unix seconds or now-1h; or values of the label. */
+  /** Windows as start/end, Unix seconds or now-1h; windows that repeat; or values of the label. */
   a: string;
   b: string;
   mark: string;
@@ -29,9 +30,14 @@ export interface Sides {
   per: string;
   within: string;
   level: string;
+  /** What is allowed: worse:3%, p99=increase:3%,errors=0.1%. */
+  allow: string;
 }
 
 export const defaultDays = 4;
+
+/** The nights to begin with. */
+export const firstNights = { a: 'daily 22:00-06:00 last 5 before now-7d', b: 'daily 22:00-06:00 last 5' };
 
 type More = Record<string, string[]>;
 
@@ -43,19 +49,19 @@ export function sidesOf(more: More): Sides {
     a: one('a'), b: one('b'), mark: one('mark'), settle: one('settle'), window: one('window'), label: one('label'),
     days: Number.isInteger(days) && days > 0 ? days : defaultDays,
     like: (['day', 'weekday', 'workday'] as const).find((l) => l === one('like')) ?? 'weekday',
-    tz: one('tz'), family: one('family'), per: one('per'), within: one('within'), level: one('level'),
+    tz: one('tz'), family: one('family'), per: one('per'), within: one('within'), level: one('level'), allow: (more.allow ?? []).join(','),
   };
 }
 
 // What each way of choosing the sides keeps in the address.
-const kept: Record<By, (keyof Sides)[]> = { windows: ['a', 'b'], mark: ['mark', 'settle', 'window'], label: ['label', 'a', 'b'], days: ['b', 'days', 'like', 'tz'] };
+const kept: Record<By, (keyof Sides)[]> = { windows: ['a', 'b'], mark: ['mark', 'settle', 'window'], label: ['label', 'a', 'b'], days: ['b', 'days', 'like', 'tz'], nights: ['a', 'b', 'tz'] };
 
 /** The address of these sides; shown is what the page keeps beside them. */
 export function moreOfSides(s: Sides, shown: More = {}): More {
   const out: More = {};
   for (const k of ['watch', 'tail']) if (shown[k]?.length) out[k] = shown[k];
   if (s.by !== 'windows') out.by = [s.by];
-  for (const k of [...kept[s.by], 'family', 'per', 'within', 'level'] as (keyof Sides)[]) {
+  for (const k of [...kept[s.by], 'family', 'per', 'within', 'level', 'allow'] as (keyof Sides)[]) {
     const v = String(s[k]);
     if (v && !(k === 'days' && s.days === defaultDays) && !(k === 'like' && s.like === 'weekday')) out[k] = [v];
   }
@@ -119,7 +125,7 @@ export type Asked = { params: Params } | { unready: Unready };
 
 /** What to ask of /api/v1/compare. Relative times are made absolute, so that the question means the same tomorrow. */
 export function questionOf(s: Sides, match: string, range: TimeRange, now: number): Asked {
-  const params: Params = { family: s.family, per: s.per, match, level: s.level, within: s.within };
+  const params: Params = { family: s.family, per: s.per, match, level: s.level, within: s.within, ...(s.allow ? { allow: s.allow } : {}) };
   const unready = (field: string, message: string) => ({ unready: { field, message } });
   switch (s.by) {
     case 'mark':
@@ -129,6 +135,11 @@ export function questionOf(s: Sides, match: string, range: TimeRange, now: numbe
       if (!s.label) return unready('label', 'Choose a label, such as version.');
       if (s.a === s.b) return unready(s.a ? 'b' : 'a', `Choose two values of ${s.label}.`);
       return { params: { ...params, ...resolve(range, now), label: s.label, a: s.a, b: s.b } };
+    }
+    case 'nights': {
+      const wanting = (['a', 'b'] as const).find((side) => !s[side].trim());
+      if (wanting) return unready(wanting, `Write which nights make side ${wanting.toUpperCase()}, such as ${firstNights[wanting]}.`);
+      return { params: { ...params, a: s.a.trim(), b: s.b.trim(), tz: s.tz } };
     }
   }
   const b = windowOf(s.b, now);
@@ -142,7 +153,7 @@ export function questionOf(s: Sides, match: string, range: TimeRange, now: numbe
 
 /** The sides the other way round; those of a mark and of days become the windows that were used. Undefined where there is no such thing. */
 export function swapped(s: Sides, used: { a: Range; b: Range } | undefined): Sides | undefined {
-  if (s.by === 'windows' || s.by === 'label') return { ...s, a: s.b, b: s.a };
+  if (s.by === 'windows' || s.by === 'label' || s.by === 'nights') return { ...s, a: s.b, b: s.a };
   if (s.by === 'mark' && used) return { ...s, by: 'windows', a: windowText(used.b), b: windowText(used.a) };
   return undefined;
 }
@@ -152,6 +163,7 @@ export function watchable(s: Sides, range: TimeRange, now: number, mark: number 
   switch (s.by) {
     case 'mark': return mark !== undefined && now < mark + (parseSpan(s.window) ?? 3600) + 120;
     case 'label': return 'last' in range || range.end > now;
+    case 'nights': return false;
   }
   return s.b.endsWith('now') || (windowOf(s.b, now)?.end ?? 0) > now - 30;
 }

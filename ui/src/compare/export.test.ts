@@ -17,6 +17,8 @@ describe('compareCommand', () => {
     expect(compareCommand({ match: '{service="shop"}', a: '1/2', b: '3/4', family: '', level: undefined }, 'http://127.0.0.1:7099')).toBe(`tailscope compare --match '{service="shop"}' --a 1..2 --b 3..4`));
   it('leaves values of a label as they are', () =>
     expect(compareCommand({ match: '', label: 'path', a: 'x/y', b: 'z', start: 1, end: 2 }, 'http://a:1')).toBe('tailscope compare --set start=1 --set end=2 --label path --a x/y --b z --server http://a:1'));
+  it('writes nights, and what is allowed', () =>
+    expect(compareCommand({ a: 'daily 22:00-06:00 last 5 before now-7d', b: '1/2,3/4', tz: 'UTC', allow: 'worse:3%' }, '')).toBe("tailscope compare --a 'daily 22:00-06:00 last 5 before now-7d' --b 1..2,3..4 --set tz=UTC --set allow=worse:3%"));
   it('names a mark', () => expect(compareCommand({ mark: '5fd4', window: '30m', within: '0.02' }, '')).toBe('tailscope compare --mark 5fd4 --set window=30m --within 0.02'));
 });
 

@@ -9,14 +9,14 @@ import type { Params } from '../shared/api/client';
 import { csvCell, markdownCell, serverFlag } from '../shared/text/export';
 
 /** The parameters that the command takes by --set. */
-const settings = ['per', 'start', 'end', 'window', 'settle', 'like', 'tz', 'level', 'live'];
+const settings = ['per', 'start', 'end', 'window', 'settle', 'like', 'tz', 'level', 'allow', 'live'];
 
 /** The command that asks the same. Of the parameters of /api/v1/compare. */
 export function compareCommand(params: Params, server: string): string {
   const parts = ['tailscope', 'compare'];
   const label = params.label != null && params.label !== '';
-  const window = (v: string) => (label ? v : v.replace('/', '..'));
-  for (const k of ['family', 'per', 'match', 'start', 'end', 'mark', 'window', 'settle', 'label', 'a', 'b', 'days', 'like', 'tz', 'within', 'level', 'live']) {
+  const window = (v: string) => (label ? v : v.replaceAll('/', '..'));
+  for (const k of ['family', 'per', 'match', 'start', 'end', 'mark', 'window', 'settle', 'label', 'a', 'b', 'days', 'like', 'tz', 'within', 'level', 'allow', 'live']) {
     const v = params[k];
     if (v == null || v === '') continue;
     if (settings.includes(k)) parts.push('--set', shellQuote(`${k}=${k === 'live' ? 'true' : v}`));
@@ -50,7 +50,7 @@ export function compareMarkdown(r: CompareResponse, unit: string, address: strin
     }
   }
   if (r.warnings.length) out.push('', ...r.warnings.map((w) => `- warning: ${w.text}`));
-  out.push('', `Intervals of ${twoDigits(r.level * 100)} %; ${r.paired ? 'slots compared in pairs' : 'windows that differ in time'}, slots of ${r.slot} s; like for like covers ${percent(r.covered)}.`);
+  out.push('', `Intervals of ${twoDigits(r.level * 100)} %; ${r.paired ? 'slots compared in pairs' : r.a.windows ? `${r.a.windows.length} windows against ${r.b.windows?.length}` : 'windows that differ in time'}, slots of ${r.slot} s; like for like covers ${percent(r.covered)}.`);
   return `${out.join('\n')}\n`;
 }
 
