@@ -116,7 +116,7 @@ func TestCompareRefuses(t *testing.T) {
 		{[]string{"a", a, "b", b, "level", "95%"}, 400, "level", "is not a number; write one such as 0.95"},
 		{[]string{"a", a, "b", b, "within", "NaN"}, 400, "within", "write one such as 0.05"},
 		{[]string{"a", a, "b", b, "measures", "p42"}, 400, "measures", "no measure"},
-		{[]string{"a", a, "b", b, "allow", "p42=worse:3%"}, 400, "allow", "no measure p42"},
+		{[]string{"a", a, "b", b, "allow", "p42=worse:3%"}, 400, "allow", "there is no measure"},
 		{[]string{"a", a, "b", b, "allow", "slower:3%"}, 400, "allow", "write one such as worse:3% or p99=increase:3%"},
 		{[]string{"a", a, "b", b, "include", "curves"}, 400, "include", "did you mean"},
 		{[]string{"a", a, "b", b, "live", "yes"}, 400, "live", "neither true nor false"},
