@@ -190,9 +190,10 @@ type LabelsResponse struct {
 }
 
 type LabelValues struct {
-	Name   string       `json:"name"`
-	Total  int          `json:"total"` // how many distinct values there are
-	Values []LabelValue `json:"values"`
+	Name    string       `json:"name"`
+	Total   int          `json:"total"` // how many distinct values there are
+	Values  []LabelValue `json:"values"`
+	Without uint64       `json:"without,omitempty"` // observations that do not have the label
 }
 
 type LabelValue struct {

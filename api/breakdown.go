@@ -28,9 +28,13 @@ type BreakdownResponse struct {
 	Components []BreakdownComponent `json:"components"`
 	Parts      []BreakdownPart      `json:"parts,omitempty"` // by falling exclusive time
 	Band       *Band                `json:"band,omitempty"`
-	FanOuts    []FanOut             `json:"fan_outs,omitempty"`
-	Skews      []Skew               `json:"skews,omitempty"`
-	Note       string               `json:"note,omitempty"`
+	// Backends are the calls of the service by what they go to, by falling time, at most
+	// 100. They are kept by the labels of calls: empty if match names another label of
+	// requests than service and environment, version, variant or instance.
+	Backends []Backend `json:"backends,omitempty"`
+	FanOuts  []FanOut  `json:"fan_outs,omitempty"`
+	Skews    []Skew    `json:"skews,omitempty"`
+	Note     string    `json:"note,omitempty"`
 }
 
 // BreakdownComponent is the time spent in one component. Self and Critical are
@@ -45,6 +49,22 @@ type BreakdownComponent struct {
 	// Quantiles of the exclusive time per request that spent any here.
 	Quantiles map[string]Float `json:"quantiles,omitempty"`
 	Error     Float            `json:"error"`
+}
+
+// Backend is the calls to one node of a system.
+type Backend struct {
+	Component  string           `json:"component"`
+	System     string           `json:"system,omitempty"` // mysql, kafka
+	Peer       string           `json:"peer,omitempty"`   // host, address or service
+	Calls      uint64           `json:"calls"`
+	Effective  uint64           `json:"effective,omitempty"` // see DistributionGroup
+	Errors     uint64           `json:"errors"`
+	Seconds    Float            `json:"seconds"`     // summed duration of the calls
+	Share      Float            `json:"share"`       // of Seconds of all backends
+	PerRequest Float            `json:"per_request"` // calls for each request
+	Mean       Float            `json:"mean"`
+	Quantiles  map[string]Float `json:"quantiles"`
+	Error      Float            `json:"error"`
 }
 
 // BreakdownPart is one operation of one component and service within the requests.

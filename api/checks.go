@@ -45,6 +45,7 @@ type Check struct {
 	Quiet     string     `json:"quiet,omitempty"`    // why nobody is told: maintenance NAME, acknowledged by USER, depends on NAME, silent
 	Incident  *Incident  `json:"incident,omitempty"` // the open one
 	Receivers []string   `json:"receivers"`
+	Warned               // of lists and of one check
 }
 
 // CheckBands are thresholds at one moment; what is not set is null. A value is

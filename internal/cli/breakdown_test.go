@@ -28,6 +28,10 @@ func breakdownFixture() *api.BreakdownResponse {
 			Quantiles: qs(0.0007, 0.002, 0.02), Band: &api.PartIn{Seconds: 0.15}},
 		{Service: "stock", Component: "app", Operation: "Reserve", Seconds: 3, Share: 0.001, PerRequest: 0.02, Mean: 0.001, Quantiles: qs(0.001, 0.002, 0.003)},
 	}
+	r.Backends = []api.Backend{
+		{Component: "db", System: "riak", Peer: "riak-1:8087", Calls: 245628, Errors: 12281, Seconds: 982.5, Share: 0.8, PerRequest: 2, Mean: 0.004, Quantiles: qs(0.003, 0.009, 0.02)},
+		{Component: "db", System: "riak", Peer: "riak-2:8087", Calls: 245628, Seconds: 245.6, Share: 0.2, PerRequest: 2, Mean: 0.001, Quantiles: qs(0.001, 0.002, 0.003)},
+	}
 	b := &api.Band{Low: 0.061, High: api.Float(math.NaN()), Above: 0.95, Requests: 6140, Mean: 0.2}
 	b.Typical.High, b.Typical.Requests, b.Typical.Mean = 0.0121, 61407, 0.009
 	b.Components = []api.BandComponent{

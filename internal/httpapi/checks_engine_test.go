@@ -17,6 +17,8 @@ import (
 	"tailscope/internal/guard/check"
 	"tailscope/internal/guard/check/event"
 	"tailscope/internal/guard/check/spec"
+	"tailscope/internal/query/querytest"
+	"tailscope/internal/store"
 )
 
 // gauge is a prober that measures what a test says.
@@ -56,14 +58,19 @@ checks:
 // guard serves the shop with an engine of checks over a store in memory.
 func guard(t *testing.T) (*httptest.Server, *gauge) {
 	t.Helper()
-	st := filled(t, pebble(t))
+	return guardOver(t, filled(t, pebble(t)), guarded)
+}
+
+// guardOver serves a store with an engine of the checks of a file.
+func guardOver(t *testing.T, st store.Store, definitions string) (*httptest.Server, *gauge) {
+	t.Helper()
 	clock := func() time.Time { return now }
 	a, err := agg.Open(t.Context(), st, agg.Options{Writer: "local", Dir: t.TempDir(), Now: clock})
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "checks.yaml")
-	if err := os.WriteFile(path, []byte(guarded), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(definitions), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	file, problems := spec.Read([]string{path}, spec.Options{})
@@ -251,5 +258,47 @@ func TestChecksOfEach(t *testing.T) {
 	b := ask[api.CheckBacktestResponse](t, srv, "POST", "/checks/backtest", string(body), 200)
 	if b.Runs < 50 || len(b.Alarms) == 0 || b.Before == nil || b.Before.Alarms > len(b.Alarms) {
 		t.Errorf("backtest: %+v", b)
+	}
+}
+
+// A check that takes production and staging together says so in its list.
+func TestChecksOfEnvironments(t *testing.T) {
+	st, w := pebble(t), querytest.NewWriter()
+	carts(t, w)
+	if err := w.Put(context.Background(), st, 1); err != nil {
+		t.Fatal(err)
+	}
+	srv, _ := guardOver(t, st, `
+checks:
+  all: {every: 24h, value: {query: {measure: p99, series: 'span_duration_seconds{service="cart",kind="server"}'}}}
+  computed: {every: 24h, value: 'p99(span_duration_seconds{service="cart",kind="server"}[-5M:-0M])'}
+  production: {every: 24h, value: {query: {measure: p99, series: 'span_duration_seconds{service="cart",environment="production"}'}}}
+  outside: {every: 24h, value: {tcp: {address: "cart:5672"}}}
+  each:
+    every: 24h
+    each: {series: 'span_duration_seconds{service="cart"}', by: [service, environment], within: 2h}
+    value: {query: {measure: p99, series: 'span_duration_seconds{service="cart"}'}}
+  operations:
+    every: 24h
+    each: {series: 'span_duration_seconds{service="cart",kind="server"}', by: [operation], within: 2h}
+    value: {query: {measure: p99, series: 'span_duration_seconds{service="cart",kind="server"}'}}
+`)
+	const text = `2 environments are taken together: production (83 %), staging (17 %); name one: environment="production"`
+	want := map[string]string{
+		"all": text, "computed": text, "production": "", "outside": "", `operations{operation="GET /cart"}`: text,
+		`each{environment="production", service="cart"}`: "", `each{environment="staging", service="cart"}`: "",
+	}
+	for _, c := range ask[api.ChecksResponse](t, srv, "GET", "/checks", "", 200).Checks {
+		expected, known := want[c.ID]
+		if got := strings.Join(c.Warnings, "; "); !known || got != expected {
+			t.Errorf("%s warns %q, want %q", c.ID, got, expected)
+		}
+		delete(want, c.ID)
+	}
+	if len(want) > 0 {
+		t.Errorf("not listed: %v", want)
+	}
+	if got := ask[api.CheckResponse](t, srv, "GET", "/check?id=all", "", 200).Check.Warnings; len(got) != 1 || got[0] != text {
+		t.Errorf("one check warns %q, want %q", got, text)
 	}
 }

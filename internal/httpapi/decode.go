@@ -57,14 +57,24 @@ func (s *server) warnTogether(ctx context.Context, request, out any) {
 	if !ok || !selects {
 		return
 	}
-	if by := reflect.ValueOf(request).Elem().FieldByName("By"); by.IsValid() {
-		if names, ok := by.Interface().([]string); ok && slices.Contains(names, series.LabelEnvironment) {
+	for _, field := range []string{"By", "Label"} {
+		switch by := reflect.ValueOf(request).Elem().FieldByName(field); {
+		case !by.IsValid():
+		case by.Kind() == reflect.String && by.String() == series.LabelEnvironment:
 			return
+		case by.Kind() == reflect.Slice:
+			if names, ok := by.Interface().([]string); ok && slices.Contains(names, series.LabelEnvironment) {
+				return
+			}
 		}
 	}
 	sel, err := s.selection(asked.Selected())
 	if err != nil {
 		return
+	}
+	if sides, ok := out.(interface{ Covers() api.Range }); ok {
+		covered := sides.Covers()
+		sel.Start, sel.End = time.Unix(covered.Start, 0), time.Unix(covered.End, 0)
 	}
 	if text, err := query.Together(ctx, s.Store, sel); err == nil && text != "" {
 		answer.Warn(text)

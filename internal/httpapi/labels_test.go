@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -87,7 +88,7 @@ func TestEnvironments(t *testing.T) {
 			t.Errorf("%s: p50 %g of %d requests, want about %g", services[i].Environment, got, services[i].Requests, want)
 		}
 	}
-	const text = `2 environments are taken together: production (83 %), staging (17 %); name one in match, environment=\"production\"`
+	const text = `2 environments are taken together: production (83 %), staging (17 %); name one: environment=\"production\"`
 	for path, params := range map[string][]string{
 		"heatmap": nil, "timeline": {"by", "operation"}, "distribution": nil, "tenants": nil, "operations": nil, "explain": {"low", "0.5"}, "sla": nil,
 	} {
@@ -103,6 +104,37 @@ func TestEnvironments(t *testing.T) {
 	}
 	if code, body := ask("/api/v1/timeline", "by", "environment", "match", `{service="cart"}`); code != 200 || strings.Contains(body, "together") {
 		t.Errorf("by environment: %d, %s", code, body)
+	}
+	half := querytest.Epoch + 1800
+	sides := []string{"a", fmt.Sprintf("%d/%d", half-1800, half), "b", fmt.Sprintf("%d/%d", half, half+1800)}
+	compared := func(match string, params ...string) string {
+		code, body := ask("/api/v1/compare", append(params, "match", match)...)
+		out := ""
+		for _, w := range read[api.CompareResponse](t, code, body).Warnings {
+			if w.Code == "environments" {
+				out += w.Text
+			}
+		}
+		return out
+	}
+	if got, want := compared(`{service="cart",kind="server"}`, sides...), strings.ReplaceAll(text, `\"`, `"`); got != want {
+		t.Errorf("compare warns %q, want %q", got, want)
+	}
+	if got := compared(`{service="cart",kind="server",environment="production"}`, sides...); got != "" {
+		t.Errorf("compare of production warns %q", got)
+	}
+	if got := compared(`{service="cart",kind="server"}`, "label", "environment", "a", "production", "b", "staging"); got != "" {
+		t.Errorf("compare by environment warns %q", got)
+	}
+	code, body = ask("/api/v1/scaling", "match", `{service="cart",kind="server"}`)
+	if r := read[api.ScalingResponse](t, code, body); len(r.Warnings) == 0 || !strings.HasPrefix(r.Warnings[len(r.Warnings)-1].Text, "2 environments are taken together") {
+		t.Errorf("scaling warns %+v", r.Warnings)
+	}
+	code, body = ask("/api/v1/labels", "match", `{service="cart"}`, "names", "environment,peer")
+	for _, l := range read[api.LabelsResponse](t, code, body).Labels {
+		if want := map[string]uint64{"environment": 0, "peer": 21600}[l.Name]; l.Without != want {
+			t.Errorf("%d observations are without %s, want %d", l.Without, l.Name, want)
+		}
 	}
 	code, body = ask("/api/v1/apdex", "match", `{service="cart"}`)
 	if rows := read[api.ApdexResponse](t, code, body).Rows; len(rows) != 2 || rows[0].Environment != "production" || rows[0].Apdex != 1 || rows[1].Apdex != 0.5 {
@@ -124,6 +156,22 @@ func TestBackends(t *testing.T) {
 	code, body = ask("/api/v1/operations", "match", `{service="cart",kind="client"}`)
 	if rows := read[api.OperationsResponse](t, code, body).Rows; len(rows) != 2 || rows[0].System != "riak" || rows[1].System != "mysql" {
 		t.Errorf("operations %+v", rows)
+	}
+	code, body = ask("/api/v1/breakdown", "match", `{service="cart",environment="production"}`, "q", "0.5")
+	backends, share := read[api.BreakdownResponse](t, code, body).Backends, 0.0
+	got = ""
+	for _, b := range backends {
+		got += fmt.Sprintf("%s %s %d %.1f %.3f, ", b.System, b.Peer, b.Calls, float64(b.Seconds), float64(b.Quantiles["0.5"]))
+		share += float64(b.Share)
+	}
+	if want := "riak riak-1 1800 5.4 0.003, riak riak-0 1800 5.4 0.003, mysql db:3306 3600 3.6 0.001, "; got != want || math.Abs(share-1) > 1e-9 || backends[0].Component != "db" {
+		t.Errorf("backends %s whose shares are %g, want %s", got, share, want)
+	}
+	for _, alone := range []string{`{service="cart",environment="staging"}`, `{service="cart",operation="GET /cart"}`} {
+		code, body := ask("/api/v1/breakdown", "match", alone)
+		if some := read[api.BreakdownResponse](t, code, body).Backends; len(some) > 0 {
+			t.Errorf("backends of %s: %+v", alone, some)
+		}
 	}
 	if code, body := ask("/api/v1/distribution", "match", `{tenant="whale"}`, "by", "peer"); code != 400 || !strings.Contains(body, "tenant and peer are not kept together") {
 		t.Errorf("%d, %s", code, body)

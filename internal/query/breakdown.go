@@ -88,6 +88,9 @@ func Breakdown(ctx context.Context, st store.Store, r BreakdownRequest) (*api.Br
 	if err != nil {
 		return nil, err
 	}
+	if err := b.backends(ctx); err != nil {
+		return nil, err
+	}
 	b.out.Overlay = r.Overlay.describe(r.Start.Unix(), r.End.Unix())
 	if b.out.Total == 0 && len(b.out.Components) == 0 {
 		if b.out.Note, err = b.whyEmpty(ctx); err != nil {

@@ -66,5 +66,5 @@ func Together(ctx context.Context, st store.Store, sel Selection) (string, error
 	if more := len(parts) - few; more > 0 {
 		words = append(words, fmt.Sprintf("%d more", more))
 	}
-	return fmt.Sprintf("%d environments are taken together: %s; name one in match, environment=%s", len(parts), strings.Join(words, ", "), quote(most.name)), nil
+	return fmt.Sprintf("%d environments are taken together: %s; name one: environment=%s", len(parts), strings.Join(words, ", "), quote(most.name)), nil
 }

@@ -41,6 +41,7 @@ func Labels(ctx context.Context, st store.Store, r LabelsRequest) (*api.LabelsRe
 	}
 	out := &api.LabelsResponse{Labels: make([]api.LabelValues, 0, len(names))}
 	tallies := map[series.View]map[string]tally{}
+	totals := map[series.View]uint64{}
 	for _, name := range names {
 		q := sel.q
 		q.Measure = store.Moments
@@ -51,19 +52,20 @@ func Labels(ctx context.Context, st store.Store, r LabelsRequest) (*api.LabelsRe
 		}
 		q.View = view
 		var values tally
+		var total uint64
 		if len(q.Matchers) == len(sel.q.Matchers) && view != series.Full {
 			// One pass over a small view counts all its labels.
 			if tallies[view] == nil {
-				if tallies[view], err = tallyAll(ctx, st, q); err != nil {
+				if tallies[view], totals[view], err = tallyAll(ctx, st, q); err != nil {
 					return nil, err
 				}
 			}
-			values = tallies[view][name]
-		} else if values, err = tallyOne(ctx, st, q, name); err != nil {
+			values, total = tallies[view][name], totals[view]
+		} else if values, total, err = tallyOne(ctx, st, q, name); err != nil {
 			return nil, err
 		}
 		if len(values) > 0 {
-			out.Labels = append(out.Labels, values.render(name, r.Limit))
+			out.Labels = append(out.Labels, values.render(name, total, r.Limit))
 		}
 	}
 	return out, nil
@@ -113,15 +115,17 @@ func only(ms []*labels.Matcher, label string) []*labels.Matcher {
 // tally counts observations per value of one label.
 type tally map[string]uint64
 
-func tallyAll(ctx context.Context, st store.Store, q store.Query) (map[string]tally, error) {
+// tallyAll counts per value of each label, and all observations.
+func tallyAll(ctx context.Context, st store.Store, q store.Query) (map[string]tally, uint64, error) {
 	q.Each = true
 	res, err := st.Query(ctx, q)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	out := map[string]tally{}
+	out, total := map[string]tally{}, uint64(0)
 	for _, g := range res.Groups {
 		n := groupCount(g)
+		total += n
 		g.Labels.Range(func(l labels.Label) {
 			if out[l.Name] == nil {
 				out[l.Name] = tally{}
@@ -129,22 +133,24 @@ func tallyAll(ctx context.Context, st store.Store, q store.Query) (map[string]ta
 			out[l.Name][l.Value] += n
 		})
 	}
-	return out, nil
+	return out, total, nil
 }
 
-func tallyOne(ctx context.Context, st store.Store, q store.Query, name string) (tally, error) {
+func tallyOne(ctx context.Context, st store.Store, q store.Query, name string) (tally, uint64, error) {
 	q.By = []string{name}
 	res, err := st.Query(ctx, q)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	out := make(tally, len(res.Groups))
+	out, total := make(tally, len(res.Groups)), uint64(0)
 	for _, g := range res.Groups {
+		n := groupCount(g)
+		total += n
 		if v := g.Labels.Get(name); v != "" {
-			out[v] += groupCount(g)
+			out[v] += n
 		}
 	}
-	return out, nil
+	return out, total, nil
 }
 
 func groupCount(g store.Group) uint64 {
@@ -159,9 +165,11 @@ func groupCount(g store.Group) uint64 {
 	return n
 }
 
-func (t tally) render(name string, limit int) api.LabelValues {
-	out := api.LabelValues{Name: name, Total: len(t), Values: make([]api.LabelValue, 0, len(t))}
+// render returns the values with the most of total observations.
+func (t tally) render(name string, total uint64, limit int) api.LabelValues {
+	out := api.LabelValues{Name: name, Total: len(t), Values: make([]api.LabelValue, 0, len(t)), Without: total}
 	for v, n := range t {
+		out.Without -= n
 		out.Values = append(out.Values, api.LabelValue{Value: v, Count: n})
 	}
 	sort.Slice(out.Values, func(i, j int) bool {

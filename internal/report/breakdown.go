@@ -35,6 +35,7 @@ func Breakdown(r *api.BreakdownResponse, limit int) *Document {
 	d.Table(t)
 	d.band(r.Band)
 	d.parts(r, limit)
+	d.backends(r.Backends, limit)
 	for i, line := range breakdownNotes(r) {
 		if i == 0 {
 			d.Gap()
@@ -114,6 +115,23 @@ func (d *Document) parts(r *api.BreakdownResponse, limit int) {
 	d.more(len(r.Parts), min(limit, len(r.Parts)))
 }
 
+// backends adds which node of which system calls go to.
+func (d *Document) backends(list []api.Backend, limit int) {
+	if len(list) == 0 {
+		return
+	}
+	d.Gap()
+	t := Columns("component", "system", "node", "share of calls' time", ">", ">calls", ">calls/request", ">errors", ">mean")
+	qs := SortedQuantiles(list[0].Quantiles)
+	t.addQuantiles(qs)
+	for _, b := range first(list, limit) {
+		t.Add(append([]string{b.Component, b.System, b.Peer, Bar(b.Share, ShareWidth), Share(b.Share), figure.Thousands(b.Calls), Digits(float64(b.PerRequest)),
+			Share(api.Float(float64(b.Errors) / float64(b.Calls))), SecondsUnit.Value(b.Mean)}, quantileCells(b.Quantiles, qs, SecondsUnit.Value)...)...)
+	}
+	d.Table(t)
+	d.more(len(list), min(limit, len(list)))
+}
+
 var clockWords = map[string]string{"ahead": "ahead of", "behind": "behind"}
 
 // breakdownNotes returns the notes that a reader of the figures needs.
@@ -140,11 +158,11 @@ func breakdownNotes(r *api.BreakdownResponse) (lines []string) {
 	return lines
 }
 
-// breakdownSheet returns a row for each component, without an operation, and one for each
-// part.
+// breakdownSheet returns a row for each component, without an operation, one for each
+// part, and one for each node that calls go to, whose share is of the calls' time.
 func breakdownSheet(r *api.BreakdownResponse) (header []string, rows [][]string) {
 	header = []string{"component", "service", "operation", "seconds", "share_ratio", "critical_ratio", "calls", "calls_per_request", "requests",
-		"requests_of_ten_calls", "n_plus_one", "mean_seconds", "band_seconds_per_request", "typical_seconds_per_request"}
+		"requests_of_ten_calls", "n_plus_one", "mean_seconds", "band_seconds_per_request", "typical_seconds_per_request", "system", "node", "errors"}
 	band := map[string]api.BandComponent{}
 	if r.Band != nil {
 		for _, c := range r.Band.Components {
@@ -152,7 +170,7 @@ func breakdownSheet(r *api.BreakdownResponse) (header []string, rows [][]string)
 		}
 	}
 	for _, c := range r.Components {
-		row := []string{c.Component, "", "", Raw(c.Seconds), Raw(c.Share), Raw(c.CriticalShare), "", "", "", "", "", "", "", ""}
+		row := []string{c.Component, "", "", Raw(c.Seconds), Raw(c.Share), Raw(c.CriticalShare), "", "", "", "", "", "", "", "", "", "", ""}
 		if b, ok := band[c.Component]; ok {
 			row[12], row[13] = Raw(b.Band.Seconds), Raw(b.Typical.Seconds)
 		}
@@ -160,7 +178,7 @@ func breakdownSheet(r *api.BreakdownResponse) (header []string, rows [][]string)
 	}
 	for _, p := range r.Parts {
 		row := []string{p.Component, p.Service, p.Operation, Raw(p.Seconds), Raw(p.Share), Raw(p.CriticalShare), whole(p.Calls), Raw(p.PerRequest), whole(p.Requests),
-			whole(p.Repeated), strconv.FormatBool(p.NPlusOne), Raw(p.Mean), "", ""}
+			whole(p.Repeated), strconv.FormatBool(p.NPlusOne), Raw(p.Mean), "", "", p.System, "", ""}
 		if p.Band != nil {
 			row[12] = Raw(p.Band.Seconds)
 		}
@@ -168,6 +186,10 @@ func breakdownSheet(r *api.BreakdownResponse) (header []string, rows [][]string)
 			row[13] = Raw(p.Typical.Seconds)
 		}
 		rows = append(rows, row)
+	}
+	for _, b := range r.Backends {
+		rows = append(rows, []string{b.Component, "", "", Raw(b.Seconds), Raw(b.Share), "", whole(b.Calls), Raw(b.PerRequest), "", "", "", Raw(b.Mean), "", "",
+			b.System, b.Peer, whole(b.Errors)})
 	}
 	return header, rows
 }

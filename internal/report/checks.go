@@ -83,6 +83,11 @@ func (q Checks) List(r *api.ChecksResponse) *Document {
 	if len(r.Files) == 0 {
 		d.Line("no files of checks are configured: tailscope serve --checks FILE")
 	}
+	for _, c := range r.Checks {
+		for _, text := range c.Warnings {
+			d.Line(c.ID + ": " + text)
+		}
+	}
 	for _, x := range r.Receivers {
 		if x.State == "waiting" {
 			d.Line(fmt.Sprintf("receiver %s waits with %d: %s", x.Name, x.Spooled, x.Error))
@@ -109,6 +114,9 @@ func (q Checks) Show(r *api.CheckResponse) *Document {
 	d.Line(PluginLine(c))
 	if c.Description != "" {
 		d.Line("    " + c.Description)
+	}
+	for _, text := range c.Warnings {
+		d.Line("    " + text)
 	}
 	facts := [][2]string{
 		{"since", q.clock(c.Since)}, {"last run", q.clock(c.Last)}, {"next", q.clock(c.Next)},

@@ -42,7 +42,8 @@ type definition struct {
 	tasks     []*task
 }
 
-// instance is a definition applied to one series, or to none without Each. It does not change.
+// instance is a definition applied to one series, or to none without Each. It does not change,
+// but for what is known of its environments.
 type instance struct {
 	d       *definition
 	c       *spec.Check      // with $labels substituted
@@ -50,6 +51,7 @@ type instance struct {
 	group   string           // joinValues of the labels of Each
 	task    *task            // of its own, if it runs by itself
 	*condition
+	environments environments
 }
 
 // condition is the state of a check. It outlives changes of the definition.

@@ -85,6 +85,15 @@ func (e *Engine) List(ctx context.Context, r ListRequest) (*api.ChecksResponse, 
 	if e.o.Receivers != nil {
 		out.Receivers = append(out.Receivers, e.o.Receivers()...)
 	}
+	listed := e.list(r, state, now, out)
+	for i, in := range listed {
+		out.Checks[i].Warnings = e.cautions(ctx, in)
+	}
+	return out, nil
+}
+
+// list adds the checks of the request to out, and returns them.
+func (e *Engine) list(r ListRequest, state string, now time.Time, out *api.ChecksResponse) []*instance {
 	q := strings.ToLower(r.Q)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -108,10 +117,11 @@ func (e *Engine) List(ctx context.Context, r ListRequest) (*api.ChecksResponse, 
 		return cmp.Or(cmp.Compare(severity(b.state()), severity(a.state())), cmp.Compare(a.id, b.id))
 	})
 	found = found[min(r.Offset, len(found)):]
-	for _, in := range found[:min(r.Limit, len(found))] {
+	found = found[:min(r.Limit, len(found))]
+	for _, in := range found {
 		out.Checks = append(out.Checks, *e.apiCheck(in, now))
 	}
-	return out, nil
+	return found
 }
 
 // apiCheck is a check as the API has it. Needs mu.

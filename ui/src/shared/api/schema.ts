@@ -63,6 +63,22 @@ export interface components {
             same: number | null;
             value: number | null;
         };
+        Backend: {
+            calls: number;
+            component: string;
+            effective?: number;
+            error: number | null;
+            errors: number;
+            mean: number | null;
+            peer?: string;
+            per_request: number | null;
+            quantiles: {
+                [key: string]: number | null;
+            };
+            seconds: number | null;
+            share: number | null;
+            system?: string;
+        };
         BacktestIncident: {
             acked?: components["schemas"]["Ack"];
             after: number | null;
@@ -312,6 +328,7 @@ export interface components {
             typical?: components["schemas"]["PartIn"];
         };
         BreakdownResponse: {
+            backends?: components["schemas"]["Backend"][];
             band?: components["schemas"]["Band"];
             components: components["schemas"]["BreakdownComponent"][];
             end: number;
@@ -515,6 +532,7 @@ export interface components {
             text: string;
             unit: string;
             value: number | null;
+            warnings?: string[];
         };
         CheckBacktest: {
             check?: string;
@@ -1093,6 +1111,7 @@ export interface components {
             name: string;
             total: number;
             values: components["schemas"]["LabelValue"][];
+            without?: number;
         };
         LabelsResponse: {
             labels: components["schemas"]["LabelValues"][];
@@ -1939,6 +1958,7 @@ export type ApdexRow = components['schemas']['ApdexRow'];
 export type ApdexTarget = components['schemas']['ApdexTarget'];
 export type ApdexTargetsResponse = components['schemas']['ApdexTargetsResponse'];
 export type At = components['schemas']['At'];
+export type Backend = components['schemas']['Backend'];
 export type BacktestIncident = components['schemas']['BacktestIncident'];
 export type BacktestSummary = components['schemas']['BacktestSummary'];
 export type Band = components['schemas']['Band'];
