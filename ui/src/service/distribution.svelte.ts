@@ -49,8 +49,11 @@ export class Distribution {
   private presentKinds = $derived((this.labels.data?.labels?.find((l) => l.name === 'kind')?.values ?? []).map((x) => x.value));
   /** The kinds that are meant where none is chosen. */
   preset = $derived(this.isService ? defaultKinds(this.presentKinds) : []);
+  /** A metric that no sender gave an environment has all of it under any. */
+  private parted = $derived(this.isSpans || this.labels.data?.labels.some((l) => l.name === 'environment'));
   filters = $derived.by<Filters>(() => {
     const f: Filters = { ...this.base, ...app.view.filters };
+    if (!this.parted) delete f.environment;
     if (this.isService && !app.view.filters.kind) f.kind = this.preset;
     return f;
   });
@@ -71,7 +74,12 @@ export class Distribution {
     this.group.error_ratio.forEach((e, i) => (n += (e ?? 0) * (this.group?.count?.[i] ?? 0)));
     return Math.round(n);
   });
-  apdex = $derived(this.scored ? this.apdexes.data?.rows?.find((r) => r.service === app.view.name) : undefined);
+  /** Of several environments none is the service's. */
+  apdex = $derived.by(() => {
+    const rows = this.scored ? (this.apdexes.data?.rows ?? []).filter((r) => r.service === app.view.name) : [];
+    return rows.length === 1 ? rows[0] : undefined;
+  });
+  warnings = $derived([this.timeline.data?.warnings, this.totals.data?.warnings]);
   shownMarks = $derived((this.marks.data?.marks ?? []).filter((m) => !m.service || !this.isService || m.service === app.view.name));
   markTimes = $derived(this.shownMarks.map((m) => m.time ?? 0));
   problem = $derived(this.labels.error && !this.labels.data ? this.labels.error : (this.heat.error ?? this.timeline.error ?? this.totals.error));

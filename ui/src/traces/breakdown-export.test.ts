@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { breakdownCsv, operationsCsv, partsCsv } from './breakdown-export';
+import { backendsCsv, breakdownCsv, operationsCsv, partsCsv } from './breakdown-export';
 import type { BreakdownResponse, OperationsResponse } from '../shared/api/schema';
 
 const b: BreakdownResponse = {
@@ -24,4 +24,9 @@ it('quotes names, and leaves out what is not known', () => {
 it('gives the operations of a page, or only its head', () => {
   const o: OperationsResponse = { start: 0, end: 60, step: 60, times: [0], total: 0, seconds: 0, operations: [] };
   expect(operationsCsv(o)).toBe('service,operation,component,kind,verb,calls,calls_per_second,errors,seconds,share,mean\n');
+});
+
+it('nodes have a line each', () => {
+  const node = { component: 'db', system: 'riak', peer: 'riak-1:8087', seconds: 5, share: 0.5, calls: 10, per_request: 2, errors: 1, mean: 0.5, quantiles: { '0.5': 0.4 }, error: 0 };
+  expect(backendsCsv([node])).toBe('component,system,node,seconds,share,calls,effective,calls_per_request,errors,mean,q0.5\ndb,riak,riak-1:8087,5,0.5,10,,2,1,0.5,0.4\n');
 });

@@ -1,7 +1,7 @@
 // What the copy buttons give: breakdowns and operations for a spreadsheet.
 // Times are RFC 3339 in UTC, durations seconds.
 
-import type { BreakdownResponse, OperationsResponse } from '../shared/api/schema';
+import type { Backend, BreakdownResponse, OperationsResponse } from '../shared/api/schema';
 import type { Num } from '../shared/api/types';
 import { csvCell, utc } from '../shared/text/export';
 
@@ -25,6 +25,15 @@ export function partsCsv(b: BreakdownResponse): string {
       p.service, p.component, p.operation, p.seconds, p.share, p.critical_share, p.calls, p.per_request, p.requests, p.repeated, p.mean, ...quantiles.map((q) => p.quantiles?.[q]),
       p.band?.seconds, p.typical?.seconds, p.band?.calls, p.typical?.calls,
     ]),
+  ]);
+}
+
+/** One line per node that calls go to. */
+export function backendsCsv(list: Backend[]): string {
+  const quantiles = Object.keys(list[0]?.quantiles ?? {});
+  return lines([
+    ['component', 'system', 'node', 'seconds', 'share', 'calls', 'effective', 'calls_per_request', 'errors', 'mean', ...quantiles.map((q) => `q${q}`)],
+    ...list.map((b) => [b.component, b.system, b.peer, b.seconds, b.share, b.calls, b.effective, b.per_request, b.errors, b.mean, ...quantiles.map((q) => b.quantiles[q])]),
   ]);
 }
 

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { OperationsResponse } from '../shared/api/schema';
-import { heaviest, verbLayers } from './calls';
+import { callKey, heaviest, verbLayers } from './calls';
 
 const row = (operation: string, seconds: number, seconds_over: number[], rate_over: number[]) => ({ component: 'db', operation, seconds, seconds_over, rate_over, calls: 1 });
 const h = {
@@ -25,4 +25,9 @@ it('the heaviest lie below what is left', () => {
 
 it('those of an earlier day are the ones shown, whatever was heavy then', () => {
   expect(heaviest(h, false, 1, Infinity, ['db SELECT c', 'db UPDATE x']).map((l) => [l.key, round(l.values)])).toEqual([['db SELECT c', [0.1, 0, 0]], ['', [1.2, 0.9, 0]]]);
+});
+
+it('calls of one operation to two systems are two', () => {
+  expect(callKey({ component: 'db', operation: 'get x', system: 'riak' })).not.toBe(callKey({ component: 'db', operation: 'get x', system: 'mysql' }));
+  expect(callKey({ component: 'db', operation: 'get x' })).toBe('db get x');
 });

@@ -6,7 +6,7 @@ import { sumOver, topLayers, type Layer } from './stack';
 import type { Num } from '../shared/api/types';
 
 /** Tells operations of one service apart. */
-export const callKey = (o: Pick<Operation, 'component' | 'operation'>) => `${o.component} ${o.operation}`;
+export const callKey = (o: Pick<Operation, 'component' | 'operation' | 'system'>) => `${o.component} ${o.operation}${o.system ? ` ${o.system}` : ''}`;
 
 const over = (x: { seconds_over: Num[]; rate_over: Num[] }, byCalls: boolean) => (byCalls ? x.rate_over : x.seconds_over);
 // Rates are per second already; seconds are summed over a step.

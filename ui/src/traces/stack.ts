@@ -7,6 +7,7 @@ import type { BreakdownResponse } from '../shared/api/schema';
 import { byComponent, componentName } from '../shared/text/components';
 import { onSteps } from '../shared/page/days';
 import type { Num } from '../shared/api/types';
+import { partKey } from './tail';
 
 export interface Layer {
   key: string;
@@ -99,7 +100,7 @@ export function partLayers(b: BreakdownResponse, unit: Unit, most: number, until
     .filter((p) => p.self?.length)
     .slice(0, most)
     .sort((x, y) => byComponent(x.component, y.component) || (y.seconds ?? 0) - (x.seconds ?? 0));
-  const raw = top.map((p) => ({ key: p.component === 'queue' ? 'queue' : `${p.service} ${p.component} ${p.operation}`, values: p.self ?? [] }));
+  const raw = top.map((p) => ({ key: p.component === 'queue' ? 'queue' : partKey(p), values: p.self ?? [] }));
   const inside = b.components.filter((c) => c.component !== 'queue');
   const rest = times.map((_, i) => {
     const whole = inside.reduce((s, c) => s + (c.self[i] ?? 0), 0);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Band, BreakdownPart, FanOut, PartIn } from '../shared/api/schema';
-import { bandName, bandOf, bars, calls, differences, instances, sentence } from './tail';
+import { bandName, bandOf, bars, calls, differences, instances, partKey, sentence } from './tail';
 
 const inside = (seconds: number, calls = 1, critical = seconds): PartIn => ({ seconds, critical, share: 0, calls });
 
@@ -106,4 +106,9 @@ describe('instances', () => {
     expect(instances(fan([[3000, 3000], [1000, 1000]])).some((x) => x.straggler)).toBe(false);
     expect(instances(fan([[1000, 1000]])).some((x) => x.straggler)).toBe(false);
   });
+});
+
+it('parts of one operation at two systems are two', () => {
+  const part = { service: 'shop', component: 'db', operation: 'get x' };
+  expect(new Set([partKey(part), partKey({ ...part, system: 'riak' }), partKey({ ...part, system: 'mysql' })]).size).toBe(3);
 });

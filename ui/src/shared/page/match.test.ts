@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { cliCommand, heatCsv, promQuantile } from '../text/export';
 import { fromResponse } from '../chart/heat';
-import { defaultKinds, selection, shellQuote } from './match';
+import { carried, defaultKinds, environmentsOf, selection, shellQuote } from './match';
 
 it('writes PromQL matchers', () => {
   expect(selection({})).toBe('');
@@ -39,4 +39,19 @@ it('writes every occupied cell as a line', () => {
   expect(heatCsv(h, 'seconds')).toBe(
     'start,end,low_seconds,high_seconds,count\n1970-01-01T00:00:10Z,1970-01-01T00:00:20Z,0.1,0.2,3\n1970-01-01T00:00:10Z,1970-01-01T00:00:20Z,0.2,0.4,1\n',
   );
+});
+
+it('the environment goes along unless another is named', () => {
+  const before = { environment: ['production'], tenant: ['acme'] };
+  expect(carried({}, before)).toEqual({ environment: ['production'] });
+  expect(carried({ tenant: ['x'] }, before)).toEqual({ tenant: ['x'], environment: ['production'] });
+  expect(carried({ environment: [''] }, before)).toEqual({ environment: [''] });
+  expect(carried({ environment: [] }, before)).toEqual({});
+  expect(carried({ kind: [] }, {})).toEqual({ kind: [] });
+});
+
+it('environments are those seen, of requests without one, and those chosen', () => {
+  const seen = { name: 'environment', total: 2, values: [{ value: 'production', count: 5 }, { value: 'staging', count: 2 }], without: 3 };
+  expect(environmentsOf(seen, ['staging', 'qa'])).toEqual([{ name: 'production', count: 5 }, { name: 'staging', count: 2 }, { name: '', count: 3 }, { name: 'qa', count: 0 }]);
+  expect(environmentsOf(undefined, [])).toEqual([]);
 });

@@ -1,5 +1,7 @@
 // PromQL matchers from the page's filters.
 
+import type { LabelValues } from '../api/schema';
+
 export type Filters = Record<string, string[]>;
 
 function quote(s: string): string {
@@ -29,6 +31,26 @@ export function selection(filters: Filters): string {
 export function pick(filters: Filters, names: string[]): Filters {
   return Object.fromEntries(names.filter((n) => filters[n]?.length).map((n) => [n, filters[n]]));
 }
+
+/** The filters of another view: the environment goes along unless they name one, which is none if it is empty. */
+export function carried(next: Filters, before: Filters): Filters {
+  const { environment = before.environment, ...rest } = next;
+  return environment?.length ? { ...rest, environment } : rest;
+}
+
+/** Environments by falling count, then those chosen that were not seen. An empty name is of what has none. */
+export function environmentsOf(seen: LabelValues | undefined, chosen: string[]): { name: string; count: number }[] {
+  const all = (seen?.values ?? []).map((x) => ({ name: x.value, count: x.count }));
+  if (seen?.without) all.push({ name: '', count: seen.without });
+  return [...all, ...chosen.filter((c) => !all.some((e) => e.name === c)).map((name) => ({ name, count: 0 }))];
+}
+
+/** Filters of checks: those of the environment, and those that name none. */
+export const ofEnvironment = (filters: Filters): Filters =>
+  (filters.environment?.length ? { ...filters, environment: [...new Set([...filters.environment, ''])] } : filters);
+
+/** What an environment is called. */
+export const environmentName = (name: string): string => name || 'without one';
 
 const order = ['service', 'environment', 'operation', 'component', 'kind', 'tenant', 'status', 'version', 'variant', 'instance'];
 

@@ -5,6 +5,7 @@ import { ApiError, api, unreadScript } from '../api/client';
 import type { Theme } from '../chart/ramp';
 import { fittingRange, type TimeRange } from '../text/time';
 import type { StatusResponse } from '../api/schema';
+import { carried } from './match';
 import { decode, encode, home, type View } from './url';
 
 interface Step {
@@ -109,7 +110,8 @@ class App {
 
   /** Changes the view. A new entry in the history unless told otherwise. */
   go(patch: Partial<View>, how: 'push' | 'replace' | 'zoom' | 'out' = 'push'): void {
-    this.turn({ ...this.view, ...patch }, patch, how);
+    const filters = patch.filters ? carried(patch.filters, this.view.filters) : this.view.filters;
+    this.turn({ ...this.view, ...patch, filters }, patch, how);
   }
 
   private turn(next: View, patch: Partial<View>, how: 'push' | 'replace' | 'zoom' | 'out', then?: () => void): void {
@@ -143,10 +145,10 @@ class App {
     this.turn(v, v, 'push', () => changedPage && scrollTo(0, 0));
   }
 
-  /** The address of another page in the same range. */
+  /** The address of another page in the same range and environment. */
   link(patch: Partial<View>): string {
     const v = this.view;
-    return encode({ ...home(), range: v.range, live: v.live, ...patch });
+    return encode({ ...home(), range: v.range, live: v.live, ...patch, filters: carried(patch.filters ?? {}, v.filters) });
   }
 
   setTheme(choice: 'auto' | Theme): void {

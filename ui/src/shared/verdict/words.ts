@@ -156,6 +156,7 @@ export const warningAdvice: Record<string, string> = {
   series: 'Compare what is per request, or an instance alone.',
   load: 'Tick “per request” above.',
   marks: 'Shorten the sides so that they hold one change only.',
+  environments: 'Choose one above.',
   spike: 'Choose sides without it: an average over it says little of either.',
 };
 
