@@ -2,14 +2,58 @@ package api
 
 // ChangesResponse answers GET /api/v1/changes?match&start&end&operations&status:
 // moments at which the durations of a service's or an operation's requests, the
-// share of them that fails, or a service's rate changed, found without being told where to look. The same data and range give
+// share of them that fails, a service's rate, or what its requests call changed, found without being told where to look. The same data and range give
 // the same answer.
 type ChangesResponse struct {
 	Range
 	Slot     int64    `json:"slot"`     // seconds; the moment is never known closer
 	Searched int      `json:"searched"` // series that were searched
 	Changes  []Change `json:"changes"`  // by time
-	Notes    []string `json:"notes"`
+	// Events are moments at which several changes are, by time.
+	Events []ChangeEvent `json:"events"`
+	Notes  []string      `json:"notes"`
+}
+
+// ChangeEvent is changes that may be of one moment: their intervals meet.
+type ChangeEvent struct {
+	Time Float `json:"time" nullable:"false"` // Unix seconds, of its clearest change
+	Low  Float `json:"low" nullable:"false"`  // what the intervals of all have in common, or lies between them
+	High Float `json:"high" nullable:"false"`
+	// Changes are the ids, in the order of Services.
+	Changes []string `json:"changes"`
+	// Services are those that changed: what surely came first before what came later, and
+	// of what came together the called before its callers.
+	Services []ChangeService `json:"services"`
+	Sentence string          `json:"sentence"`
+}
+
+// ChangeService is a service of an event.
+type ChangeService struct {
+	Service     string `json:"service"`
+	Environment string `json:"environment,omitempty"`
+	// CalledBy are services of the event whose requests call it, directly or by way of
+	// others.
+	CalledBy []string `json:"called_by"`
+}
+
+// ChangePart names a part of a service's requests: an operation of one component and
+// service, at one system.
+type ChangePart struct {
+	Service   string `json:"service"`
+	Component string `json:"component"`
+	Operation string `json:"operation"`
+	System    string `json:"system,omitempty"`
+}
+
+// ChangeWho is who moved at a change of a service.
+type ChangeWho struct {
+	// Tenants and Operations surely moved, the most changed first; as many of the heaviest
+	// could be judged.
+	Tenants          []string `json:"tenants"`
+	TenantsJudged    int      `json:"tenants_judged"`
+	Operations       []string `json:"operations"`
+	OperationsJudged int      `json:"operations_judged"`
+	Sentence         string   `json:"sentence"`
 }
 
 // Change is a change point. It concerns a service in one of its environments, or one of
@@ -29,10 +73,19 @@ type Change struct {
 	Family   string `json:"family,omitempty"`
 	Unit     string `json:"unit,omitempty"`
 	Instance string `json:"instance,omitempty"`
+	// Part is the part of the requests that changed: how often they call it, or how long
+	// they spend in it. Of requests themselves it is absent.
+	Part *ChangePart `json:"part,omitempty"`
+	// Shape is how it moved: a spike that came and went, which is one change, a step, or a
+	// drift; absent where none is plainly the best description.
+	Shape *Shape `json:"shape,omitempty"`
+	// Who moved; only of changes of services, of the newest of them.
+	Who *ChangeWho `json:"who,omitempty"`
 	// Kink says that a slope began, ended or changed at the moment, rather than that the
 	// level did. It is told of metrics.
 	Kink bool `json:"kink,omitempty"`
-	// Found names what changed at the moment: durations, errors, rate; of a metric value.
+	// Found names what changed at the moment: durations, errors, rate; of a metric value;
+	// of a part of the requests calls and time, for each request.
 	Found []string `json:"found"`
 	P     Float    `json:"p"` // of the clearest of them, adjusted for all that was searched
 	// Before and After are the stretches around the moment that are alike in
@@ -62,17 +115,18 @@ type Change struct {
 // ChangeDecision is what POST /api/v1/changes takes: the change as it was
 // answered, and what is thought of it. A confirmed one becomes a mark.
 type ChangeDecision struct {
-	ID          string `json:"id"`
-	Time        Float  `json:"time" nullable:"false"`
-	Low         Float  `json:"low" nullable:"false"`
-	High        Float  `json:"high" nullable:"false"`
-	Service     string `json:"service"`
-	Environment string `json:"environment,omitempty"`
-	Operation   string `json:"operation,omitempty"`
-	Family      string `json:"family,omitempty"`
-	Status      string `json:"status" enum:"new,confirmed,dismissed"` // new takes a decision back
-	Name        string `json:"name,omitempty"`                        // of the mark
-	Description string `json:"description,omitempty"`
+	ID          string      `json:"id"`
+	Time        Float       `json:"time" nullable:"false"`
+	Low         Float       `json:"low" nullable:"false"`
+	High        Float       `json:"high" nullable:"false"`
+	Service     string      `json:"service"`
+	Environment string      `json:"environment,omitempty"`
+	Operation   string      `json:"operation,omitempty"`
+	Family      string      `json:"family,omitempty"`
+	Part        *ChangePart `json:"part,omitempty"`
+	Status      string      `json:"status" enum:"new,confirmed,dismissed"` // new takes a decision back
+	Name        string      `json:"name,omitempty"`                        // of the mark
+	Description string      `json:"description,omitempty"`
 }
 
 // ChangeDecided answers POST /api/v1/changes: the id that the change goes by

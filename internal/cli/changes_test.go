@@ -33,8 +33,20 @@ func changesFixture() *api.ChangesResponse {
 	return &api.ChangesResponse{
 		Range: api.Range{Start: 1778313600, End: 1778317200}, Slot: 10, Searched: 51,
 		Notes: []string{"3 operations with fewer requests were not searched; ask for more with operations, or for one by match"},
+		Events: []api.ChangeEvent{{Time: at, Low: at - 20, High: at + 20, Changes: []string{"5f1c0de5f1c0de13", "5f1c0de5f1c0de11", "5f1c0de5f1c0de12"},
+			Services: []api.ChangeService{{Service: "payments", CalledBy: []string{"shop"}}, {Service: "shop", CalledBy: []string{}}},
+			Sentence: "Payments and shop changed at one moment; payments moved too, and is called by shop, at 2026-05-09 08:40:00 UTC"}},
 		Changes: []api.Change{
+			{ID: "5f1c0de5f1c0de13", Time: at, Low: at, High: at, Service: "payments", Part: &api.ChangePart{Service: "payments", Component: "db", Operation: "SELECT cards", System: "postgresql"},
+				Found: []string{"calls"}, P: 0.0001, Verdict: "regression", Name: "more calls of SELECT cards (postgresql)", Status: "new", Near: []api.Mark{},
+				Measures: []api.CompareMeasure{
+					measure("calls_per_request", "ratio", "higher", "worse", 2, 9, 4.5, 4.4, 4.6),
+					measure("time_per_request", "ratio", "no evidence", "", 0.0065, 0.0066, 1.015, 0.99, 1.03),
+				},
+				Headline: "calls of SELECT cards (postgresql) per request of payments 2 → 9, 4.5 times as many (95 % interval 4.4–4.6)", Sentence: "a sentence"},
 			{ID: "5f1c0de5f1c0de11", Time: at, Low: at - 30, High: at + 20, Service: "shop", Found: []string{"durations", "rate"}, P: 0.0004, Measures: whole, Verdict: "regression",
+				Shape:    &api.Shape{Kind: "step", Sentence: "p95 of shop is at one level before, 51 ms, and at another after, 70.4 ms", Usual: 0.051, Value: 0.0704},
+				Who:      &api.ChangeWho{Tenants: []string{"acme"}, TenantsJudged: 12, Operations: []string{"GET /search", "GET /cart"}, OperationsJudged: 5, Sentence: "of 12 tenants acme moved; of 5 operations GET /search and GET /cart moved"},
 				Headline: "p95 of shop is 40 % slower (95 % interval 34–45 %)", Sentence: "a sentence", Name: "p95 of shop slower", Status: "new",
 				Near: []api.Mark{{ID: "m1", Name: "deploy \x1b[1m1.4", Time: at - 60}}, Operations: []string{"GET /search", "GET /cart"}},
 			{ID: "5f1c0de5f1c0de12", Time: at, Low: at, High: at, Service: "shop", Operation: "GET /search", Found: []string{"durations"}, P: 0.001, Measures: slower, Verdict: "regression",

@@ -23,6 +23,7 @@ type Stretches struct {
 	st      store.Store
 	all     *side
 	parts   []Part
+	several map[string]bool // services whose environments are parts of their own
 }
 
 // Part is a service as a whole, or one of its operations.
@@ -45,6 +46,9 @@ type Found struct {
 	Measures []api.CompareMeasure
 	// Rate compares requests a second; it is not among the measures.
 	Rate api.CompareMeasure
+	// Shape says that what changed did so in a step, or along a line through both, or as
+	// it does on other days; nil if none is plainly so.
+	Shape *api.Shape
 	// Moved is the share of requests that are of other operations than before,
 	// beyond what chance would move; 0 if it is not.
 	Moved float64
@@ -96,7 +100,7 @@ func Read(ctx context.Context, st store.Store, r Request) (*Stretches, error) {
 			return nil, err
 		}
 		if all.step <= step {
-			return &Stretches{request: r, st: st, all: all, parts: counted.parts()}, nil
+			return &Stretches{request: r, st: st, all: all, parts: counted.parts(), several: c.several}, nil
 		}
 		step = all.step // only longer slots are kept
 	}
@@ -210,17 +214,10 @@ func (s *Stretches) rate(c *comparison, p Part, a, b Stretch) (api.CompareMeasur
 // operations of a service are held in the same shares.
 func (s *Stretches) Compare(p Part, a, b Stretch) (*Found, error) {
 	c := &comparison{Request: s.request, st: s.st, step: s.all.step, a: s.cut(p, a), b: s.cut(p, b)}
-	c.opts = stat.Options{Level: c.Level}
-	c.Matchers = slices.DeleteFunc(slices.Clone(c.Matchers), func(m *labels.Matcher) bool {
-		return m.Name == series.LabelService || m.Name == series.LabelOperation || p.Environment != "" && m.Name == series.LabelEnvironment
+	c.opts, c.unit = stat.Options{Level: c.Level}, "seconds"
+	c.Matchers = slices.DeleteFunc(s.Matchers(p), func(m *labels.Matcher) bool {
+		return !p.Own && m.Name == series.LabelOperation
 	})
-	c.Matchers = append(c.Matchers, labels.MustNewMatcher(labels.MatchEqual, series.LabelService, p.Service))
-	if p.Environment != "" {
-		c.Matchers = append(c.Matchers, labels.MustNewMatcher(labels.MatchEqual, series.LabelEnvironment, p.Environment))
-	}
-	if p.Own {
-		c.Matchers = append(c.Matchers, labels.MustNewMatcher(labels.MatchEqual, series.LabelOperation, p.Operation))
-	}
 	c.of = c.subject()
 	c.fineA, c.fineB = c.a, c.b
 	c.out = &api.CompareResponse{Of: c.of, Warnings: []api.CompareWarning{}}
@@ -235,7 +232,13 @@ func (s *Stretches) Compare(p Part, a, b Stretch) (*Found, error) {
 		return nil, err
 	}
 	c.conclude()
+	if c.whole = strata; judge.Moved(c.out.Verdict) {
+		c.nameLasting()
+	}
 	found := &Found{Verdict: c.out.Verdict, Sentence: c.out.Sentence, Measures: c.out.Measures}
+	if len(c.out.Shapes) > 0 {
+		found.Shape = &c.out.Shapes[0]
+	}
 	if found.Rate, err = s.rate(c, p, a, b); err != nil {
 		return nil, err
 	}
@@ -253,4 +256,36 @@ func (s *Stretches) cut(p Part, w Stretch) *side {
 	}
 	out.cut(w.From, w.To) // makes strata of its own
 	return out
+}
+
+// Environments reports whether a service has several, so that each is searched.
+func (s *Stretches) Environments(service string) bool { return s.several[service] }
+
+// Matchers selects the requests of a part.
+func (s *Stretches) Matchers(p Part) []*labels.Matcher {
+	several := s.several[p.Service]
+	out := slices.DeleteFunc(slices.Clone(s.request.Matchers), func(m *labels.Matcher) bool {
+		return m.Name == series.LabelService || p.Own && m.Name == series.LabelOperation || several && m.Name == series.LabelEnvironment
+	})
+	out = append(out, labels.MustNewMatcher(labels.MatchEqual, series.LabelService, p.Service))
+	if several {
+		out = append(out, labels.MustNewMatcher(labels.MatchEqual, series.LabelEnvironment, p.Environment))
+	}
+	if p.Own {
+		out = append(out, labels.MustNewMatcher(labels.MatchEqual, series.LabelOperation, p.Operation))
+	}
+	return out
+}
+
+// CompareTally judges a ratio of two sums, of which less is better, between two stretches.
+// Unit is seconds, or empty of a number.
+func (s *Stretches) CompareTally(p Part, name, unit string, t stat.Tally, a, b Stretch) (api.CompareMeasure, error) {
+	c := &comparison{Request: s.request, st: s.st, step: s.all.step, a: s.cut(p, a), b: s.cut(p, b)}
+	c.opts = stat.Options{Level: c.Level}
+	m := ratioMeasure(name)
+	m.Unit = unit
+	of := func(w Stretch) []stat.Tally { return []stat.Tally{{Num: t.Num[w.From:w.To], Den: t.Den[w.From:w.To]}} }
+	out, _, err := c.judged(m, &strata{valuesA: of(a), valuesB: of(b)}, nil, "")
+	out.Adjusted = out.Raw.P
+	return out, err
 }

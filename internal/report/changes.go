@@ -37,10 +37,20 @@ func Changes(r *api.ChangesResponse, status string, zone *time.Location) *Docume
 		for j := range c.Measures {
 			m := &c.Measures[j]
 			f := m.Judged()
+			of.Unit = unit
+			if m.Name == "calls_per_request" {
+				of.Unit = UnitOf("")
+			}
 			row := of.measure(m)
-			t.Add("    "+m.Name, row[1], row[2], of.effect(m, f.Effect), row[5], string(m.Verdict))
+			t.Add("    "+strings.ReplaceAll(m.Name, "_", " "), row[1], row[2], of.effect(m, f.Effect), row[5], string(m.Verdict))
 		}
 		d.Table(t)
+		if c.Shape != nil && !strings.HasPrefix(c.Headline, c.Shape.Sentence) {
+			d.Line("    " + string(c.Shape.Kind) + ": " + c.Shape.Sentence)
+		}
+		if c.Who != nil {
+			d.Line("    " + c.Who.Sentence)
+		}
 		if len(c.Operations) > 0 {
 			d.Line("    operations: " + strings.Join(c.Operations, ", "))
 		}
@@ -55,6 +65,11 @@ func Changes(r *api.ChangesResponse, status string, zone *time.Location) *Docume
 	}
 	if len(r.Changes) > 0 {
 		d.Gap()
+	}
+	for _, e := range r.Events {
+		if len(e.Services) > 1 {
+			d.Line(e.Sentence)
+		}
 	}
 	noun := "change"
 	if status != "" && status != "all" {
@@ -78,7 +93,7 @@ func changesSheet(r *api.ChangesResponse) (header []string, rows [][]string) {
 		}
 		header = append(header, n+"_"+kind, n+"_low", n+"_high")
 	}
-	header = append(header, "status", "mark", "id", "environment")
+	header = append(header, "status", "mark", "id", "environment", "part", "shape")
 	for _, c := range r.Changes {
 		row := []string{unixFloat(c.Time), unixFloat(c.Low), unixFloat(c.High), c.Service, c.Operation, strings.Join(c.Found, " "), string(c.Verdict), Raw(c.P)}
 		for _, n := range names {
@@ -91,7 +106,14 @@ func changesSheet(r *api.ChangesResponse) (header []string, rows [][]string) {
 			}
 			row = append(row, Raw(api.Float(effect)), Raw(api.Float(low)), Raw(api.Float(high)))
 		}
-		rows = append(rows, append(row, c.Status, c.Mark, c.ID, c.Environment))
+		part, shape := "", ""
+		if p := c.Part; p != nil {
+			part = strings.TrimSpace(strings.Join([]string{p.Service, p.Component, p.System, p.Operation}, " "))
+		}
+		if c.Shape != nil {
+			shape = string(c.Shape.Kind)
+		}
+		rows = append(rows, append(row, c.Status, c.Mark, c.ID, c.Environment, part, shape))
 	}
 	return header, rows
 }

@@ -25,17 +25,40 @@ type decision struct {
 	ID                 string
 	Time, Low, High    int64 // Unix seconds
 	Service, Operation string
-	Environment        string `json:",omitempty"` // of a service that has several
-	Status             string // Confirmed or Dismissed
-	Family             string `json:",omitempty"` // of a metric
-	Mark               string `json:",omitempty"` // that it became
+	Environment        string          `json:",omitempty"` // of a service that has several
+	Status             string          // Confirmed or Dismissed
+	Family             string          `json:",omitempty"` // of a metric
+	Part               *api.ChangePart `json:",omitempty"` // of the service's requests
+	Mark               string          `json:",omitempty"` // that it became
 }
 
 // isOf says that a decision is of a change of the same. A service that has one
 // environment, whose name changes do not have, may have several in another range.
-func (d *decision) isOf(service, environment, operation, family string) bool {
-	return d.Service == service && d.Operation == operation && d.Family == family &&
-		(d.Environment == environment || d.Environment == "" || environment == "")
+func (d *decision) isOf(s subject) bool {
+	return d.Service == s.service && d.Operation == s.operation && d.Family == s.family && partOf(d.Part) == s.part &&
+		(d.Environment == s.environment || d.Environment == "" || s.environment == "")
+}
+
+// subject is what a change is of.
+type subject struct {
+	service, environment, operation, family string
+	part                                    api.ChangePart
+}
+
+func subjectOf(c *api.Change) subject {
+	return subject{c.Service, c.Environment, c.Operation, c.Family, partOf(c.Part)}
+}
+
+func subjectOfDecision(c *api.ChangeDecision) subject {
+	return subject{c.Service, c.Environment, c.Operation, c.Family, partOf(c.Part)}
+}
+
+// partOf returns a part, the zero value of none.
+func partOf(p *api.ChangePart) (out api.ChangePart) {
+	if p != nil {
+		out = *p
+	}
+	return out
 }
 
 const (
@@ -46,12 +69,16 @@ const (
 )
 
 // idOf is the id of a change that nothing was decided of.
-func idOf(service, environment, operation, family string, at int64) string {
-	if environment != "" {
-		service += "\x00in " + environment
+func idOf(s subject, at int64) string {
+	service, operation := s.service, s.operation
+	if s.environment != "" {
+		service += "\x00in " + s.environment
 	}
-	if family != "" {
-		operation += "\x00" + family
+	if s.family != "" {
+		operation += "\x00" + s.family
+	}
+	if p := s.part; p != (api.ChangePart{}) {
+		operation += "\x00part " + strings.Join([]string{p.Service, p.Component, p.Operation, p.System}, "\x00")
 	}
 	sum := sha256.Sum256([]byte(service + "\x00" + operation + "\x00" + strconv.FormatInt(at, 10)))
 	return hex.EncodeToString(sum[:8])
@@ -84,7 +111,7 @@ func match(found []api.Change, decided []decision) []*decision {
 	var pairs []pair
 	for i, c := range found {
 		for j, d := range decided {
-			if d.isOf(c.Service, c.Environment, c.Operation, c.Family) && float64(c.Low) <= float64(d.High) && float64(d.Low) <= float64(c.High) {
+			if d.isOf(subjectOf(&c)) && float64(c.Low) <= float64(d.High) && float64(d.Low) <= float64(c.High) {
 				pairs = append(pairs, pair{i, j, math.Abs(float64(c.Time) - float64(d.Time))})
 			}
 		}
@@ -131,12 +158,12 @@ func (f *Finder) Decide(ctx context.Context, c api.ChangeDecision) (*api.ChangeD
 // mark and decision agree.
 func (f *Finder) decide(ctx context.Context, all []decision, c *api.ChangeDecision) (*api.ChangeDecided, *store.RecordWrite, error) {
 	was := recall(all, c)
-	now := decision{Service: c.Service, Environment: c.Environment, Operation: c.Operation, Family: c.Family, Time: int64(c.Time), Low: int64(c.Low), High: int64(c.High), Status: c.Status}
+	now := decision{Service: c.Service, Environment: c.Environment, Operation: c.Operation, Family: c.Family, Part: c.Part, Time: int64(c.Time), Low: int64(c.Low), High: int64(c.High), Status: c.Status}
 	switch {
 	case was != nil:
 		now.ID, now.Environment, now.Time, now.Low, now.High = was.ID, was.Environment, was.Time, was.Low, was.High
-	case c.ID != idOf(c.Service, c.Environment, c.Operation, c.Family, now.Time):
-		return nil, nil, &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no change %q of %s at that time; send id, time, low, high, service, environment and operation as /api/v1/changes answered them", c.ID, title(c.Service, c.Environment, c.Operation))}
+	case c.ID != idOf(subjectOfDecision(c), now.Time):
+		return nil, nil, &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no change %q of %s at that time; send id, time, low, high, service, environment, operation and part as /api/v1/changes answered them", c.ID, title(c.Service, c.Environment, c.Operation))}
 	case c.Status == New:
 		return &api.ChangeDecided{ID: c.ID, Status: New}, nil, nil
 	case len(all) >= maxDecisions:
@@ -181,7 +208,7 @@ func recall(all []decision, c *api.ChangeDecision) *decision {
 	apart := func(d *decision) float64 { return math.Abs(float64(c.Time) - float64(d.Time)) }
 	for i := range all {
 		d := &all[i]
-		if !d.isOf(c.Service, c.Environment, c.Operation, c.Family) {
+		if !d.isOf(subjectOfDecision(c)) {
 			continue
 		}
 		if d.ID == c.ID {
@@ -208,12 +235,13 @@ func checkDecision(c *api.ChangeDecision) error {
 	if c.Service == "" && c.Family == "" {
 		return query.Invalid("service", "service is missing; %s", example)
 	}
-	for field, v := range map[string]string{"service": c.Service, "environment": c.Environment, "operation": c.Operation, "family": c.Family} {
+	part := partOf(c.Part)
+	for field, v := range map[string]string{"service": c.Service, "environment": c.Environment, "operation": c.Operation, "family": c.Family, "part": part.Service + part.Component + part.Operation + part.System} {
 		if !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl) {
 			return query.Invalid(field, "%s has characters that cannot be printed; %s", field, example)
 		}
 	}
-	for field, v := range map[string]string{"service": c.Service, "environment": c.Environment, "operation": c.Operation, "family": c.Family, "name": c.Name, "description": c.Description} {
+	for field, v := range map[string]string{"service": c.Service, "environment": c.Environment, "operation": c.Operation, "family": c.Family, "part": part.Service + part.Component + part.Operation + part.System, "name": c.Name, "description": c.Description} {
 		if len(v) > maxText {
 			return query.Invalid(field, "%s is longer than %d bytes", field, maxText)
 		}

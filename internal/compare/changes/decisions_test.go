@@ -120,7 +120,7 @@ func TestDecisions(t *testing.T) {
 // its mark agrees.
 func TestDecisionsAtOnce(t *testing.T) {
 	st := storetest.NewTwin()
-	c := api.Change{ID: idOf("shop", "", "GET /", "", 1000), Service: "shop", Operation: "GET /", Time: 1000, Low: 990, High: 1010}
+	c := api.Change{ID: idOf(subject{service: "shop", operation: "GET /"}, 1000), Service: "shop", Operation: "GET /", Time: 1000, Low: 990, High: 1010}
 	for round := range 20 {
 		var wg sync.WaitGroup
 		for i, status := range []string{Confirmed, Dismissed, Confirmed, New, Dismissed} {
@@ -204,7 +204,7 @@ func TestNear(t *testing.T) {
 
 func TestBadDecisions(t *testing.T) {
 	f := NewFinder(storetest.NewTwin())
-	good := api.ChangeDecision{ID: idOf("shop", "", "", "", 1000), Time: 1000, Low: 990, High: 1010, Service: "shop", Status: Dismissed}
+	good := api.ChangeDecision{ID: idOf(subject{service: "shop"}, 1000), Time: 1000, Low: 990, High: 1010, Service: "shop", Status: Dismissed}
 	for field, spoil := range map[string]func(*api.ChangeDecision){
 		"id":          func(d *api.ChangeDecision) { d.ID = "" },
 		"status":      func(d *api.ChangeDecision) { d.Status = "dismised" },
@@ -224,7 +224,7 @@ func TestBadDecisions(t *testing.T) {
 		}
 	}
 	other := good
-	other.ID = idOf("shop", "", "", "", 1001)
+	other.ID = idOf(subject{service: "shop"}, 1001)
 	if _, err := f.Decide(t.Context(), other); err == nil || query.AsError(err).Code != query.CodeNotFound {
 		t.Errorf("the id of another change: %v", err)
 	}

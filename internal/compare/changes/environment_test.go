@@ -54,7 +54,7 @@ func TestChangesByEnvironment(t *testing.T) {
 	for i := range all.Changes {
 		c := &all.Changes[i]
 		switch {
-		case c.Service == "stock" && c.Environment == "" && c.ID == idOf("stock", "", c.Operation, "", int64(c.Time)):
+		case c.Service == "stock" && c.Environment == "" && c.ID == idOf(subject{service: "stock", operation: c.Operation}, int64(c.Time)):
 		case c.Service == "shop" && c.Environment == "staging":
 			if c.Operation == "" {
 				staging = c

@@ -125,18 +125,31 @@ func (m *metricSearch) search(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		var changes []api.Change
 		for _, c := range stretched(all[i]) {
 			change, err := m.describe(ctx, c, instances)
 			if err != nil {
 				return err
 			}
-			m.out.Changes = append(m.out.Changes, *change)
+			changes = append(changes, *change)
 		}
+		m.out.Changes = append(m.out.Changes, withoutReturns(changes, m.step)...)
 	}
 	slices.SortStableFunc(m.out.Changes, func(x, y api.Change) int {
 		return cmp.Or(cmp.Compare(x.Time, y.Time), cmp.Compare(x.Service, y.Service))
 	})
-	return nil
+	return describeEvents(ctx, m.st, m.out)
+}
+
+// Start returns the beginning of a slot, Unix seconds.
+func (m *metricSearch) Start(slot int) int64 { return m.start + int64(slot)*m.step }
+
+// metricTitle names a metric, of a service if it has one.
+func metricTitle(family, service string) string {
+	if service == "" {
+		return family
+	}
+	return family + " of " + service
 }
 
 // points returns the change points of a group.
@@ -146,6 +159,7 @@ func (m *metricSearch) points(g *query.SlotGroup) (out searched, err error) {
 	if g.Den != nil {
 		t := stat.Tally{Num: g.Num, Den: g.Den}
 		out.slots = occupied(t)
+		out.tally = &t
 		found, err = stat.ChangePointsOfTally(pick(t, out.slots), stat.ValueTally, stat.ChangeOptions{Alpha: discovery, Season: seasonOf(out.slots, m.step)})
 	} else {
 		var some []*hist.Histogram
@@ -191,7 +205,7 @@ func (m *metricSearch) instances(ctx context.Context, service string) (map[strin
 
 // describe puts a change into the words of the API.
 func (m *metricSearch) describe(ctx context.Context, c candidate, instances map[string][]point) (*api.Change, error) {
-	start := func(i int) int64 { return m.start + int64(i)*m.step }
+	start := m.Start
 	window := func(w compare.Stretch) compare.Window {
 		return compare.Window{Start: time.Unix(start(w.From), 0), End: time.Unix(start(w.To), 0)}
 	}
@@ -207,7 +221,7 @@ func (m *metricSearch) describe(ctx context.Context, c candidate, instances map[
 	}
 	at := start(c.point.at)
 	out := &api.Change{
-		ID: idOf(service, "", "", m.r.Family, at), Time: api.Float(at), Low: api.Float(start(c.point.low)), High: api.Float(start(c.point.high)),
+		ID: idOf(subject{service: service, family: m.r.Family}, at), Time: api.Float(at), Low: api.Float(start(c.point.low)), High: api.Float(start(c.point.high)),
 		Service: service, Family: m.r.Family, Unit: found.Unit, Found: c.point.of, Kink: c.point.kink, P: api.Float(c.point.p),
 		Before: api.Range{Start: start(c.before.From), End: start(c.before.To)}, After: api.Range{Start: start(c.after.From), End: start(c.after.To)},
 		Measures: found.Measures, Verdict: found.Verdict,
@@ -222,11 +236,11 @@ func (m *metricSearch) describe(ctx context.Context, c candidate, instances map[
 		out.Instance = alone[0]
 	}
 	sure := func(x *api.CompareMeasure) bool { return judge.Moved(x.Verdict) && float64(x.Adjusted) <= discovery }
-	name := m.r.Family
-	if service != "" {
-		name += " of " + service
-	}
-	if lead := compare.Lead(found.Measures, sure, compare.DefaultWithin); lead != nil {
+	name := metricTitle(m.r.Family, service)
+	if out.Kink && c.tally != nil {
+		out.Headline, out.Shape = driftText(m, c, out, name, found.Unit)
+		out.Name = name + " drifts"
+	} else if lead := compare.Lead(found.Measures, sure, compare.DefaultWithin); lead != nil {
 		out.Headline, out.Name = lead.Sentence, strings.TrimSpace(fmt.Sprintf("%s %s", name, lead.Verdict))
 	} else {
 		out.Headline, out.Name = fmt.Sprintf("%s changed, though by how much is not sure", name), name+" changed"

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"tailscope/api"
 	"tailscope/internal/compare"
 	"tailscope/internal/judge"
 	"tailscope/stat"
@@ -31,9 +32,19 @@ type point struct {
 // searched is a part with the change points of one thing, or of all.
 type searched struct {
 	part   compare.Part
+	inner  *inner // the part of its requests that was searched; nil of the requests themselves
 	of     string
 	points []point
-	slots  []int // with requests
+	slots  []int       // with requests
+	tally  *stat.Tally // of all slots, where kinks are told from steps
+}
+
+// name is that of the part of requests, the zero value of requests themselves.
+func (s *searched) name() api.ChangePart {
+	if s.inner == nil {
+		return api.ChangePart{}
+	}
+	return s.inner.name()
 }
 
 // searchPart finds the change points of one thing of a part, with what each day does
@@ -103,7 +114,7 @@ func pick(t stat.Tally, slots []int) (out stat.Tally) {
 func together(all []searched) []searched {
 	var out []searched
 	for _, s := range all {
-		i := slices.IndexFunc(out, func(x searched) bool { return x.part == s.part })
+		i := slices.IndexFunc(out, func(x searched) bool { return x.part == s.part && x.name() == s.name() })
 		if i < 0 {
 			out = append(out, s)
 			continue
@@ -111,6 +122,9 @@ func together(all []searched) []searched {
 		out[i].points = append(slices.Clip(out[i].points), s.points...)
 		if s.of == Durations {
 			out[i].slots = s.slots
+		}
+		if s.tally != nil {
+			out[i].tally = s.tally
 		}
 	}
 	for i := range out {
@@ -141,7 +155,7 @@ func together(all []searched) []searched {
 }
 
 // things are what is searched, in the order in which they are said.
-var things = []string{Durations, Errors, Rate}
+var things = []string{Durations, Errors, Rate, Calls, Time}
 
 // meets says that two points may be one moment.
 func (x point) meets(y point) bool { return x.low <= y.high+1 && y.low <= x.high+1 }

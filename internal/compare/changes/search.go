@@ -34,7 +34,9 @@ var measures = []string{"p50", "p95", "p99", "errors"}
 // candidate is a change of a part.
 type candidate struct {
 	part  compare.Part
+	inner *inner // the part of its requests that changed; nil of the requests themselves
 	point point
+	tally *stat.Tally // see searched
 	// before and after are the stretches that are compared.
 	before, after compare.Stretch
 }
@@ -50,17 +52,21 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 		Changes: []api.Change{}, Notes: []string{},
 	}
 	parts := chosen(s, r, out)
-	out.Searched = len(parts)
-	found, err := candidates(ctx, s, parts, ofOperations(r))
+	inside, err := innerParts(ctx, st, s, parts, r)
+	if err != nil {
+		return nil, err
+	}
+	out.Searched = len(parts) + len(inside)
+	found, err := candidates(ctx, s, parts, inside, ofOperations(r))
 	if err != nil {
 		return nil, err
 	}
 	changes := make([]api.Change, len(found))
-	work, ctx := errgroup.WithContext(ctx)
+	work, working := errgroup.WithContext(ctx)
 	work.SetLimit(runtime.GOMAXPROCS(0))
 	for i, c := range found {
 		work.Go(func() error {
-			if err := ctx.Err(); err != nil {
+			if err := working.Err(); err != nil {
 				return err
 			}
 			judged, err := describe(s, c)
@@ -73,11 +79,17 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 	if err := work.Wait(); err != nil {
 		return nil, err
 	}
-	out.Changes = append(out.Changes, changes...)
+	out.Changes = append(out.Changes, withoutReturns(changes, out.Slot)...)
 	group(out.Changes, out.Slot)
 	slices.SortFunc(out.Changes, func(x, y api.Change) int {
 		return cmp.Or(cmp.Compare(x.Time, y.Time), cmp.Compare(x.Service, y.Service), cmp.Compare(x.Environment, y.Environment), cmp.Compare(x.Operation, y.Operation))
 	})
+	if err := nameWho(ctx, st, s, r, out.Changes); err != nil {
+		return nil, err
+	}
+	if err := describeEvents(ctx, st, out); err != nil {
+		return nil, err
+	}
 	return out, nil
 }
 
@@ -158,16 +170,21 @@ func thingsOf(p compare.Part, some bool) []string {
 	if p.Own && !some {
 		return []string{Durations, Errors}
 	}
-	return things
+	return []string{Durations, Errors, Rate}
 }
 
 // candidates are the change points of all parts whose probability, adjusted for
 // all that was searched, is small enough.
-func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part, some bool) ([]candidate, error) {
+func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part, inside []inner, some bool) ([]candidate, error) {
 	var all []searched
 	for _, p := range parts {
 		for _, of := range thingsOf(p, some) {
 			all = append(all, searched{part: p, of: of})
+		}
+	}
+	for i := range inside {
+		for _, of := range []string{Calls, Time} {
+			all = append(all, searched{part: inside[i].part, inner: &inside[i], of: of})
 		}
 	}
 	work, ctx := errgroup.WithContext(ctx)
@@ -175,6 +192,10 @@ func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part,
 	for i, of := range all {
 		work.Go(func() (err error) {
 			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if of.inner != nil {
+				all[i], err = searchInner(s, of.inner, of.of)
 				return err
 			}
 			all[i], err = searchPart(s, of.part, of.of)
@@ -237,7 +258,7 @@ func stretched(of searched) []candidate {
 		if j+1 < len(of.points) {
 			to = of.points[j+1].at
 		}
-		c := candidate{part: of.part, point: x, before: compare.Stretch{From: from, To: x.at}, after: compare.Stretch{From: x.at, To: to}}
+		c := candidate{part: of.part, inner: of.inner, tally: of.tally, point: x, before: compare.Stretch{From: from, To: x.at}, after: compare.Stretch{From: x.at, To: to}}
 		if enough(from, x.low) {
 			c.before.To = x.low
 		}
@@ -249,21 +270,35 @@ func stretched(of searched) []candidate {
 	return out
 }
 
-// describe puts a change into the words of the API.
-func describe(s *compare.Stretches, c candidate) (*api.Change, error) {
-	found, err := s.Compare(c.part, c.before, c.after)
-	if err != nil {
-		return nil, err
-	}
+// newChange returns a change of which nothing is judged yet.
+func newChange(s *compare.Stretches, c candidate) *api.Change {
 	at := s.Start(c.point.at)
 	out := &api.Change{
-		ID:   idOf(c.part.Service, c.part.Environment, c.part.Operation, "", at),
 		Time: api.Float(at), Low: api.Float(s.Start(c.point.low)), High: api.Float(s.Start(c.point.high)),
 		Service: c.part.Service, Environment: c.part.Environment, Operation: c.part.Operation, P: api.Float(c.point.p),
 		Before: api.Range{Start: s.Start(c.before.From), End: s.Start(c.before.To)},
 		After:  api.Range{Start: s.Start(c.after.From), End: s.Start(c.after.To)},
-		Found:  c.point.of, Measures: append(found.Measures, found.Rate), Verdict: found.Verdict,
+		Found:  c.point.of, Kink: c.point.kink,
 	}
+	if c.inner != nil {
+		name := c.inner.name()
+		out.Part = &name
+	}
+	out.ID = idOf(subjectOf(out), at)
+	return out
+}
+
+// describe puts a change into the words of the API.
+func describe(s *compare.Stretches, c candidate) (*api.Change, error) {
+	if c.inner != nil {
+		return describeInner(s, c)
+	}
+	found, err := s.Compare(c.part, c.before, c.after)
+	if err != nil {
+		return nil, err
+	}
+	out := newChange(s, c)
+	out.Measures, out.Verdict, out.Shape = append(found.Measures, found.Rate), found.Verdict, found.Shape
 	of := title(c.part.Service, c.part.Environment, c.part.Operation)
 	sure := func(m *api.CompareMeasure) bool { return m.Change != "" && float64(m.Adjusted) <= discovery }
 	short := cmp.Or(c.part.Operation, c.part.Service)
@@ -328,6 +363,9 @@ func titles(of []string) []string {
 	return out
 }
 
+// since begins what when says.
+const since = "since "
+
 // when says when it was, and how surely.
 func when(c *api.Change, step int64) string {
 	clock := "15:04"
@@ -336,14 +374,14 @@ func when(c *api.Change, step int64) string {
 	}
 	const day = "2006-01-02 "
 	write := func(t api.Float, layout string) string { return time.Unix(int64(t), 0).UTC().Format(layout) }
-	since := "since " + write(c.Time, day+clock) + " UTC"
+	at := since + write(c.Time, day+clock) + " UTC"
 	if c.Low == c.High {
-		return since
+		return at
 	}
 	if write(c.Low, day) != write(c.Time, day) || write(c.High, day) != write(c.Time, day) {
 		clock = day + clock
 	}
-	return since + ", between " + write(c.Low, clock) + " and " + write(c.High, clock)
+	return at + ", between " + write(c.Low, clock) + " and " + write(c.High, clock)
 }
 
 // group lists under a service's change the operations that changed at the same
@@ -351,13 +389,13 @@ func when(c *api.Change, step int64) string {
 func group(all []api.Change, slot int64) {
 	for i := range all {
 		of := &all[i]
-		if of.Operation != "" {
+		if of.Operation != "" || of.Part != nil {
 			continue
 		}
 		var same []*api.Change
 		for j := range all {
 			c := &all[j]
-			if c.Service == of.Service && c.Environment == of.Environment && c.Operation != "" && float64(c.Low)-float64(of.High) <= float64(2*slot) && float64(of.Low)-float64(c.High) <= float64(2*slot) && nearestOf(all, c) == of {
+			if c.Service == of.Service && c.Environment == of.Environment && c.Operation != "" && c.Part == nil && float64(c.Low)-float64(of.High) <= float64(2*slot) && float64(of.Low)-float64(c.High) <= float64(2*slot) && nearestOf(all, c) == of {
 				same = append(same, c)
 			}
 		}
@@ -373,7 +411,7 @@ func nearestOf(all []api.Change, c *api.Change) *api.Change {
 	var best *api.Change
 	for i := range all {
 		of := &all[i]
-		if of.Service == c.Service && of.Environment == c.Environment && of.Operation == "" && (best == nil || math.Abs(float64(of.Time-c.Time)) < math.Abs(float64(best.Time-c.Time))) {
+		if of.Service == c.Service && of.Environment == c.Environment && of.Operation == "" && of.Part == nil && (best == nil || math.Abs(float64(of.Time-c.Time)) < math.Abs(float64(best.Time-c.Time))) {
 			best = of
 		}
 	}

@@ -1,10 +1,10 @@
 // The changes of the page's service: asked once a minute at most, apart from
 // everything else, and what the reader makes of them.
 
-import type { Change, ChangesResponse } from '../shared/api/schema';
+import type { Change, ChangeEvent, ChangesResponse } from '../shared/api/schema';
 import { untrack } from 'svelte';
 import { ApiError } from '../shared/api/client';
-import { decide, drawn, longest, readChanges, type ChangeStatus } from './changes';
+import { decide, drawn, eventOf, longest, readChanges, type ChangeStatus } from './changes';
 import { more } from '../shared/page/charts.svelte';
 import { app, Query } from '../shared/page/state.svelte';
 
@@ -16,6 +16,10 @@ export interface Asked {
 
 export class Changes {
   readonly query = new Query<ChangesResponse>();
+  /** The changes of all services, asked when one is opened: what else changed then. */
+  private readonly elsewhere = new Query<ChangesResponse>();
+  private elsewhereOf = '';
+  private asked: Asked | undefined;
   /** What was decided here since the last answer, by id. */
   private decided = $state.raw<Record<string, { status: ChangeStatus; mark?: string }>>({});
   /** Where the open one was opened. */
@@ -53,6 +57,7 @@ export class Changes {
         this.query.data = undefined;
         return;
       }
+      this.asked = q;
       const same = untrack(() => this.match) === q.match;
       this.match = q.match;
       if (!same) this.query.data = undefined;
@@ -67,6 +72,20 @@ export class Changes {
     });
   }
   private match = '';
+
+  /** The event of several services that a change is of, once it is known. */
+  event(c: Change): ChangeEvent | undefined {
+    return eventOf(this.elsewhere.data, c);
+  }
+
+  askElsewhere() {
+    const q = this.asked;
+    if (!q) return;
+    const key = `${q.start}-${q.end}`;
+    if (key === this.elsewhereOf) return;
+    this.elsewhereOf = key;
+    untrack(() => this.elsewhere.ask((signal) => readChanges({ match: '', start: q.start, end: q.end }, signal), true));
+  }
 
   /** The list of them has its height. */
   get settled(): boolean {

@@ -1,6 +1,6 @@
 import type { Change } from '../shared/api/schema';
 import { expect, test } from 'vitest';
-import { apart, comparison, drawn, places, whenWords } from './changes';
+import { apart, comparison, drawn, eventOf, places, unitOf, whenWords } from './changes';
 
 const change = (id: string, time: number, more: Partial<Change> = {}): Change => ({
   id, time, low: time - 10, high: time + 10, service: 'shop', p: 0.01, before: { start: 0, end: 100 }, after: { start: 200, end: 300 }, measures: [], verdict: 'regression',
@@ -15,6 +15,23 @@ test('an operation that changed with its service is not drawn beside it', () => 
   expect(drawn(all).map((c) => c.id)).toEqual(['whole', 'b', 'later']);
   const apart = [change('one', 1000, { environment: 'production', operations: ['GET /a'] }), change('other', 1000, { environment: 'staging', operation: 'GET /a' })];
   expect(drawn(apart).map((c) => c.id)).toEqual(['one', 'other']);
+});
+
+test('what requests call is drawn with its service, and by itself where that did not change', () => {
+  const part = { service: 'shop', component: 'db', operation: 'SELECT 1' };
+  expect(drawn([change('whole', 1000), change('calls', 1010, { part }), change('later', 5000, { part })]).map((c) => c.id)).toEqual(['whole', 'later']);
+  expect(unitOf({ part }, 'calls_per_request')).toBe('');
+  expect(unitOf({ part }, 'time_per_request')).toBe('seconds');
+  expect(unitOf({ family: 'heap_bytes', unit: 'bytes' }, 'mean')).toBe('bytes');
+});
+
+test('the event of a change is the one that its service is in at that moment', () => {
+  const event = (time: number, ...services: string[]) => ({ time, low: time - 10, high: time + 10, changes: [], sentence: services.join(), services: services.map((service) => ({ service, called_by: [] })) });
+  const r = { start: 0, end: 9000, slot: 10, searched: 9, notes: [], changes: [], events: [event(1000, 'shop'), event(1005, 'payments', 'shop'), event(1000, 'stock', 'cart'), event(5000, 'payments', 'shop')] };
+  expect(eventOf(r, change('a', 1000))?.sentence).toBe('payments,shop');
+  expect(eventOf(r, change('a', 3000))).toBeUndefined();
+  expect(eventOf(r, change('a', 1000, { environment: 'staging' }))).toBeUndefined();
+  expect(eventOf(undefined, change('a', 1000))).toBeUndefined();
 });
 
 test('flags do not cover one another, and stay in sight', () => {

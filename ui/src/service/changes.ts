@@ -3,7 +3,7 @@
 
 import { get, request } from '../shared/api/client';
 import { momentName } from '../shared/text/time';
-import type { Change, ChangeDecided, ChangesResponse, Mark } from '../shared/api/schema';
+import type { Change, ChangeDecided, ChangeEvent, ChangesResponse, Mark } from '../shared/api/schema';
 
 export type ChangeStatus = Change['status'];
 
@@ -13,21 +13,31 @@ export const longest = 7 * 86400;
 export const readChanges = (q: { match: string; start: number; end: number }, signal?: AbortSignal) => get<ChangesResponse>('changes', q, signal);
 
 export function decide(c: Change, status: ChangeStatus, name = ''): Promise<ChangeDecided> {
-  const { id, time, low, high, service, environment, operation, family } = c;
-  return request('POST', '/api/v1/changes', undefined, { id, time, low, high, service, environment, operation, family, status, ...(status === 'confirmed' ? { name: name.trim() || c.name, description: c.headline } : {}) });
+  const { id, time, low, high, service, environment, operation, family, part } = c;
+  return request('POST', '/api/v1/changes', undefined, { id, time, low, high, service, environment, operation, family, part, status, ...(status === 'confirmed' ? { name: name.trim() || c.name, description: c.headline } : {}) });
 }
 
 /**
- * What is drawn: new changes. One of an operation stands under that of its
- * service where there is one at the same moment.
+ * What is drawn: new changes. One of an operation, or of what requests call, stands
+ * under that of its service where there is one at the same moment.
  */
 export function drawn(all: Change[]): Change[] {
   const under = new Set<string>();
-  for (const c of all) if (!c.operation) for (const o of c.operations ?? []) for (const x of all) if (x.operation === o && x.environment === c.environment && meet(c, x)) under.add(x.id);
+  const whole = (c: Change) => !c.operation && !c.part;
+  for (const c of all) if (c.part && all.some((x) => whole(x) && x.status === 'new' && x.environment === c.environment && meet(c, x))) under.add(c.id);
+  for (const c of all) if (whole(c)) for (const o of c.operations ?? []) for (const x of all) if (x.operation === o && x.environment === c.environment && meet(c, x)) under.add(x.id);
   return all.filter((c) => c.status === 'new' && !under.has(c.id));
 }
 
 const meet = (a: Change, b: Change) => Math.abs(a.time - b.time) <= Math.max(a.high - a.low, b.high - b.low, 60);
+
+/** The unit of a figure of a change, empty of a number. */
+export const unitOf = (c: Pick<Change, 'family' | 'unit' | 'part'>, measure: string): string =>
+  c.family ? (c.unit ?? '') : measure === 'calls_per_request' ? '' : 'seconds';
+
+/** The event of a change that other services have a part in. */
+export const eventOf = (r: ChangesResponse | undefined, c: Change): ChangeEvent | undefined =>
+  r?.events.find((e) => e.services.length > 1 && e.low <= c.high && c.low <= e.high && e.services.some((s) => s.service === c.service && (s.environment ?? '') === (c.environment ?? '')));
 
 /** Flags of a width beside each other, from left to right, none over another where there is room. */
 export function places(xs: number[], width: number, wide: number): number[] {

@@ -470,13 +470,16 @@ export interface components {
             operation?: string;
             operations?: string[];
             p: number | null;
+            part?: components["schemas"]["ChangePart"];
             sentence: string;
             service: string;
+            shape?: components["schemas"]["Shape"];
             /** @enum {string} */
             status: "new" | "confirmed" | "dismissed";
             time: number;
             unit?: string;
             verdict: components["schemas"]["Verdict"];
+            who?: components["schemas"]["ChangeWho"];
         };
         ChangeDecided: {
             id: string;
@@ -493,14 +496,42 @@ export interface components {
             low: number;
             name?: string;
             operation?: string;
+            part?: components["schemas"]["ChangePart"];
             service: string;
             /** @enum {string} */
             status: "new" | "confirmed" | "dismissed";
             time: number;
         };
+        ChangeEvent: {
+            changes: string[];
+            high: number;
+            low: number;
+            sentence: string;
+            services: components["schemas"]["ChangeService"][];
+            time: number;
+        };
+        ChangePart: {
+            component: string;
+            operation: string;
+            service: string;
+            system?: string;
+        };
+        ChangeService: {
+            called_by: string[];
+            environment?: string;
+            service: string;
+        };
+        ChangeWho: {
+            operations: string[];
+            operations_judged: number;
+            sentence: string;
+            tenants: string[];
+            tenants_judged: number;
+        };
         ChangesResponse: {
             changes: components["schemas"]["Change"][];
             end: number;
+            events: components["schemas"]["ChangeEvent"][];
             notes: string[];
             searched: number;
             slot: number;
@@ -1991,6 +2022,10 @@ export type CapacityStep = components['schemas']['CapacityStep'];
 export type Change = components['schemas']['Change'];
 export type ChangeDecided = components['schemas']['ChangeDecided'];
 export type ChangeDecision = components['schemas']['ChangeDecision'];
+export type ChangeEvent = components['schemas']['ChangeEvent'];
+export type ChangePart = components['schemas']['ChangePart'];
+export type ChangeService = components['schemas']['ChangeService'];
+export type ChangeWho = components['schemas']['ChangeWho'];
 export type ChangesResponse = components['schemas']['ChangesResponse'];
 export type Check = components['schemas']['Check'];
 export type CheckBacktest = components['schemas']['CheckBacktest'];

@@ -1,0 +1,103 @@
+package changes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"tailscope/api"
+	"tailscope/internal/compare"
+	"tailscope/internal/figure"
+	"tailscope/internal/query"
+	"tailscope/internal/store"
+)
+
+// mostWho is of how many changes of services, the newest, it is said who moved: each is a
+// comparison of its own.
+const mostWho = 8
+
+// nameWho says of the newest changes of services which tenants and operations moved, as
+// a comparison of the stretches before and after does.
+func nameWho(ctx context.Context, st store.Store, s *compare.Stretches, r *Request, changes []api.Change) error {
+	if ofOperations(r) {
+		return nil
+	}
+	left := mostWho
+	for i := len(changes) - 1; i >= 0 && left > 0; i-- {
+		c := &changes[i]
+		if c.Operation != "" || c.Part != nil || slices.Equal(c.Found, []string{Rate}) {
+			continue
+		}
+		left--
+		window := func(r api.Range) compare.Window {
+			return compare.Window{Start: time.Unix(r.Start, 0), End: time.Unix(r.End, 0)}
+		}
+		found, err := compare.Compare(ctx, st, compare.Request{
+			Selection: query.Selection{Family: r.Family, Matchers: s.Matchers(compare.Part{Service: c.Service, Environment: c.Environment})},
+			A:         window(c.Before), B: window(c.After), Now: r.Now, Measures: measures, Limit: ofWhom,
+		})
+		var invalid *query.Error
+		if errors.As(err, &invalid) || errors.Is(err, store.ErrTooMany) {
+			continue // the data of a side is gone, or more than a comparison reads
+		}
+		if err != nil {
+			return err
+		}
+		who := &api.ChangeWho{}
+		who.Tenants, who.TenantsJudged = movedRows(found.Tenants, func(x *api.CompareRow) string { return x.Tenant })
+		who.Operations, who.OperationsJudged = movedRows(found.Operations, func(x *api.CompareRow) string { return x.Operation })
+		if who.Sentence = whoText(who); who.Sentence != "" {
+			c.Who = who
+		}
+	}
+	return nil
+}
+
+// ofWhom is how many rows of a comparison are looked at.
+const ofWhom = 200
+
+// movedRows returns the names of the rows that surely moved, and how many were judged.
+func movedRows(rows []api.CompareRow, name func(*api.CompareRow) string) (moved []string, judged int) {
+	moved = []string{}
+	for i := range rows {
+		if x := &rows[i]; !math.IsNaN(float64(x.Adjusted)) {
+			judged++
+			if x.Changed {
+				moved = append(moved, name(x))
+			}
+		}
+	}
+	return moved, judged
+}
+
+// whoText says who moved: all tenants that can be judged, or the most changed of them.
+func whoText(w *api.ChangeWho) string {
+	tenants := movedText("tenant", w.Tenants, w.TenantsJudged)
+	operations := movedText("operation", w.Operations, w.OperationsJudged)
+	switch {
+	case tenants == "":
+		return operations
+	case operations == "":
+		return tenants
+	}
+	return tenants + "; " + operations
+}
+
+// namedAtMost is how many of those that moved are named in a sentence.
+const namedAtMost = 3
+
+func movedText(what string, moved []string, judged int) string {
+	switch n := len(moved); {
+	case judged < 2 || n == 0:
+		return ""
+	case n == judged:
+		return fmt.Sprintf("all %s moved", figure.Counted(n, what))
+	case n <= namedAtMost:
+		return fmt.Sprintf("of %s %s moved", figure.Counted(judged, what), figure.Listed(moved))
+	default:
+		return fmt.Sprintf("of %s %d moved, %s the most", figure.Counted(judged, what), n, figure.Listed(moved[:namedAtMost]))
+	}
+}
