@@ -166,8 +166,8 @@ type comparison struct {
 	mark   *store.Mark
 	of     string // what is compared, in words
 	a, b   *side  // an operation each
-	// several are services whose environments are strata of their own.
-	several map[string]bool
+	// environments names services whose environments are strata of their own.
+	environments map[string]bool
 	// fineA and fineB are strata of operation and cohort, for figures like for
 	// like; a and b themselves where tenants cannot be told apart.
 	fineA, fineB *side

@@ -33,7 +33,7 @@ func (c *comparison) count(ctx context.Context, w span) (*operationCounts, error
 	if err != nil {
 		return nil, err
 	}
-	if c.several, err = c.severalEnvironments(ctx, w, found); err != nil {
+	if c.environments, err = c.severalEnvironments(ctx, w, found); err != nil {
 		return nil, err
 	}
 	out := &operationCounts{services: map[serviceIn]hist.Moment{}}

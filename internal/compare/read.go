@@ -190,7 +190,7 @@ func (c *comparison) strataBy() []string {
 
 func (c *comparison) operationOf(l labels.Labels) operation {
 	o := operation{service: l.Get(series.LabelService), operation: l.Get(series.LabelOperation)}
-	if c.several[o.service] {
+	if c.environments[o.service] {
 		o.environment = l.Get(series.LabelEnvironment)
 	}
 	switch c.Label {

@@ -100,7 +100,7 @@ func Read(ctx context.Context, st store.Store, r Request) (*Stretches, error) {
 			return nil, err
 		}
 		if all.step <= step {
-			return &Stretches{request: r, st: st, all: all, parts: counted.parts(), several: c.several}, nil
+			return &Stretches{request: r, st: st, all: all, parts: counted.parts(), several: c.environments}, nil
 		}
 		step = all.step // only longer slots are kept
 	}
