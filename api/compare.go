@@ -39,6 +39,9 @@ type CompareResponse struct {
 	// family of numbers are for each request of the service.
 	Unit string `json:"unit"`
 	Per  string `json:"per,omitempty"`
+	// Provisional says that slots of one second were judged, for gross changes alone, while
+	// there are too few of ten seconds after the moment.
+	Provisional bool `json:"provisional,omitempty"`
 	// Live says that the intervals hold at every look, not only at the last.
 	Live bool `json:"live"`
 	// Whole is the test of the whole distributions; absent for numbers, and of

@@ -56,6 +56,9 @@ type Request struct {
 	// 0): requests of one service, A and B being given. Tenants are not told apart.
 	Seconds *seconds.Ring
 	Step    int64
+	// Newest, if not nil, judges a Live comparison provisionally while side B does not hold
+	// 20 slots of ten seconds.
+	Newest *seconds.Ring
 	// Days, if above 0, makes side A of the same hours of that many earlier days
 	// that are Like those of B: A is then left out. 0 with a Like is DefaultDays.
 	Days int
@@ -195,6 +198,9 @@ func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareRespon
 		return nil, err
 	}
 	c := &comparison{Request: r, given: r.Matchers, st: st}
+	if out, err := c.provisional(ctx); out != nil || err != nil {
+		return out, err
+	}
 	if err := c.settleFamily(ctx); err != nil {
 		return nil, err
 	}
@@ -228,9 +234,15 @@ func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareRespon
 	if err := sides(ctx); err != nil {
 		return nil, err
 	}
+	if r.Seconds != nil {
+		c.onlyGross()
+	}
 	c.conclude()
 	c.reconcile()
 	c.nameShapes()
+	if r.Seconds != nil {
+		c.concludeSeconds()
+	}
 	c.cutLists()
 	return c.out, c.nameAbsent(ctx)
 }

@@ -13,7 +13,7 @@ import (
 // bySeconds reads both sides, A and B, from slots of seconds. The end of side A and the
 // start of side B are kept; a rest shorter than a slot is left out at the other ends.
 func (c *comparison) bySeconds(context.Context) error {
-	i := slices.IndexFunc(c.Matchers, func(m *labels.Matcher) bool { return m.Name == series.LabelService && m.Type == labels.MatchEqual })
+	i := slices.IndexFunc(c.Matchers, isService)
 	if i < 0 || c.Family != series.SpanDuration || c.Label != "" || c.Mark != "" || c.Days > 0 {
 		return query.Invalid("match", "slots of seconds are of the requests of one service, with sides a and b")
 	}

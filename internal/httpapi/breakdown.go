@@ -41,17 +41,17 @@ func (s *server) breakdown(ctx context.Context, in *api.BreakdownRequest) (*api.
 	if r.Quantiles, err = parseQuantiles(in.Quantiles); err != nil {
 		return nil, err
 	}
-	if r.Low, err = seconds(in.Low, "low"); err != nil {
+	if r.Low, err = inSeconds(in.Low, "low"); err != nil {
 		return nil, err
 	}
-	if r.High, err = seconds(in.High, "high"); err != nil {
+	if r.High, err = inSeconds(in.High, "high"); err != nil {
 		return nil, err
 	}
 	return query.Breakdown(ctx, s.Store, r)
 }
 
-// seconds reads how long a request took.
-func seconds(v time.Duration, field string) (float64, error) {
+// inSeconds reads how long a request took.
+func inSeconds(v time.Duration, field string) (float64, error) {
 	if v < 0 {
 		return 0, query.Invalid(field, "%s is negative; write seconds, such as 0.25", field)
 	}

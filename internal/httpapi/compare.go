@@ -25,7 +25,7 @@ func (s *server) compare(ctx context.Context, in *api.CompareRequest) (*api.Comp
 	}
 	r := compare.Request{Selection: sel, Mark: in.Mark, Label: strings.TrimSpace(in.Label), Now: now, Settle: -1, Length: in.Window,
 		Level: in.Level, Within: in.Within, Measures: in.Measures, Limit: in.Limit, Live: in.Live, Include: in.Include,
-		Width: in.Width, Rows: in.Rows, Days: in.Days, Like: in.Like, Per: in.Per}
+		Width: in.Width, Rows: in.Rows, Days: in.Days, Like: in.Like, Per: in.Per, Newest: s.Seconds}
 	for _, text := range in.Allow {
 		gate, err := judge.ParseGate(text)
 		if err != nil {

@@ -31,6 +31,7 @@ import (
 	"tailscope/internal/judge/marks"
 	"tailscope/internal/observe/sla"
 	"tailscope/internal/query"
+	"tailscope/internal/seconds"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
@@ -64,6 +65,9 @@ type Options struct {
 	TraceKept time.Duration
 	// TenantList makes cohorts, in place of shares of requests; nil if there is none.
 	TenantList *series.TenantList
+	// Seconds are the newest minutes in slots of one second, for comparisons that are
+	// watched; nil if none are kept.
+	Seconds *seconds.Ring
 	// Verdicts tells what changed at marks; nil if nobody judges them.
 	Verdicts *marks.Judge
 	// Sessions are those that are kept; a registry of the store's own if nil.

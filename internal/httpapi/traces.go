@@ -28,13 +28,13 @@ func (s *server) traces(ctx context.Context, in *api.TracesRequest) (*api.Traces
 			r.Start, r.End = r.Time.Add(-defaultRange/2), r.Time.Add(defaultRange/2)
 		}
 	}
-	if r.Min, err = seconds(in.Min, "min"); err != nil {
+	if r.Min, err = inSeconds(in.Min, "min"); err != nil {
 		return nil, err
 	}
-	if r.Max, err = seconds(in.Max, "max"); err != nil {
+	if r.Max, err = inSeconds(in.Max, "max"); err != nil {
 		return nil, err
 	}
-	if r.At, err = seconds(in.At, "at"); err != nil {
+	if r.At, err = inSeconds(in.At, "at"); err != nil {
 		return nil, err
 	}
 	out, err := query.Traces(ctx, s.Store, r)

@@ -77,6 +77,9 @@ func (d *Comparison) Document() *Document {
 	if r.Live {
 		intervals += " that hold at every look"
 	}
+	if r.Provisional {
+		intervals += "; provisional: only gross changes count until there are 20 slots of 10 s"
+	}
 	out.Item(fmt.Sprintf("slots of %s, compared %s; intervals of %s", Seconds(float64(r.Slot)), how, intervals))
 	if r.Family != SpanFamily {
 		of := r.Family

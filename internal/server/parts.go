@@ -87,6 +87,7 @@ func (s *Server) startListeners(ctx context.Context) error {
 		TraceLink: s.cfg.Traces.Link,
 		TraceKept: s.cfg.Traces.Keep,
 		Verdicts:  s.verdicts,
+		Seconds:   s.seconds,
 		Sessions:  s.sessions,
 		Checks:    s.checks,
 		Status: api.StatusResponse{

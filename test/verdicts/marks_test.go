@@ -1,10 +1,14 @@
 package verdicts
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"tailscope/api"
+	"tailscope/client"
 	"tailscope/internal/judge"
 )
 
@@ -22,6 +26,57 @@ func TestGrossChangeWithinAMinute(t *testing.T) {
 			}
 		}
 		return false, "no verdict in six minutes"
+	})
+}
+
+// Who watches a comparison of a mark, or of windows, is told of a change of ×2 at 60
+// requests a second within a minute, provisionally, by the command line too; without a
+// change, of nothing in four minutes.
+func TestWatchedWithinAMinute(t *testing.T) {
+	loads := crowd("shop", 60)
+	trials(t, 0.95, func(w *world) (bool, string) {
+		w.sendEvery(8*time.Minute, 5*time.Second, loads...)
+		nothing, began := w.mark("nothing", "shop"), w.clock()
+		window := func(from, to time.Time) string { return fmt.Sprintf("%d/%d", from.Unix(), to.Unix()) }
+		look := func(id string, since time.Time) [2]*api.CompareResponse {
+			w.sendEvery(10*time.Second, 5*time.Second, loads...)
+			var out [2]*api.CompareResponse
+			for i, r := range []api.CompareRequest{{Mark: id}, {A: window(since.Add(-10*time.Minute), since), B: window(since, since.Add(time.Hour))}} {
+				r.Live, r.Selection = true, ofService("shop")
+				found, err := w.Compare(w.t.Context(), r)
+				var early *client.Error
+				if err != nil && !(errors.As(err, &early) && early.Code == "too_early") {
+					w.t.Fatal(err)
+				}
+				out[i] = found
+			}
+			return out
+		}
+		superseded := 0
+		for range 26 {
+			for _, r := range look(nothing, began) {
+				switch {
+				case r != nil && judge.Moved(r.Verdict):
+					return false, all("without a change:", r.Provisional, r.Slot, r.Sentence)
+				case r != nil && !r.Provisional && r.Slot == 10 && r.B.Slots >= 20:
+					superseded++
+				}
+			}
+		}
+		id := w.mark("deploy", "shop")
+		loads = with(loads, slow("", "", 2))
+		since, told := w.clock(), [2]time.Duration{}
+		for at := 10 * time.Second; at <= time.Minute; at += 10 * time.Second {
+			for i, r := range look(id, since) {
+				if told[i] == 0 && r != nil && judge.Moved(r.Verdict) {
+					if told[i] = at; r.Verdict != judge.Regression || !r.Provisional || r.Slot != 1 {
+						return false, all(at, r.Verdict, r.Sentence)
+					}
+				}
+			}
+		}
+		code, output := w.tailscope("compare", "--service", "shop", "--mark", id, "--watch", "--for", "1s")
+		return superseded > 0 && told[0] > 0 && told[1] > 0 && code == 1 && strings.Contains(output, "provisional: only gross changes count"), all(told, superseded, code, output)
 	})
 }
 

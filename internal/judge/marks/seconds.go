@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"slices"
 	"time"
 
 	"tailscope/api"
@@ -16,38 +14,19 @@ import (
 )
 
 // Until there are slots of ten seconds enough after a mark, it is judged provisionally on
-// slots of one second, for gross changes alone: those whose interval lies beyond a margin.
+// slots of one second (see compare.InSeconds), in steps of so many seconds.
 const (
-	block         = 1   // seconds of a slot
-	fewestBlocks  = 20  // slots that side B needs
-	blocksBefore  = 600 // slots of side A at most
-	leastBefore   = 120 // and at least
-	settleSeconds = 2   // left out after the second of a mark
-	firstLook     = 30  // seconds after a mark
-	nextSecond    = 5   // seconds between two looks
-	// planned is the length of side B, in seconds, at which intervals are tightest.
-	planned = 60
-	// grossRatio and grossShare are the margins of ratios and of the share of errors.
-	grossRatio, grossShare = 1.1, 0.01
-	// share of the error that is left to provisional verdicts, as a divisor: their
-	// probabilities are multiplied by it.
-	provisionalShare = 5
+	block        = 1   // seconds of a slot
+	blocksBefore = 600 // slots of side A at most
+	firstLook    = 30  // seconds after a mark
+	nextSecond   = 5   // seconds between two looks
 )
 
 // secondsOf returns the sides of mark i for a service in seconds, as far as they have come
 // and are complete at now; why says why they cannot be judged.
 func (j *Judge) secondsOf(marks []store.Mark, i int, service string, now time.Time) (s sides, why string) {
 	at := marks[i].Time.Unix()
-	s = sides{before: span{at - blocksBefore*block, at}, after: span{at + 1 + settleSeconds, now.Unix()}}
-	since, ok := j.o.Seconds.Since(service)
-	if !ok {
-		return s, "some of its operations are left out for lack of memory"
-	}
-	late, ok := j.o.Seconds.Ripe(service)
-	if !ok {
-		return s, "its requests come too late, or are too few"
-	}
-	s.before.start, s.after.end = max(s.before.start, since), s.after.end-late
+	s = sides{before: span{at - blocksBefore*block, at}, after: span{at + compare.AfterMoment, now.Unix()}}
 	for k := range marks {
 		m := &marks[k]
 		if k == i || m.Service != "" && m.Service != service {
@@ -56,17 +35,13 @@ func (j *Judge) secondsOf(marks []store.Mark, i int, service string, now time.Ti
 		switch t := m.Time.Unix(); {
 		case t > at && t < s.after.end:
 			s.after.end, s.cutAfter = t, m.Name
-		case t < at && t+1+settleSeconds > s.before.start:
-			s.before.start, s.cutBefore = t+1+settleSeconds, m.Name
+		case t < at && t+compare.AfterMoment > s.before.start:
+			s.before.start, s.cutBefore = t+compare.AfterMoment, m.Name
 		}
 	}
-	switch {
-	case s.before.end-s.before.start < leastBefore:
-		return s, fmt.Sprintf("too few seconds before it are known, %d", max(0, s.before.end-s.before.start))
-	case s.after.end-s.after.start < fewestBlocks*block:
-		return s, fmt.Sprintf("too few seconds after it are known, %d", max(0, s.after.end-s.after.start))
-	}
-	return s, ""
+	a, b, why := compare.SecondsOf(j.o.Seconds, service, s.before.window(), s.after.window(), now)
+	s.before.start, s.after.end = a.Start.Unix(), b.End.Unix()
+	return s, why
 }
 
 // bySeconds judges mark i on slots of a second, if slots of ten are not enough yet. Its
@@ -110,10 +85,7 @@ func (j *Judge) bySeconds(ctx context.Context, marks []store.Mark, i int, now ti
 }
 
 func (j *Judge) compareSeconds(ctx context.Context, service string, s sides) (api.ServiceVerdict, error) {
-	r := compare.Request{
-		A: s.before.window(), B: s.after.window(), Measures: measures, Limit: allRows, Live: true,
-		Seconds: j.o.Seconds, Step: block, Length: planned * time.Second,
-	}
+	r := compare.InSeconds(compare.Request{Measures: measures, Limit: allRows}, j.o.Seconds, s.before.window(), s.after.window())
 	var err error
 	if r.Matchers, err = ofService(service); err != nil {
 		return api.ServiceVerdict{}, err
@@ -126,45 +98,9 @@ func (j *Judge) compareSeconds(ctx context.Context, service string, s sides) (ap
 	if err != nil {
 		return api.ServiceVerdict{}, err
 	}
-	onlyGross(out)
 	v := serviceVerdict(service, s, out)
 	if !judge.Moved(v.Verdict) && v.Verdict != judge.TooLittle {
 		v.Verdict, v.Sentence = judge.NoEvidence, fmt.Sprintf("no evidence of a gross change of %s, from %d s after the mark", service, s.after.end-s.after.start)
 	}
 	return v, nil
-}
-
-// onlyGross takes back the changes whose interval does not lie beyond the margin, and
-// those of quantiles with too few requests beyond them, and multiplies probabilities by
-// provisionalShare.
-func onlyGross(r *api.CompareResponse) {
-	whole := api.CompareRow{RequestsA: r.A.Requests, RequestsB: r.B.Requests}
-	gross := func(row *api.CompareRow, m *api.CompareMeasure) {
-		f := m.Judged()
-		low, high, margin := float64(f.Low), float64(f.High), grossShare
-		if m.Scale == "ratio" {
-			low, high, margin = math.Log(low), math.Log(high), math.Log(grossRatio)
-		}
-		if !(low > margin || high < -margin) || !compare.Enough(row, m) {
-			m.Change = ""
-		}
-		if m.Adjusted *= provisionalShare; m.Adjusted > 1 {
-			m.Adjusted = 1
-		}
-	}
-	for i := range r.Measures {
-		gross(&whole, &r.Measures[i])
-	}
-	for i := range r.Operations {
-		row := &r.Operations[i]
-		if row.Adjusted *= provisionalShare; row.Adjusted > 1 {
-			row.Adjusted = 1
-		}
-		for k := range row.Measures {
-			gross(row, &row.Measures[k])
-		}
-	}
-	if judge.Moved(r.Verdict) && !slices.ContainsFunc(r.Measures, func(m api.CompareMeasure) bool { return m.Change != "" }) {
-		r.Verdict = judge.NoEvidence
-	}
 }

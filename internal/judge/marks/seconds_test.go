@@ -14,6 +14,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/agg"
+	"tailscope/internal/compare"
 	"tailscope/internal/judge"
 	"tailscope/internal/seconds"
 	"tailscope/internal/store"
@@ -236,7 +237,7 @@ func TestProvisional(t *testing.T) {
 	}
 	first, full := v.First, s.full(m)
 	of := full.Services[0]
-	if of.After.Start != at(s.mark).Unix()+1+settleSeconds || of.After.End-of.After.Start < fewestBlocks || of.After.End > s.now.Unix()-3 ||
+	if of.After.Start != at(s.mark).Unix()+compare.AfterMoment || of.After.End-of.After.Start < 20 || of.After.End > s.now.Unix()-3 ||
 		of.Before.End != at(s.mark).Unix() || of.Before.End-of.Before.Start != blocksBefore {
 		t.Errorf("sides %+v, %+v", of.Before, of.After)
 	}
@@ -290,7 +291,7 @@ func TestSecondsThatSayNothing(t *testing.T) {
 		want    api.MarkState
 	}{
 		"enough":                     {traffic{perSecond: 20, ratio: 1}, 700, Provisional},
-		"a restart just before":      {traffic{perSecond: 20, ratio: 1}, leastBefore - 10, Waiting},
+		"a restart just before":      {traffic{perSecond: 20, ratio: 1}, 110, Waiting},
 		"hardly a request a minute":  {traffic{perSecond: 0.01, ratio: 1}, 700, Waiting},
 		"requests in every slot but": {traffic{perSecond: 0.1, ratio: 1}, 700, Waiting},
 	} {

@@ -768,6 +768,7 @@ export interface components {
             operations: components["schemas"]["CompareRow"][];
             paired: boolean;
             per?: string;
+            provisional?: boolean;
             sentence: string;
             shapes: components["schemas"]["Shape"][];
             slot: number;
