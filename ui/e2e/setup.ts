@@ -2,6 +2,7 @@ import { seed } from './seed';
 import { seedCompare } from './seed-compare';
 import { seedMirror } from './seed-mirror';
 import { seedScaling } from './seed-scaling';
+import { seedEnvironments } from './seed-environments';
 import { seedExperiments } from './seed-experiments';
 import { seedParts } from './seed-parts';
 
@@ -13,5 +14,6 @@ export default async function setup(): Promise<void> {
   process.env.TAILSCOPE_SEED_MIRROR = JSON.stringify(await seedMirror(base, s));
   process.env.TAILSCOPE_SEED_EXPERIMENTS = JSON.stringify(await seedExperiments(base, s));
   process.env.TAILSCOPE_SEED_SCALING = JSON.stringify(await seedScaling(base, s));
+  process.env.TAILSCOPE_SEED_ENVIRONMENTS = JSON.stringify(await seedEnvironments(base, s));
   process.env.TAILSCOPE_SEED_PARTS = JSON.stringify(await seedParts(base, s));
 }
