@@ -14,7 +14,7 @@ class Environments {
   /** The panel of the choice is open. */
   open = $state(false);
   /** Whether the page asks questions that an environment narrows. */
-  private asks = $derived(isTab(app.view.page) || /^(services|service|family|tenants|compare|checks|marks|mark|scaling)$/.test(app.view.page));
+  private asks = $derived(isTab(app.view.page) || /^(services|service|family|tenants|compare|checks|mark|scaling)$/.test(app.view.page));
   private service = $derived(
     app.view.page === 'service' || app.view.page === 'mark' || isTab(app.view.page) ? app.view.name
     : app.view.page === 'scaling' ? (app.view.more.service?.[0] ?? '') : app.view.filters.service?.length === 1 ? app.view.filters.service[0] : '',
