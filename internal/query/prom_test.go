@@ -455,6 +455,53 @@ func TestSteadyTrafficHasOneRate(t *testing.T) {
 	}
 }
 
+// Up to now, windows hold slots of which all is stored: a rate is not low while the newest
+// is on its way, at any moment, window and step. In the future there is nothing.
+func TestRatesUpToNow(t *testing.T) {
+	const perSlot = 200
+	begin := epoch - epoch%3600
+	for late := range int64(20) {
+		now := begin + 1800 + late
+		w := querytest.NewWriter()
+		for slot := begin; slot < now; slot += 10 {
+			n := perSlot
+			if slot >= LastWhole(at(now)) {
+				n = int(now-slot) * 7 // what has come so far of it
+			}
+			for i := range n {
+				w.Observe(slot, series.Series{Family: "x_seconds", Labels: labels.FromStrings("a", fmt.Sprint(slot/600%2))}, 0.1+float64(i)/perSlot)
+			}
+		}
+		st := storetest.NewTwin()
+		if err := w.Put(t.Context(), st, 1); err != nil {
+			t.Fatal(err)
+		}
+		e := NewPromEngine(st, PromOptions{Now: func() time.Time { return at(now) }})
+		for _, window := range []string{"15s", "60s", "75s", "7m"} {
+			for _, step := range []time.Duration{7 * time.Second, 15 * time.Second, time.Minute} {
+				q := "histogram_count(sum(rate(x_seconds[" + window + "])))"
+				pq, err := e.Range(t.Context(), nil, q, at(now-600), at(now+1800), step)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m, err := pq.Exec(t.Context()).Matrix()
+				if err != nil || len(m) != 1 {
+					t.Fatalf("%s: %v, %v", q, m, err)
+				}
+				for _, p := range m[0].Floats {
+					if p.T <= now*1000 && math.Abs(p.F-perSlot/10) > 0.01*perSlot/10 {
+						t.Errorf("%s every %s, %d s from now, slot cut after %d s: %v", q, step, p.T/1000-now, late%10, p.F)
+					}
+				}
+				if last := m[0].Floats[len(m[0].Floats)-1].T; last < (now-int64(step/time.Second))*1000 || last > (now+430)*1000 {
+					t.Errorf("%s every %s: the last is of %d s from now", q, step, last/1000-now)
+				}
+				pq.Close()
+			}
+		}
+	}
+}
+
 func TestShortWindowsAreWarnedOf(t *testing.T) {
 	tw := storetest.NewTwin()
 	h := hist.New(hist.DefaultSchema)

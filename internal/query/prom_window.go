@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 
 	"tailscope/hist"
@@ -21,7 +22,8 @@ func (m marker) convert(h *hist.Histogram) *histogram.FloatHistogram {
 }
 
 // windows answers one sample per window that ends in [hints.Start, hints.End], at
-// its end. A window reaches back from the end of the last slot that has ended then.
+// its end. A window reaches back from the end of the last slot that has ended then, and
+// of which all is stored.
 // It holds whole slots, and of the slot that its beginning cuts the share that lies
 // within, as if that slot's observations had come evenly. A window of a multiple of
 // 10 s therefore holds the slots that end in (end - window, end], exactly.
@@ -38,17 +40,53 @@ func (q *promQuerier) windows(ctx context.Context, set *promSet, f store.FamilyI
 		}
 		count = (hints.End-first)/m.period + 1
 	}
+	// Windows up to now end with the last slot of which all is stored.
+	whole := (LastWhole(q.now()) - q.shift) * 1000
+	before := func(end int64) int64 { // how many windows end before
+		switch {
+		case end <= first:
+			return 0
+		case m.period == 0:
+			return 1
+		}
+		return min(count, (end-1-first)/m.period+1)
+	}
+	past, now := before(whole+base), before(floorTo(q.now().UnixMilli(), base)-q.shift*1000+base)
+	var found []promGroup
+	for _, part := range []struct{ from, to, latest int64 }{{0, past, math.MaxInt64}, {past, now, whole}, {now, count, math.MaxInt64}} {
+		if part.from < part.to {
+			w := windowing{first: first + part.from*m.period, period: m.period, window: m.window, count: int(part.to - part.from), latest: part.latest}
+			if err := q.slide(ctx, set, f, m, sq, &w, &found); err != nil {
+				return err
+			}
+		}
+	}
+	for _, g := range found {
+		if err := set.add(f.Name, g.labels, g.samples); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// promGroup is the samples of one group's windows.
+type promGroup struct {
+	labels  labels.Labels
+	samples []promSample
+}
+
+// slide appends the samples of windows to those of the groups that were found.
+func (q *promQuerier) slide(ctx context.Context, set *promSet, f store.FamilyInfo, m marker, sq store.Query, w *windowing, found *[]promGroup) error {
+	const base = int64(series.Base) * 1000
 	// Slots are merged into the longest blocks that every window takes whole.
 	// The last slot of a window is the one that ended last.
-	block := gcd(m.window, m.period)
-	if block%base != 0 {
+	block := gcd(w.window, w.period)
+	if block%base != 0 || w.latest != math.MaxInt64 {
 		block = base
 	}
-	w := windowing{
-		first: first, period: m.period, window: m.window, count: int(count), block: block / 1000,
-		start: (floorTo(first, base) - ceilTo(m.window, base)) / 1000,
-		end:   floorTo(first+(count-1)*m.period, base) / 1000,
-	}
+	w.block = block / 1000
+	w.start = (floorTo(min(w.first, w.latest), base) - ceilTo(w.window, base)) / 1000
+	w.end = floorTo(min(w.first+int64(w.count-1)*w.period, w.latest), base) / 1000
 	sq.Start, sq.End, sq.Step = w.start+q.shift, w.end+q.shift, w.block
 	if sq.Start >= sq.End {
 		return nil
@@ -66,13 +104,19 @@ func (q *promQuerier) windows(ctx context.Context, set *promSet, f store.FamilyI
 			return AsError(err)
 		}
 	}
+	known := make(map[string]int, len(*found))
+	for i := range *found {
+		known[string((*found)[i].labels.Bytes(nil))] = i
+	}
 	for _, g := range res.Groups {
 		samples, err := w.sums(g.Points, slot, q.shift, m, set)
 		if err != nil {
 			return AsError(err)
 		}
-		if err := set.add(f.Name, g.Labels, samples); err != nil {
-			return err
+		if i, ok := known[string(g.Labels.Bytes(nil))]; ok {
+			(*found)[i].samples = append((*found)[i].samples, samples...)
+		} else {
+			*found = append(*found, promGroup{labels: g.Labels, samples: samples})
 		}
 	}
 	return nil
@@ -85,6 +129,7 @@ func ceilTo(a, b int64) int64 { return -floorTo(-a, b) }
 type windowing struct {
 	first, period, window int64
 	count                 int
+	latest                int64 // no window ends later; one that would is moved back to it
 	block, start, end     int64
 }
 
@@ -106,7 +151,7 @@ func (w *windowing) sums(points []store.MergedPoint, slot, shift int64, m marker
 	from, to := 0, 0 // points that are wholly in the window
 	for i := range w.count {
 		t := w.first + int64(i)*w.period
-		end := floorTo(t, int64(series.Base)*1000)
+		end := floorTo(min(t, w.latest), int64(series.Base)*1000)
 		begin := end - w.window
 		for to < len(points) && ended(to) <= end {
 			sum.enter(points[to].Hist)

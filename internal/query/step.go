@@ -33,6 +33,14 @@ func checkRange(start, end time.Time) error {
 	return nil
 }
 
+// Whole is how long after a slot's end it is surely whole in the store: spans that ended
+// in it may arrive some seconds later, and wait for the next flush.
+const Whole = 12 * time.Second
+
+// LastWhole returns the end of the last base slot that is surely whole at a moment, in Unix
+// seconds.
+func LastWhole(now time.Time) int64 { return series.Base.Slot(now.Add(-Whole).Unix()) }
+
 // Base widens [start, end) to whole base slots, in Unix seconds.
 func Base(start, end time.Time) (int64, int64) {
 	return align(start, end, int64(series.Base))

@@ -121,7 +121,7 @@ func (p *backtest) findData(ctx context.Context) (time.Time, error) {
 	if window == 0 {
 		return first, nil
 	}
-	return first.Add(window + whole), nil
+	return first.Add(window + query.Whole), nil
 }
 
 // firstData returns the start of the first slot of a selection from a moment on, the

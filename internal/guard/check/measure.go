@@ -21,14 +21,8 @@ import (
 	"tailscope/internal/store"
 )
 
-// whole is the time after which an ended slot is surely whole in the store: spans that
-// ended in it may arrive some seconds later, and wait for the next flush.
-const whole = 12 * time.Second
-
 // lastWhole returns the end of the last slot that is surely whole at a moment.
-func lastWhole(at time.Time) time.Time {
-	return time.Unix(series.Base.Slot(at.Add(-whole).Unix()), 0)
-}
+func lastWhole(at time.Time) time.Time { return time.Unix(query.LastWhole(at), 0) }
 
 // measurer measures queries by the store. One query measures all groups of by.
 type measurer struct {

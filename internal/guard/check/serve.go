@@ -92,7 +92,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		o.Cache = history.NewCache(o.Store, history.CacheOptions{Refresh: -1, Now: o.Now})
 	}
 	if o.History == nil {
-		o.History = history.New(history.Options{Cache: o.Cache, Now: o.Now, Lag: whole})
+		o.History = history.New(history.Options{Cache: o.Cache, Now: o.Now, Lag: query.Whole})
 	}
 	if o.Target == nil {
 		o.Target = func(context.Context, string) float64 { return query.DefaultApdexT }
