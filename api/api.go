@@ -239,6 +239,9 @@ type Mark struct {
 	User        string `json:"user,omitempty"`
 	Description string `json:"description,omitempty"`
 	Link        string `json:"link,omitempty"`
+	// Allow are the changes that its verdict allows, as those of a CompareRequest, with
+	// commas between: worse:3%,p99=increase:5%.
+	Allow string `json:"allow,omitempty"`
 	// Verdict is what changed at the mark, as soon as that was judged; the server
 	// gives it.
 	Verdict *MarkVerdict `json:"verdict,omitempty"`

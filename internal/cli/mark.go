@@ -52,6 +52,7 @@ func newMarkAdd(io streams) *cobra.Command {
 	f.StringVar(&m.User, "user", "", "who did it")
 	f.StringVar(&m.Description, "description", "", "what was done")
 	f.StringVar(&m.Link, "link", "", "`url` where more is to be read")
+	f.StringVar(&m.Allow, "allow", "", "changes that its verdict allows, such as worse:3%,p99=increase:5%; default none")
 	cmd.RunE = q.run(func(ctx context.Context, args []string) error {
 		m.Name = args[0]
 		if at != "now" {

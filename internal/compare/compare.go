@@ -148,14 +148,22 @@ func (r *Request) check() error {
 	if err := r.checkMore(); err != nil {
 		return err
 	}
-	for _, g := range r.Gates {
+	if err := CheckGates(r.Gates); err != nil {
+		return err
+	}
+	return checkMeasures("measures", r.Measures)
+}
+
+// CheckGates refuses gates of measures that there are not.
+func CheckGates(gates judge.Gates) error {
+	for _, g := range gates {
 		if g.Measure != "" {
 			if err := checkMeasures("allow", []string{g.Measure}); err != nil {
 				return err
 			}
 		}
 	}
-	return checkMeasures("measures", r.Measures)
+	return nil
 }
 
 // comparison is a comparison being made.

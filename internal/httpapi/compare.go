@@ -26,12 +26,8 @@ func (s *server) compare(ctx context.Context, in *api.CompareRequest) (*api.Comp
 	r := compare.Request{Selection: sel, Mark: in.Mark, Label: strings.TrimSpace(in.Label), Now: now, Settle: -1, Length: in.Window,
 		Level: in.Level, Within: in.Within, Measures: in.Measures, Limit: in.Limit, Live: in.Live, Include: in.Include,
 		Width: in.Width, Rows: in.Rows, Days: in.Days, Like: in.Like, Per: in.Per, Newest: s.Seconds}
-	for _, text := range in.Allow {
-		gate, err := judge.ParseGate(text)
-		if err != nil {
-			return nil, query.Invalid("allow", "%v; write one such as worse:3%% or p99=increase:3%%", err)
-		}
-		r.Gates = append(r.Gates, gate)
+	if r.Gates, err = judge.ParseGates(strings.Join(in.Allow, ",")); err != nil {
+		return nil, query.Invalid("allow", "%v", err)
 	}
 	if s.TenantList.Len() > 0 {
 		r.CohortOf = s.TenantList.Cohort

@@ -18,6 +18,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"tailscope/api"
+	"tailscope/internal/compare"
+	"tailscope/internal/judge"
 	"tailscope/internal/judge/marks"
 	"tailscope/internal/query"
 	"tailscope/internal/store"
@@ -91,6 +93,7 @@ type markBody struct {
 	User        string          `json:"user"`
 	Description string          `json:"description"`
 	Link        string          `json:"link"`
+	Allow       string          `json:"allow"`
 }
 
 const maxMarkText = 4096
@@ -115,7 +118,7 @@ func (s *server) putMark(ctx context.Context, raw []byte) (*api.Mark, error) {
 	if b.ID != "" {
 		return nil, query.Invalid("id", "the server gives a mark its id; leave it out")
 	}
-	for field, v := range map[string]string{"name": b.Name, "service": b.Service, "revision": b.Revision, "user": b.User, "description": b.Description, "link": b.Link} {
+	for field, v := range map[string]string{"name": b.Name, "service": b.Service, "revision": b.Revision, "user": b.User, "description": b.Description, "link": b.Link, "allow": b.Allow} {
 		if len(v) > maxMarkText {
 			return nil, query.Invalid(field, "%s is longer than %d bytes", field, maxMarkText)
 		}
@@ -124,6 +127,11 @@ func (s *server) putMark(ctx context.Context, raw []byte) (*api.Mark, error) {
 		if u, err := url.Parse(b.Link); err != nil || u.Scheme != "http" && u.Scheme != "https" {
 			return nil, query.Invalid("link", "link is not an address; write one that begins with https://")
 		}
+	}
+	if gates, err := judge.ParseGates(b.Allow); err != nil {
+		return nil, query.Invalid("allow", "%v", err)
+	} else if err := compare.CheckGates(gates); err != nil {
+		return nil, err
 	}
 	text := strings.TrimSpace(string(b.Time))
 	if text == "null" {
@@ -149,7 +157,7 @@ func (s *server) putMark(ctx context.Context, raw []byte) (*api.Mark, error) {
 	rand.Read(id[:]) //nolint:errcheck // never fails
 	m := store.Mark{
 		ID: hex.EncodeToString(id[:]), Time: at.Truncate(time.Millisecond), Name: strings.TrimSpace(b.Name), Service: b.Service,
-		Revision: b.Revision, User: b.User, Description: b.Description, Link: b.Link,
+		Revision: b.Revision, User: b.User, Description: b.Description, Link: b.Link, Allow: strings.TrimSpace(b.Allow),
 	}
 	if err := store.PutMark(ctx, s.Store, m); err != nil {
 		return nil, err
@@ -166,7 +174,7 @@ func markBodyError(err error) error {
 	case strings.HasPrefix(err.Error(), "json: unknown field "):
 		name := strings.Trim(strings.TrimPrefix(err.Error(), "json: unknown field "), `"`)
 		return query.Invalid(name, "a mark has no %q; %s", name,
-			query.Suggest(name, []string{"time", "name", "service", "revision", "user", "description", "link"}))
+			query.Suggest(name, []string{"time", "name", "service", "revision", "user", "description", "link", "allow"}))
 	}
 	return query.Invalid("body", `the body is not JSON (%v); write {"name": "deploy 1.2"}`, err)
 }

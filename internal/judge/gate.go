@@ -60,6 +60,21 @@ func ParseGate(text string) (g Gate, err error) {
 	return g, nil
 }
 
+// ParseGates reads gates with commas between: worse:3%,p99=increase:5%. Empty text is none.
+func ParseGates(text string) (gs Gates, err error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		g, err := ParseGate(part)
+		if err != nil {
+			return nil, fmt.Errorf("%w; write one such as worse:3%% or p99=increase:3%%", err)
+		}
+		gs = append(gs, g)
+	}
+	return gs, nil
+}
+
 // Of returns the gate of a figure: the last that names it, else the last that names none,
 // with the figure's own margin as the size where it is compared by difference.
 func (gs Gates) Of(f Figure, margin float64) (gate Gate, ok bool) {

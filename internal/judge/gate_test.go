@@ -27,6 +27,19 @@ func TestParseGate(t *testing.T) {
 	}
 }
 
+func TestParseGates(t *testing.T) {
+	gates, err := ParseGates("worse:3%, p99=increase:5%")
+	if err != nil || len(gates) != 2 || gates[1] != (Gate{"p99", Increase, 0.05}) {
+		t.Errorf("%+v, %v", gates, err)
+	}
+	if gates, err = ParseGates(" "); err != nil || gates != nil {
+		t.Errorf("of nothing: %+v, %v", gates, err)
+	}
+	if _, err = ParseGates("worse:3%,,"); err == nil || !strings.Contains(err.Error(), "write one such as worse:3%") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // The gate that names a figure goes before one that names none, whose size is not that of
 // a difference; worse follows the figure.
 func TestGateOfAFigure(t *testing.T) {

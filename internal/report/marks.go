@@ -82,6 +82,9 @@ func Mark(m *api.Mark, zone *time.Location) *Document {
 			d.Line(x)
 		}
 	}
+	if m.Allow != "" {
+		d.Line("allowed: " + m.Allow)
+	}
 	v := m.Verdict
 	if v == nil {
 		return d

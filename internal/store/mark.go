@@ -24,13 +24,14 @@ type Mark struct {
 	User        string
 	Description string
 	Link        string
+	Allow       string // changes that its verdict allows: worse:3%,p99=increase:5%
 }
 
 // API returns the mark in the form of the API, without a verdict.
 func (m Mark) API() api.Mark {
 	return api.Mark{
 		ID: m.ID, Time: api.UnixTime(m.Time), Name: m.Name, Service: m.Service,
-		Revision: m.Revision, User: m.User, Description: m.Description, Link: m.Link,
+		Revision: m.Revision, User: m.User, Description: m.Description, Link: m.Link, Allow: m.Allow,
 	}
 }
 
@@ -45,12 +46,13 @@ type storedMark struct {
 	User        string `json:"user,omitempty"`
 	Description string `json:"description,omitempty"`
 	Link        string `json:"link,omitempty"`
+	Allow       string `json:"allow,omitempty"`
 }
 
 // AppendMark appends the value of a mark's record: its time as big-endian Unix
 // nanoseconds, so that marks of other times need not be decoded, then JSON.
 func AppendMark(dst []byte, m Mark) ([]byte, error) {
-	b, err := json.Marshal(storedMark{m.Name, m.Service, m.Revision, m.User, m.Description, m.Link})
+	b, err := json.Marshal(storedMark{m.Name, m.Service, m.Revision, m.User, m.Description, m.Link, m.Allow})
 	if err != nil {
 		return dst, fmt.Errorf("encode mark %s: %w", m.ID, err)
 	}
@@ -102,7 +104,7 @@ func Marks(ctx context.Context, r Records, start, end time.Time) ([]Mark, error)
 		if err := json.Unmarshal(x.Value[8:], &m); err != nil {
 			return fmt.Errorf("mark %q: %w: %w", x.Key, ErrCorrupt, err)
 		}
-		out = append(out, Mark{x.Key, time.Unix(0, at).UTC(), m.Name, m.Service, m.Revision, m.User, m.Description, m.Link})
+		out = append(out, Mark{x.Key, time.Unix(0, at).UTC(), m.Name, m.Service, m.Revision, m.User, m.Description, m.Link, m.Allow})
 		return nil
 	})
 	if err != nil {

@@ -80,6 +80,38 @@ func TestWatchedWithinAMinute(t *testing.T) {
 	})
 }
 
+// What a mark allows, its verdict allows: of a change of ×1.15 that of a mark without is a
+// regression, of one that allows 30 % within tolerance, of one that cares for what becomes
+// slower by more than 3 % a regression.
+func TestMarkAllows(t *testing.T) {
+	trials(t, 0.95, func(w *world) (bool, string) {
+		loads := crowd("shop", 5)
+		w.send(time.Hour, loads...)
+		var ids []string
+		for _, allow := range []string{"", "worse:30%,p99.9=60%,errors=1%", "increase:3%"} {
+			m, err := w.PutMark(w.t.Context(), api.Mark{Name: "deploy " + allow, Service: "shop", Allow: allow})
+			if err != nil || m.Allow != allow {
+				w.t.Fatal(m.Allow, err)
+			}
+			ids = append(ids, m.ID)
+		}
+		_, err := w.PutMark(w.t.Context(), api.Mark{Name: "deploy", Allow: "p42=3%"})
+		var refused *client.Error
+		if !errors.As(err, &refused) || refused.Field != "allow" {
+			w.t.Fatalf("a gate of p42: %v", err)
+		}
+		w.send(time.Hour, with(loads, slow("", "", 1.15))...)
+		var found []string
+		for _, id := range ids {
+			v := w.final(id)
+			found = append(found, string(v.Verdict), v.Sentence)
+		}
+		code, output := w.tailscope("mark", "show", ids[1])
+		return found[0] == "regression" && found[2] == "within tolerance" && found[4] == "regression" && strings.Contains(found[3], "is allowed") &&
+			code == 0 && strings.Contains(output, "allowed: worse:30%"), all(found, code, output)
+	})
+}
+
 // A stop of ten seconds, marked nine times, has one shape each time: a spike, and nothing
 // that lasts.
 func TestStopHasOneShape(t *testing.T) {

@@ -191,7 +191,7 @@ func (j *Judge) compare(ctx context.Context, marks []store.Mark, i int, now time
 			return v, err
 		}
 		for _, environment := range environments {
-			found, err := j.compareService(ctx, service, environment, s, m.Time, now)
+			found, err := j.compareService(ctx, service, environment, s, m, now)
 			if err != nil {
 				return v, err
 			}
@@ -211,9 +211,9 @@ func (j *Judge) compare(ctx context.Context, marks []store.Mark, i int, now time
 	return v, nil
 }
 
-func (j *Judge) compareService(ctx context.Context, service string, environment *labels.Matcher, s sides, at, now time.Time) (api.ServiceVerdict, error) {
+func (j *Judge) compareService(ctx context.Context, service string, environment *labels.Matcher, s sides, m *store.Mark, now time.Time) (api.ServiceVerdict, error) {
 	r := compare.Request{
-		A: s.before.window(), B: s.after.window(), Now: now, Moment: at, Measures: measures, Limit: allRows,
+		A: s.before.window(), B: s.after.window(), Now: now, Moment: m.Time, Measures: measures, Limit: allRows, Gates: gatesOf(m),
 		// An early verdict is one of several looks at what is still coming in.
 		Live: now.Before(time.Unix(s.complete(), 0)), Length: plannedEarly,
 	}

@@ -68,7 +68,7 @@ func (j *Judge) bySeconds(ctx context.Context, marks []store.Mark, i int, now ti
 		if why != "" {
 			continue
 		}
-		found, err := j.compareSeconds(ctx, service, s)
+		found, err := j.compareSeconds(ctx, m, service, s)
 		if err != nil {
 			return v, true, err
 		}
@@ -84,8 +84,8 @@ func (j *Judge) bySeconds(ctx context.Context, marks []store.Mark, i int, now ti
 	return v, true, nil
 }
 
-func (j *Judge) compareSeconds(ctx context.Context, service string, s sides) (api.ServiceVerdict, error) {
-	r := compare.InSeconds(compare.Request{Measures: measures, Limit: allRows}, j.o.Seconds, s.before.window(), s.after.window())
+func (j *Judge) compareSeconds(ctx context.Context, m *store.Mark, service string, s sides) (api.ServiceVerdict, error) {
+	r := compare.InSeconds(compare.Request{Measures: measures, Limit: allRows, Gates: gatesOf(m)}, j.o.Seconds, s.before.window(), s.after.window())
 	var err error
 	if r.Matchers, err = ofService(service); err != nil {
 		return api.ServiceVerdict{}, err

@@ -12,6 +12,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/compare"
+	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -122,7 +123,20 @@ func beside(marks []store.Mark, i int, window time.Duration) string {
 			b.WriteString(" " + n.ID + "@" + strconv.FormatInt(slotOf(n.Time), 10))
 		}
 	}
+	if m.Allow != "" {
+		b.WriteString(" allow " + m.Allow)
+	}
 	return b.String()
+}
+
+// gatesOf returns what a mark allows. What cannot be read, which the door refuses, allows
+// nothing.
+func gatesOf(m *store.Mark) judge.Gates {
+	gates, err := judge.ParseGates(m.Allow)
+	if err != nil {
+		return nil
+	}
+	return gates
 }
 
 // busiest are the services with requests after a mark, those with the most first.

@@ -1191,6 +1191,7 @@ export interface components {
             windows: components["schemas"]["Maintenance"][];
         };
         Mark: {
+            allow?: string;
             description?: string;
             id?: string;
             link?: string;
