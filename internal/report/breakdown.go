@@ -121,11 +121,11 @@ func (d *Document) backends(list []api.Backend, limit int) {
 		return
 	}
 	d.Gap()
-	t := Columns("component", "system", "node", "share of calls' time", ">", ">calls", ">calls/request", ">errors", ">mean")
+	t := Columns("component", "system", "node", "share of call time", ">", ">calls", ">calls/request", ">errors", ">mean")
 	qs := SortedQuantiles(list[0].Quantiles)
 	t.addQuantiles(qs)
 	for _, b := range first(list, limit) {
-		t.Add(append([]string{b.Component, b.System, b.Peer, Bar(b.Share, ShareWidth), Share(b.Share), figure.Thousands(b.Calls), Digits(float64(b.PerRequest)),
+		t.Add(append([]string{b.Component, b.System, b.Peer, Bar(b.Share, ShareWidth), Share(b.Share), worth(b.Calls, b.Effective), Digits(float64(b.PerRequest)),
 			Share(api.Float(float64(b.Errors) / float64(b.Calls))), SecondsUnit.Value(b.Mean)}, quantileCells(b.Quantiles, qs, SecondsUnit.Value)...)...)
 	}
 	d.Table(t)
@@ -162,7 +162,7 @@ func breakdownNotes(r *api.BreakdownResponse) (lines []string) {
 // part, and one for each node that calls go to, whose share is of the calls' time.
 func breakdownSheet(r *api.BreakdownResponse) (header []string, rows [][]string) {
 	header = []string{"component", "service", "operation", "seconds", "share_ratio", "critical_ratio", "calls", "calls_per_request", "requests",
-		"requests_of_ten_calls", "n_plus_one", "mean_seconds", "band_seconds_per_request", "typical_seconds_per_request", "system", "node", "errors"}
+		"requests_of_ten_calls", "n_plus_one", "mean_seconds", "band_seconds_per_request", "typical_seconds_per_request", "system", "node", "errors", "effective"}
 	band := map[string]api.BandComponent{}
 	if r.Band != nil {
 		for _, c := range r.Band.Components {
@@ -170,7 +170,7 @@ func breakdownSheet(r *api.BreakdownResponse) (header []string, rows [][]string)
 		}
 	}
 	for _, c := range r.Components {
-		row := []string{c.Component, "", "", Raw(c.Seconds), Raw(c.Share), Raw(c.CriticalShare), "", "", "", "", "", "", "", "", "", "", ""}
+		row := []string{c.Component, "", "", Raw(c.Seconds), Raw(c.Share), Raw(c.CriticalShare), "", "", "", "", "", "", "", "", "", "", "", ""}
 		if b, ok := band[c.Component]; ok {
 			row[12], row[13] = Raw(b.Band.Seconds), Raw(b.Typical.Seconds)
 		}
@@ -178,7 +178,7 @@ func breakdownSheet(r *api.BreakdownResponse) (header []string, rows [][]string)
 	}
 	for _, p := range r.Parts {
 		row := []string{p.Component, p.Service, p.Operation, Raw(p.Seconds), Raw(p.Share), Raw(p.CriticalShare), whole(p.Calls), Raw(p.PerRequest), whole(p.Requests),
-			whole(p.Repeated), strconv.FormatBool(p.NPlusOne), Raw(p.Mean), "", "", p.System, "", ""}
+			whole(p.Repeated), strconv.FormatBool(p.NPlusOne), Raw(p.Mean), "", "", p.System, "", "", ""}
 		if p.Band != nil {
 			row[12] = Raw(p.Band.Seconds)
 		}
@@ -189,7 +189,7 @@ func breakdownSheet(r *api.BreakdownResponse) (header []string, rows [][]string)
 	}
 	for _, b := range r.Backends {
 		rows = append(rows, []string{b.Component, "", "", Raw(b.Seconds), Raw(b.Share), "", whole(b.Calls), Raw(b.PerRequest), "", "", "", Raw(b.Mean), "", "",
-			b.System, b.Peer, whole(b.Errors)})
+			b.System, b.Peer, whole(b.Errors), effectively(b.Effective)})
 	}
 	return header, rows
 }

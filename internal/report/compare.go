@@ -275,7 +275,7 @@ func (d *Comparison) list(name string, rows []api.CompareRow) *Table {
 		if name == "tenant" {
 			title = r.Tenant
 		}
-		row := []string{OrNone(title), figure.Thousands(r.RequestsA), figure.Thousands(r.RequestsB)}
+		row := []string{OrNone(title), worth(r.RequestsA, r.EffectiveA), worth(r.RequestsB, r.EffectiveB)}
 		for i := range r.Measures {
 			m := &r.Measures[i]
 			row = append(row, d.effect(m, m.Raw.Effect), d.interval(m, &m.Raw))

@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"tailscope/api"
@@ -33,5 +34,23 @@ func TestLevel(t *testing.T) {
 	}
 	if got := level(1, 1, 10); got != 9 {
 		t.Errorf("the only one: level %d, want 9", got)
+	}
+}
+
+// Of sampled requests people and scripts are told how many unsampled ones say as much.
+func TestWorth(t *testing.T) {
+	services := Services(&api.ServicesResponse{Services: []api.Service{{Name: "shop", Requests: 3200, Effective: 100}, {Name: "stock", Requests: 3200}}})
+	var text, csv strings.Builder
+	if err := services.Write(&text, Text); err != nil {
+		t.Fatal(err)
+	}
+	if err := services.Write(&csv, CSV); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Split(text.String(), "\n"); !strings.Contains(lines[1], "3,200 worth 100 ") || strings.Contains(lines[2], "worth") {
+		t.Errorf("text:\n%s", &text)
+	}
+	if lines := strings.Split(csv.String(), "\n"); !strings.HasSuffix(lines[0], ",effective") || !strings.HasSuffix(lines[1], ",100") || !strings.HasSuffix(lines[2], ",") {
+		t.Errorf("CSV:\n%s", &csv)
 	}
 }

@@ -15,6 +15,23 @@ import (
 // whole writes a count for scripts.
 func whole(n uint64) string { return strconv.FormatUint(n, 10) }
 
+// worth writes a count for people, and of sampled requests how many unsampled ones say as
+// much.
+func worth(n, effective uint64) string {
+	if effective == 0 {
+		return figure.Thousands(n)
+	}
+	return figure.Thousands(n) + " worth " + figure.Thousands(effective)
+}
+
+// effectively writes what sampled requests are worth for scripts, nothing of others.
+func effectively(effective uint64) string {
+	if effective == 0 {
+		return ""
+	}
+	return whole(effective)
+}
+
 // unixSeconds writes a moment for scripts.
 func unixSeconds(t int64) string { return strconv.FormatInt(t, 10) }
 
@@ -57,16 +74,16 @@ func Services(r *api.ServicesResponse) *Document {
 	t.addQuantiles(qs)
 	var rows [][]string
 	for _, s := range r.Services {
-		cells := []string{s.Name, figure.Thousands(s.Requests), Digits(float64(s.Rate)) + "/s", Percent(s.ErrorRate), Ratio(s.Apdex), SecondsUnit.Value(s.Mean)}
+		cells := []string{s.Name, worth(s.Requests, s.Effective), Digits(float64(s.Rate)) + "/s", Percent(s.ErrorRate), Ratio(s.Apdex), SecondsUnit.Value(s.Mean)}
 		if environments {
 			cells = slices.Insert(cells, 1, OrNone(s.Environment))
 		}
 		t.Add(append(cells, quantileCells(s.Quantiles, qs, SecondsUnit.Value)...)...)
 		row := append([]string{s.Name, whole(s.Requests), Raw(s.Rate), Raw(s.ErrorRate), Raw(s.Apdex), Raw(s.Mean)}, quantileCells(s.Quantiles, qs, Raw)...)
-		rows = append(rows, append(row, s.Environment))
+		rows = append(rows, append(row, s.Environment, effectively(s.Effective)))
 	}
 	d.Table(t)
-	d.Sheet(append(append([]string{"service", "requests", "rate", "error_ratio", "apdex", "mean"}, qs...), "environment"), rows)
+	d.Sheet(append(append([]string{"service", "requests", "rate", "error_ratio", "apdex", "mean"}, qs...), "environment", "effective"), rows)
 	return d
 }
 
@@ -94,7 +111,7 @@ func Distribution(r *api.DistributionResponse, by []string) *Document {
 		for _, name := range by {
 			cells, row = append(cells, OrNone(g.Labels[name])), append(row, g.Labels[name])
 		}
-		cells = append(cells, figure.Thousands(g.Count), u.Value(g.Mean), u.Value(g.Min))
+		cells = append(cells, worth(g.Count, g.Effective), u.Value(g.Mean), u.Value(g.Min))
 		cells = append(append(cells, quantileCells(g.Quantiles, qs, u.Value)...), u.Value(g.Max), "±"+Percent(g.Error))
 		row = append(row, whole(g.Count), Raw(g.Sum), Raw(g.Mean), Raw(g.Min), Raw(g.Max), Raw(g.Error))
 		row = append(row, quantileCells(g.Quantiles, qs, Raw)...)
@@ -103,10 +120,10 @@ func Distribution(r *api.DistributionResponse, by []string) *Document {
 			row = append(row, Raw(a.Below), Raw(a.Same), Raw(a.Above))
 		}
 		t.Add(cells...)
-		rows = append(rows, row)
+		rows = append(rows, append(row, effectively(g.Effective)))
 	}
 	d.Table(t)
-	d.Sheet(header, rows)
+	d.Sheet(append(header, "effective"), rows)
 	return d
 }
 
@@ -178,13 +195,13 @@ func Tenants(r *api.TenantsResponse, family string) *Document {
 	}
 	t := head("not rare", "cohort", ">tenants", ">requests", ">share", ">errors", ">mean")
 	for _, c := range append(r.Cohorts, r.Everyone) {
-		t.Add(slices.Concat([]string{c.Name, strconv.Itoa(c.Tenants), figure.Thousands(c.Requests), Percent(c.Share), figure.Thousands(c.Errors), u.Value(c.Mean)},
+		t.Add(slices.Concat([]string{c.Name, strconv.Itoa(c.Tenants), worth(c.Requests, c.Effective), Percent(c.Share), figure.Thousands(c.Errors), u.Value(c.Mean)},
 			quantileCells(c.Quantiles, qs, u.Value), upTo(c.InBands), []string{Percent(c.SlowShare), strconv.Itoa(c.NotRare)})...)
 	}
 	d.Table(t)
 	t = head("95 % interval", "tenant", ">cohort", ">requests", ">share", ">errors", ">mean")
 	header := slices.Concat([]string{"tenant", "requests", "share", "errors", "mean"}, qs,
-		[]string{"cohort", "instant", "flow", "patience", "losing", "lost", "slow", "slow_low", "slow_high", "not_rare"})
+		[]string{"cohort", "instant", "flow", "patience", "losing", "lost", "slow", "slow_low", "slow_high", "not_rare", "effective"})
 	var rows [][]string
 	for _, x := range r.Tenants {
 		interval := "too few"
@@ -194,14 +211,14 @@ func Tenants(r *api.TenantsResponse, family string) *Document {
 		if x.NotRare {
 			interval = "not rare: " + interval
 		}
-		t.Add(slices.Concat([]string{OrNone(x.Name), x.Cohort, figure.Thousands(x.Requests), Percent(x.Share), figure.Thousands(x.Errors), u.Value(x.Mean)},
+		t.Add(slices.Concat([]string{OrNone(x.Name), x.Cohort, worth(x.Requests, x.Effective), Percent(x.Share), figure.Thousands(x.Errors), u.Value(x.Mean)},
 			quantileCells(x.Quantiles, qs, u.Value), upTo(x.InBands), []string{Percent(x.SlowShare), interval})...)
 		row := append([]string{x.Name, whole(x.Requests), Raw(x.Share), whole(x.Errors), Raw(x.Mean)}, quantileCells(x.Quantiles, qs, Raw)...)
 		row = append(row, x.Cohort)
 		for _, v := range x.InBands {
 			row = append(row, Raw(v))
 		}
-		rows = append(rows, append(row, Raw(x.SlowShare), Raw(x.SlowLow), Raw(x.SlowHigh), strconv.FormatBool(x.NotRare)))
+		rows = append(rows, append(row, Raw(x.SlowShare), Raw(x.SlowLow), Raw(x.SlowHigh), strconv.FormatBool(x.NotRare), effectively(x.Effective)))
 	}
 	d.Gap()
 	if len(r.Tenants) == 0 {

@@ -229,7 +229,7 @@ func slaSheet(r *api.SLAResponse, zone *time.Location) (header []string, rows []
 	}
 	header = append(header, "quantile_error_ratio", "errors", "error_ratio", "good_ratio", "good_low_ratio", "good_high_ratio", "objective_met",
 		"worst_tenant", "worst_tenant_requests", "worst_tenant_apdex", "worst_tenant_p95_seconds",
-		"rate_to_before_ratio", "apdex_to_before_difference", "p95_to_before_ratio", "saturated")
+		"rate_to_before_ratio", "apdex_to_before_difference", "p95_to_before_ratio", "saturated", "effective", "worst_tenant_effective")
 	whole := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	for _, p := range r.Rows {
 		row := []string{p.Name, time.Unix(p.Start, 0).In(zone).Format(time.RFC3339), time.Unix(p.End, 0).In(zone).Format(time.RFC3339),
@@ -244,7 +244,11 @@ func slaSheet(r *api.SLAResponse, zone *time.Location) (header []string, rows []
 		} else {
 			row = append(row, "", "", "", "")
 		}
-		rows = append(rows, append(row, Raw(p.Trend.Rate), Raw(p.Trend.Apdex), Raw(p.Trend.P95), strconv.FormatBool(p.Trend.Saturated)))
+		worst := uint64(0)
+		if p.Worst != nil {
+			worst = p.Worst.Effective
+		}
+		rows = append(rows, append(row, Raw(p.Trend.Rate), Raw(p.Trend.Apdex), Raw(p.Trend.P95), strconv.FormatBool(p.Trend.Saturated), effectively(p.Effective), effectively(worst)))
 	}
 	return header, rows
 }

@@ -48,6 +48,6 @@ test('the list is sorted by what there is', () => {
 });
 
 test('rows become CSV', () => {
-  const d = { tenants: [{ name: 'a,b', requests: 3, share: 1, errors: 0, mean: 0.1, quantiles: { '0.5': 0.1, '0.95': null, '0.99': 0.3 }, error: 0.02, cohort: 'very large', slow_share: 0, slow_low: null, slow_high: null }] } as unknown as TenantsResponse;
-  expect(tenantsCsv(d).split('\n')[1]).toBe('"a,b",very large,3,1,0,0.1,0.1,,0.3,0,,');
+  const d = { tenants: [{ name: 'a,b', requests: 3, share: 1, errors: 0, mean: 0.1, quantiles: { '0.5': 0.1, '0.95': null, '0.99': 0.3 }, error: 0.02, cohort: 'very large', slow_share: 0, slow_low: null, slow_high: null, effective: 1 }] } as unknown as TenantsResponse;
+  expect(tenantsCsv(d).split('\n')[1]).toBe('"a,b",very large,3,1,0,0.1,0.1,,0.3,0,,,1');
 });

@@ -84,6 +84,6 @@ export function slowChoices(chosen: string): { value: string; name: string }[] {
 
 /** Rows as CSV, the quantiles as asked. */
 export function tenantsCsv(d: TenantsResponse): string {
-  const rows = d.tenants.map((t) => [csvCell(t.name), t.cohort ?? '', t.requests, t.share, t.errors, t.mean, t.quantiles['0.5'], t.quantiles['0.95'], t.quantiles['0.99'], t.slow_share, t.slow_low, t.slow_high].map((x) => x ?? '').join());
-  return ['tenant,cohort,requests,share,errors,mean,p50,p95,p99,slow_share,slow_low,slow_high', ...rows].join('\n');
+  const rows = d.tenants.map((t) => [csvCell(t.name), t.cohort ?? '', t.requests, t.share, t.errors, t.mean, t.quantiles['0.5'], t.quantiles['0.95'], t.quantiles['0.99'], t.slow_share, t.slow_low, t.slow_high, t.effective].map((x) => x ?? '').join());
+  return ['tenant,cohort,requests,share,errors,mean,p50,p95,p99,slow_share,slow_low,slow_high,effective', ...rows].join('\n');
 }
