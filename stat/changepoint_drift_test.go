@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"tailscope/internal/trials"
 	"testing"
 )
 
@@ -23,7 +24,7 @@ func numbers(r *rand.Rand, n int, phi, sd, wander float64, shift func(t int) flo
 // A step is found amid drift, by the noise beside it: 12 % down and 18 % up where the
 // level wanders by as much as the steps.
 func TestChangePointsAmidDrift(t *testing.T) {
-	trials := trialsOf(20)
+	trials := trials.Of(20)
 	const n = 300
 	steps := func(t int) float64 { return within(100, n, 0.88)(t) + within(220, n, 1.18)(t) }
 	both, more := 0, 0
@@ -52,7 +53,7 @@ func TestChangePointsAmidDrift(t *testing.T) {
 // Numbers that persist, drift, climb or bend have no steps; what bends and is found all
 // the same is a kink.
 func TestChangePointsOfNumbersWithoutAStep(t *testing.T) {
-	trials := trialsOf(40)
+	trials := trials.Of(40)
 	const n = 360
 	none := func(int) float64 { return 0 }
 	for _, c := range []struct {

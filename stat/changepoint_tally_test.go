@@ -5,19 +5,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"strconv"
+	"tailscope/internal/trials"
 	"testing"
 )
-
-// poisson returns a Poisson number, by counting arrivals.
-func poisson(r *rand.Rand, mean float64) float64 {
-	n := 0.0
-	for left := r.ExpFloat64(); left < mean; left += r.ExpFloat64() {
-		n++
-	}
-	return n
-}
 
 // drawTally draws a tally of so many slots of about each observations: counts of them, or
 // the share of them that shift says. Slots vary by sd and persist by phi.
@@ -27,10 +17,10 @@ func drawTally(r *rand.Rand, kind TallyKind, slots int, each, phi, sd float64, l
 	for i := range out.Num {
 		at := level(i) * math.Exp(wander[i])
 		if kind == CountTally {
-			out.Num[i], out.Den[i] = poisson(r, each*at), 10
+			out.Num[i], out.Den[i] = float64(trials.Poisson(r, each*at)), 10
 			continue
 		}
-		out.Den[i] = poisson(r, each)
+		out.Den[i] = float64(trials.Poisson(r, each))
 		for range int(out.Den[i]) {
 			if r.Float64() < at {
 				out.Num[i]++
@@ -49,19 +39,10 @@ func steps(at int, before, after float64) func(int) float64 {
 	}
 }
 
-// trialsOf is the number of trials of a simulation: few, unless
-// STAT_TRIALS asks for more.
-func trialsOf(few int) int {
-	if n, err := strconv.Atoi(os.Getenv("STAT_TRIALS")); err == nil && n > 0 {
-		return n
-	}
-	return few
-}
-
 // Errors that rise from 1 to 3 % and load that rises by half are found within five
 // slots, and hardly anything where nothing changes.
 func TestChangePointsOfTally(t *testing.T) {
-	trials := trialsOf(40)
+	trials := trials.Of(40)
 	const slots, at = 360, 200
 	for _, c := range []struct {
 		kind          TallyKind

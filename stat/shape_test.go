@@ -3,6 +3,7 @@ package stat
 import (
 	"math"
 	"math/rand/v2"
+	"tailscope/internal/trials"
 	"testing"
 )
 
@@ -48,7 +49,7 @@ func unchanged(int) float64 { return 0 }
 // Where there is no spike none is found at more than 1 % of marks, whatever the noise;
 // neither where a change stays, nor where everything drifts.
 func TestFalseSpikes(t *testing.T) {
-	trials := trialsOf(150)
+	trials := trials.Of(150)
 	steps := func(ratio float64) func(int) float64 {
 		return func(t int) float64 {
 			if t >= 0 {
@@ -97,7 +98,7 @@ func TestFalseSpikes(t *testing.T) {
 // Where each slot of a range is searched, a spike is found in some 5 % without one; in
 // more where single slots move by themselves so far that they look like one.
 func TestFalseSpikesOfRanges(t *testing.T) {
-	trials := trialsOf(100)
+	trials := trials.Of(100)
 	for _, c := range []struct {
 		name  string
 		n     int
@@ -127,7 +128,7 @@ func TestFalseSpikesOfRanges(t *testing.T) {
 
 // What comes and goes is found where it is, also some four minutes after it.
 func TestSpikesAreFound(t *testing.T) {
-	trials := trialsOf(60)
+	trials := trials.Of(60)
 	during := func(from, to int, ratio float64) func(int) float64 {
 		return func(t int) float64 {
 			if t >= from && t < to {
@@ -248,7 +249,7 @@ func FuzzSpikes(f *testing.F) {
 
 // A step is hardly ever called a drift, nor a drift a step.
 func TestStepOrDrift(t *testing.T) {
-	trials := trialsOf(200)
+	trials := trials.Of(200)
 	r := source(24)
 	called := map[string]map[Trend]int{"step": {}, "drift": {}}
 	for range trials {

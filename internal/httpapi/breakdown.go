@@ -63,7 +63,7 @@ func (s *server) operations(ctx context.Context, in *api.OperationsRequest) (*ap
 	if err != nil {
 		return nil, err
 	}
-	r := query.OperationsRequest{Selection: sel, Sort: in.Sort, Search: in.Search, Components: in.Components, Kinds: in.Kinds, Offset: in.Offset, Limit: in.Limit}
+	r := query.OperationsRequest{Selection: sel, Now: s.Now(), Sort: in.Sort, Search: in.Search, Components: in.Components, Kinds: in.Kinds, Offset: in.Offset, Limit: in.Limit}
 	if r.Grid, err = grid(in.Grid); err != nil {
 		return nil, err
 	}

@@ -151,7 +151,7 @@ func (s *server) services(ctx context.Context, in *api.ServicesRequest) (*api.Se
 	if err != nil {
 		return nil, err
 	}
-	r := query.ServicesRequest{Selection: sel, ApdexT: in.ApdexT}
+	r := query.ServicesRequest{Selection: sel, ApdexT: in.ApdexT, Now: s.Now()}
 	if r.Grid, err = grid(in.Grid); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -22,7 +23,8 @@ type OperationsRequest struct {
 	Search     string   // part of an operation's name, in any case
 	Components []string // only these; empty: all
 	Kinds      []string
-	Overlay    Overlay // an earlier day, at the times of the range
+	Overlay    Overlay   // an earlier day, at the times of the range
+	Now        time.Time // zero: all of the range is stored
 	Offset     int
 	Limit      int // default 50
 }
@@ -112,6 +114,12 @@ func Operations(ctx context.Context, st store.Store, r OperationsRequest) (*api.
 		return nil, err
 	}
 	out.Range, out.Step, out.Times = api.Range{Start: p.q.Start, End: p.q.End}, p.q.Step, stepStarts(p.q)
+	if r.Overlay.Name != "" {
+		r.Now = time.Time{} // an earlier day is stored
+	}
+	if p.measured, err = Measured(ctx, st, time.Unix(p.q.Start, 0), time.Unix(min(p.q.End, lastBase(r.End)), 0), r.Now); err != nil {
+		return nil, err
+	}
 	repeated, err := p.repeated(ctx)
 	if err != nil {
 		return nil, err

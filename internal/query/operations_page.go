@@ -18,6 +18,8 @@ type operationPage struct {
 	r    OperationsRequest
 	q    store.Query // what is selected; range and step settled by read
 	rows []*operation
+
+	measured float64 // seconds, see Measured
 }
 
 // narrowed adds matchers that leave little but the page's rows.
@@ -88,15 +90,10 @@ func (t *timeline) sum(g store.Group, seconds, rate []api.Float) {
 	}
 }
 
-// covered is how many seconds of the range lie before its asked end.
-func (p *operationPage) covered() float64 {
-	return float64(min(p.q.End, lastBase(p.r.End)) - p.q.Start)
-}
-
 func (p *operationPage) render(o *operation, all float64) api.Operation {
 	out := api.Operation{
 		Service: o.service, Operation: o.operation, Component: o.component, Kind: o.kind, System: o.system,
-		Calls: o.calls, Rate: api.Float(float64(o.calls) / p.covered()), Errors: o.errors, ErrorRate: api.Float(float64(o.errors) / float64(o.calls)),
+		Calls: o.calls, Rate: api.Float(float64(o.calls) / p.measured), Errors: o.errors, ErrorRate: api.Float(float64(o.errors) / float64(o.calls)),
 		Seconds: api.Float(o.sum), Share: api.Float(o.sum / all), Mean: api.Float(o.mean()),
 		Quantiles: map[string]api.Float{}, SecondsOver: o.seconds, RateOver: o.rate,
 	}

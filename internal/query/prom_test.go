@@ -550,7 +550,7 @@ func TestCoarseSlotsAreShared(t *testing.T) {
 	if err := st.Maintain(ctx, at(hour+50*24*3600)); err != nil {
 		t.Fatal(err)
 	}
-	e := engineOver(st)
+	e := NewPromEngine(st, PromOptions{Now: func() time.Time { return at(hour + 50*24*3600) }})
 	for _, c := range []struct {
 		query string
 		at    int64

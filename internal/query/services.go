@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -36,6 +37,7 @@ type ServicesRequest struct {
 	ApdexT    float64 // seconds, for every service; 0 means each its own
 	// Target gives the T of a service in seconds; nil means DefaultApdexT.
 	Target func(service string) float64
+	Now    time.Time // zero: all of the range is stored
 }
 
 // serviceIn is a service in one environment. Each is listed and judged by itself.
@@ -71,6 +73,10 @@ func Services(ctx context.Context, st store.Store, r ServicesRequest) (*api.Serv
 	}
 	out := &api.ServicesResponse{Range: api.Range{Start: q.Start, End: q.End}, Step: q.Step, Services: []api.Service{}}
 	n := int((q.End - q.Start) / q.Step)
+	measured, err := Measured(ctx, st, time.Unix(q.Start, 0), time.Unix(min(q.End, lastBase(r.End)), 0), r.Now)
+	if err != nil {
+		return nil, err
+	}
 	found := map[serviceIn][]store.Group{}
 	for _, g := range res.Groups {
 		of := serviceInOf(g.Labels)
@@ -88,6 +94,7 @@ func Services(ctx context.Context, st store.Store, r ServicesRequest) (*api.Serv
 		if err != nil {
 			return nil, err
 		}
+		s.Rate = api.Float(float64(s.Requests) / measured)
 		out.Services = append(out.Services, s)
 	}
 	slices.SortFunc(out.Services, func(a, b api.Service) int {
@@ -132,7 +139,6 @@ func service(of serviceIn, groups []store.Group, q store.Query, n int, r Service
 		}
 	}
 	s.Requests = all.Count
-	s.Rate = api.Float(float64(all.Count) / float64(min(q.End, t.until)-q.Start))
 	s.ErrorRate = api.Float(float64(s.Errors) / float64(all.Count))
 	s.Apdex = api.Float(ScoreApdex(good, s.Errors, apdexT).Score)
 	s.Mean = api.Float(all.Mean())

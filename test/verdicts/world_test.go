@@ -12,8 +12,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +25,7 @@ import (
 	"tailscope/internal/cli"
 	"tailscope/internal/config"
 	"tailscope/internal/server"
+	number "tailscope/internal/trials"
 )
 
 // epoch is when a world begins: a Tuesday, at a round hour.
@@ -185,14 +184,11 @@ func (w *world) tailscope(args ...string) (code int, output string) {
 	return code, out.String()
 }
 
-// trials plays a case several times: three, or as many as VERDICT_TRIALS says. Play says
+// trials plays a case several times: three, or as many as TAILSCOPE_TRIALS says. Play says
 // whether the answer was right, and what it was. At least this share must be right.
 func trials(t *testing.T, share float64, play func(w *world) (bool, string)) {
 	t.Helper()
-	n := 3
-	if asked, err := strconv.Atoi(os.Getenv("VERDICT_TRIALS")); err == nil {
-		n = asked
-	}
+	n := number.Of(3)
 	got := 0
 	for trial := range n {
 		t.Run(fmt.Sprint(trial), func(t *testing.T) {

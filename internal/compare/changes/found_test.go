@@ -3,9 +3,7 @@ package changes
 import (
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -17,16 +15,8 @@ import (
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 	"tailscope/internal/store/storetest"
+	"tailscope/internal/trials"
 )
-
-// trialsOf is the number of trials of a simulation: few, unless
-// CHANGE_TRIALS asks for more.
-func trialsOf(few int) int {
-	if n, err := strconv.Atoi(os.Getenv("CHANGE_TRIALS")); err == nil && n > 0 {
-		return n
-	}
-	return few
-}
 
 // traffic is one operation of a service: requests a slot, which vary by a tenth and
 // persist, with a share that fails.
@@ -45,14 +35,6 @@ func from(at int, before, after float64) func(int) float64 {
 		}
 		return after
 	}
-}
-
-// poisson returns a Poisson number, by counting arrivals.
-func poisson(r *rand.Rand, mean float64) (n int) {
-	for left := r.ExpFloat64(); left < mean; left += r.ExpFloat64() {
-		n++
-	}
-	return n
 }
 
 // flow writes slots of traffic, of so many seconds each, into a store. Durations, rates
@@ -75,7 +57,7 @@ func flow(t testing.TB, rng *rand.Rand, slots int, step series.Resolution, phi f
 			for j := range wander[i] {
 				wander[i][j] = phi*wander[i][j] + 0.1*math.Sqrt(1-phi*phi)*rng.NormFloat64()
 			}
-			counts := [2]int{poisson(rng, f.requests(slot)*math.Exp(wander[i][0]))}
+			counts := [2]int{trials.Poisson(rng, f.requests(slot)*math.Exp(wander[i][0]))}
 			for range counts[0] {
 				if rng.Float64() < f.failed(slot)*math.Exp(wander[i][1]) {
 					counts[0], counts[1] = counts[0]-1, counts[1]+1
@@ -113,7 +95,7 @@ func flow(t testing.TB, rng *rand.Rand, slots int, step series.Resolution, phi f
 // Errors that rise from 1 to 3 %, and load that rises by half, are found within five
 // slots: what changed, when, and by how much.
 func TestErrorsAndRatesAreFound(t *testing.T) {
-	trials := trialsOf(20)
+	trials := trials.Of(20)
 	const slots, at = 360, 200
 	for _, c := range []struct {
 		of               string
@@ -155,7 +137,7 @@ func TestErrorsAndRatesAreFound(t *testing.T) {
 // Of services that a day goes by in without a change, at most one in twenty has a change
 // found, whatever is searched.
 func TestFalseAlarmsOfADay(t *testing.T) {
-	trials := trialsOf(4)
+	trials := trials.Of(4)
 	for _, phi := range []float64{0, 0.5, 0.9} {
 		alarms := 0
 		of := map[string]int{}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -12,18 +11,14 @@ import (
 	"tailscope/hist"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
+	"tailscope/internal/trials"
 )
 
 // Stationary traffic has no more changes than the searched series may have by chance,
 // whether each request is sent or one of 8 or 32 that stands for as many, or some of each
 // sampler. TAILSCOPE_TRIALS sets how often twelve services are tried.
 func TestSampledTrafficHasNoChanges(t *testing.T) {
-	trials := 4
-	if s := os.Getenv("TAILSCOPE_TRIALS"); s != "" {
-		if _, err := fmt.Sscan(s, &trials); err != nil {
-			t.Fatal(err)
-		}
-	}
+	trials := trials.Of(4)
 	const services, slots, requests = 12, 360, 64
 	for _, c := range []struct {
 		name    string

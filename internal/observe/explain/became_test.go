@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +15,7 @@ import (
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 	"tailscope/internal/store/storetest"
+	"tailscope/internal/trials"
 )
 
 // world draws requests of a service before and after a moment. Their operations differ in
@@ -72,7 +71,7 @@ func (w *world) send(t testing.TB, seed uint64) store.Store {
 		}
 		for _, o := range offered {
 			for i, tenant := range payers {
-				for range poisson(rng, w.perSlot*shares[i]/float64(len(offered))*byOperation[o][slot]*byTenant[tenant][slot]) {
+				for range trials.Poisson(rng, w.perSlot*shares[i]/float64(len(offered))*byOperation[o][slot]*byTenant[tenant][slot]) {
 					r := request{o, tenant, fmt.Sprint("pod-", rng.IntN(4)), fmt.Sprint("db-", rng.IntN(3)), "1"}
 					seconds := typical[o] * common[slot] * math.Exp(0.5*rng.NormFloat64())
 					if tenant == "always" {
@@ -110,13 +109,6 @@ func (w *world) ask() Request {
 	}
 }
 
-func trialsOr(normal int) int {
-	if n, err := strconv.Atoi(os.Getenv("EXPLAIN_TRIALS")); err == nil {
-		return n
-	}
-	return normal
-}
-
 func times(factor float64, of func(r *request) bool) func(*request) float64 {
 	return func(r *request) float64 {
 		if of(r) {
@@ -130,7 +122,7 @@ func isAcme(r *request) bool { return r.tenant == "acme" }
 
 // A planted cause is named first, and two are among the first three.
 func TestBecameSlow(t *testing.T) {
-	trials := trialsOr(20)
+	trials := trials.Of(20)
 	for _, c := range []struct {
 		name   string
 		slower func(*request) float64
@@ -187,7 +179,7 @@ func TestBecameSlow(t *testing.T) {
 
 // Without a cause nothing is named, also when an always slow tenant sends more.
 func TestNothingBecameSlow(t *testing.T) {
-	trials := trialsOr(20)
+	trials := trials.Of(20)
 	for _, c := range []struct {
 		name   string
 		phi    float64

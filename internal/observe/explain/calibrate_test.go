@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/api"
+	"tailscope/internal/trials"
 )
 
 // alike draws a table in which nothing has to do with the rectangle: tenants
@@ -41,7 +40,7 @@ func alike(rng *rand.Rand, window, rest int, phi, perSlot float64) *table {
 		for n := range tenants {
 			c := t.empty()
 			for i := range c.all {
-				c.all[i] = float64(poisson(rng, perSlot/(1+float64(n))*byOperation[o][i]*byTenant[n][i]))
+				c.all[i] = float64(trials.Poisson(rng, perSlot/(1+float64(n))*byOperation[o][i]*byTenant[n][i]))
 				if i < window {
 					p := min(0.9, q*inside[i])
 					for range int(c.all[i]) {
@@ -71,13 +70,6 @@ func favour(t *table, times float64) {
 	}
 }
 
-func poisson(rng *rand.Rand, mean float64) (n int) {
-	for s := rng.ExpFloat64(); s < mean; s += rng.ExpFloat64() {
-		n++
-	}
-	return n
-}
-
 func judged(t *table) *api.ExplainResponse {
 	q := &question{Request: Request{Limit: maxLimit, Against: Rest}, what: "requests", each: 1, out: &api.ExplainResponse{}}
 	q.judge(t, t, t.total())
@@ -85,12 +77,9 @@ func judged(t *table) *api.ExplainResponse {
 }
 
 // Where labels have nothing to do with the rectangle, hardly a rectangle of
-// twenty names one, and hardly one a pair. EXPLAIN_TRIALS measures it better.
+// twenty names one, and hardly one a pair. TAILSCOPE_TRIALS measures it better.
 func TestFalseAlarms(t *testing.T) {
-	trials := 20
-	if n, err := strconv.Atoi(os.Getenv("EXPLAIN_TRIALS")); err == nil {
-		trials = n
-	}
+	trials := trials.Of(20)
 	for _, c := range []struct {
 		name         string
 		window, rest int
@@ -124,10 +113,7 @@ func TestFalseAlarms(t *testing.T) {
 
 // A tenant that is twice as often inside is found, by itself.
 func TestFound(t *testing.T) {
-	trials := 10
-	if n, err := strconv.Atoi(os.Getenv("EXPLAIN_TRIALS")); err == nil {
-		trials = n
-	}
+	trials := trials.Of(10)
 	for _, c := range []struct {
 		name         string
 		window, rest int
