@@ -17,8 +17,8 @@ type CompareResponse struct {
 	Level  Float `json:"level" nullable:"false"` // confidence of the intervals, 0..1
 	Within Float `json:"within" nullable:"false"`
 	// Verdict of all measures together, with the false discovery rate
-	// controlled: regression, improvement, mixed, same, no evidence, too little
-	// data; or changed, of what nobody knows whether more is better.
+	// controlled: regression, improvement, mixed, same, drifts, no evidence, too
+	// little data; or changed, of what nobody knows whether more is better.
 	Verdict  Verdict          `json:"verdict"`
 	Sentence string           `json:"sentence"`
 	Measures []CompareMeasure `json:"measures"`
@@ -167,6 +167,8 @@ type CompareFigure struct {
 	Error Float `json:"error"`
 	// Short says what was too little for an interval.
 	Short string `json:"short,omitempty"`
+	// ByLoad says of a figure that drifts that the number of requests explains it.
+	ByLoad bool `json:"by_load,omitempty"`
 	// Needed is how many times the data of both sides a change of the margin
 	// needs to be found in nine of ten cases, and NeededSeconds how long each
 	// side then is; null if that is not known.

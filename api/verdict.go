@@ -2,8 +2,9 @@ package api
 
 // Verdict is what a comparison found, in words. Of one figure it is faster, slower,
 // fewer errors, more errors, lower, higher, same, within the noise floor (of a
-// mirror), no evidence or too little data. Of several it may also be regression,
-// improvement, mixed or changed.
+// mirror), drifts (the sides differ, as what is measured may do by itself),
+// no evidence or too little data. Of several it may also be regression, improvement,
+// mixed or changed.
 type Verdict string
 
 // CapacityVerdict is what a search for capacity came to: found, at least (never broken

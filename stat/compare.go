@@ -24,6 +24,9 @@ type figure struct {
 	// outer maps a limit from the inner scale to that of the effect.
 	outer func(float64) float64
 
+	load []float64 // requests of each slot; nil if they are unknown
+	of   *mixture  // the distribution that it is of; nil if there is none
+
 	slots     int
 	count     float64
 	effective float64 // independent observations that say as much
@@ -85,6 +88,7 @@ func judge(a, b figure, log bool, sp *spectrum, o Options) Change {
 		c.paired(&a, &b, sp, o)
 	default:
 		c.apart(&a, &b, sp, o)
+		c.drift(&a, &b, sp, o)
 	}
 	c.doubt(min(len(a.influence), len(b.influence)))
 	return c
@@ -126,11 +130,7 @@ func (c *Change) apart(a, b *figure, sp *spectrum, o Options) {
 // known.
 func (c *Change) apartBy(a, b *figure, sa, sb, dfa, dfb float64, slotsA, slotsB int, o Options) {
 	// On the effect's scale, for the degrees of freedom.
-	width := func(f *figure, se float64) float64 {
-		low, high := f.limits(se, 1)
-		return (high - low) / 2
-	}
-	va, vb := sq(width(a, sa)), sq(width(b, sb))
+	va, vb := sq(a.width(sa)), sq(b.width(sb))
 	if va+vb > 0 {
 		c.ofB = vb / (va + vb)
 	}

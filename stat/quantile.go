@@ -120,10 +120,31 @@ func (s Side) quantiles(ps []float64, mix []float64) []figure {
 			values, shares = append(values, out[i].value), append(shares, p)
 		}
 	}
-	rows := d.above(values, shares)
+	rows, load := d.above(values, shares), d.load()
 	for i := range out {
 		if out[i].short == "" {
-			out[i].influence, rows = rows[0], rows[1:]
+			out[i].influence, out[i].load, rows = rows[0], load, rows[1:]
+			out[i].of = &d
+		}
+	}
+	return out
+}
+
+// slotsAbove returns each slot's influence on the share of the mixture above a value, and
+// the share.
+func (d *mixture) slotsAbove(v float64) (influence []float64, share float64) {
+	return d.above([]float64{v}, nil)[0], 1 - d.atMost(v)
+}
+
+// load returns the number of observations of each slot.
+func (d *mixture) load() []float64 {
+	if len(d.strata) == 0 {
+		return nil
+	}
+	out := make([]float64, d.strata[0].Slots())
+	for _, x := range d.strata {
+		for t := range out {
+			out[t] += x.count(t)
 		}
 	}
 	return out

@@ -71,7 +71,8 @@ func Mean(a, b Side, mix []float64, o Options) (Change, error) {
 	if err := checkSides(a, b, mix, o); err != nil {
 		return Change{}, err
 	}
-	c, err := ratios(a.Sums(), b.Sums(), mix, LogRatio, false, o)
+	da, db := a.mixture(mix), b.mixture(mix)
+	c, err := ratios(a.Sums(), b.Sums(), mix, LogRatio, false, o, &da, &db)
 	if math.IsNaN(c.A+c.B) && c.Short == "" {
 		c.Short = "sums are not known"
 	}
@@ -90,7 +91,7 @@ func (s Side) Sums() []Tally {
 	return out
 }
 
-func ratios(a, b []Tally, mix []float64, scale Scale, share bool, o Options) (Change, error) {
+func ratios(a, b []Tally, mix []float64, scale Scale, share bool, o Options, of ...*mixture) (Change, error) {
 	if err := o.check(); err != nil {
 		return Change{}, err
 	}
@@ -107,6 +108,9 @@ func ratios(a, b []Tally, mix []float64, scale Scale, share bool, o Options) (Ch
 		return Change{}, err
 	}
 	fa, fb := ratioOf(a, mix, scale, share), ratioOf(b, mix, scale, share)
+	if len(of) == 2 {
+		fa.of, fb.of = of[0], of[1]
+	}
 	return judge(fa, fb, scale == LogRatio, newSpectrum(na), o), nil
 }
 
@@ -159,12 +163,13 @@ func ratioOf(strata []Tally, mix []float64, scale Scale, share bool) figure {
 			f.influence[t] += w * (s.Num[t] - centre*s.Den[t])
 		}
 	}
+	f.load = make([]float64, slots)
 	for t := range slots {
 		for _, s := range strata {
-			if s.Den[t] > 0 {
-				f.slots++
-				break
-			}
+			f.load[t] += s.Den[t]
+		}
+		if f.load[t] > 0 {
+			f.slots++
 		}
 	}
 	if events := effective(num, numSquares); scale == LogRatio && share && events < minEvents {

@@ -52,39 +52,14 @@ func newSpectrum(slots int) *spectrum {
 		e = min(slots, e+max(1, e*3/20))
 		s.edges = append(s.edges, e)
 	}
-	bins := len(s.edges) - 1
-	add := func(power []float64) {
-		logs := 0.0
-		for b, v := range power {
-			logs += float64(s.edges[b+1]-s.edges[b]) * math.Log(v)
-		}
-		s.power, s.logs = append(s.power, power), append(s.logs, logs)
-	}
-	white := make([]float64, bins)
+	white := make([]float64, len(s.edges)-1)
 	for b := range white {
 		white[b] = 1
 	}
-	add(white)
+	s.power, s.logs = append(s.power, white), append(s.logs, 0)
 	for _, phi := range persistence {
-		at := func(j float64) float64 {
-			return (1 - phi*phi) / (1 - 2*phi*math.Cos(math.Pi*j/float64(slots)) + phi*phi)
-		}
-		mean := make([]float64, bins)
-		for b := range mean {
-			// Where a bin is wide, the power is smooth within: four points do.
-			from, n := float64(s.edges[b]), float64(s.edges[b+1]-s.edges[b])
-			points := min(n, 4)
-			for i := range int(points) {
-				mean[b] += at(from-0.5+n*(float64(i)+0.5)/points) / points
-			}
-		}
-		for _, share := range signal {
-			power := make([]float64, bins)
-			for b, v := range mean {
-				power[b] = 1 - share + share*v
-			}
-			add(power)
-		}
+		at := s.autoregression(phi)
+		s.add(signal[:], at)
 		low := make([]float64, min(maxCosines, max(0, slots-1)))
 		sum := 0.0
 		for k := range low {
@@ -94,6 +69,35 @@ func newSpectrum(slots int) *spectrum {
 		s.low = append(s.low, low)
 	}
 	return s
+}
+
+// autoregression returns the power of a first-order autoregression by frequency.
+func (s *spectrum) autoregression(phi float64) func(j float64) float64 {
+	return func(j float64) float64 {
+		return (1 - phi*phi) / (1 - 2*phi*math.Cos(math.Pi*j/float64(s.slots)) + phi*phi)
+	}
+}
+
+// add adds a model for each share of the variance that has this power by frequency, under
+// noise.
+func (s *spectrum) add(shares []float64, at func(j float64) float64) {
+	mean := make([]float64, len(s.edges)-1)
+	for b := range mean {
+		// Where a bin is wide, the power is smooth within: four points do.
+		from, n := float64(s.edges[b]), float64(s.edges[b+1]-s.edges[b])
+		points := min(n, 4)
+		for i := range int(points) {
+			mean[b] += at(from-0.5+n*(float64(i)+0.5)/points) / points
+		}
+	}
+	for _, share := range shares {
+		power, logs := make([]float64, len(mean)), 0.0
+		for b, v := range mean {
+			power[b] = 1 - share + share*v
+			logs += float64(s.edges[b+1]-s.edges[b]) * math.Log(power[b])
+		}
+		s.power, s.logs = append(s.power, power), append(s.logs, logs)
+	}
 }
 
 // zero returns the power at frequency 0 of a model.

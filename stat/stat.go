@@ -26,6 +26,10 @@
 //   - the spectrum's shape by Whittle's likelihood (1953), Ark. Mat. 2, of a
 //     first-order autoregression with noise on top, averaged over the models'
 //     posterior
+//   - slots that remember: fractional noise (Granger & Joyeux 1980, J. Time
+//     Series Anal. 1) under noise, against those autoregressions
+//   - a change that load explains: analysis of covariance, Cochran (1957),
+//     Biometrics 13
 //   - two intervals into one of the difference: Zou & Donner (2008), Statist.
 //     Med. 27, "MOVER"; degrees of freedom: Welch (1947), Biometrika 34
 //   - shares near nought: Wilson (1927), JASA 22, with an effective sample
@@ -57,6 +61,10 @@ type Options struct {
 	// Paired declares that slot t of one side is the same time as slot t of the other
 	// (mirror, blue/green). Both need the same number of slots.
 	Paired bool
+	// Apart is the number of slots from the start of side A to the start of side B, below 0
+	// if B is the earlier; default that of sides that adjoin. What has a long memory
+	// differs more the farther sides are apart.
+	Apart int
 	// Live, if not nil, makes intervals that hold however often they are looked at while
 	// data arrive.
 	Live *Live
@@ -105,6 +113,10 @@ type Change struct {
 	// EffectiveA and EffectiveB are how many independent observations say as much: fewer
 	// where observations stand for several (Kish 1965).
 	EffectiveA, EffectiveB float64
+	// Drifts says that CI excludes 0 and the slots may make such an effect by themselves:
+	// they remember, or change slowly, for as long as the sides last; or, with ByLoad, the
+	// numbers of requests explain it.
+	Drifts, ByLoad bool
 	// ErrorA and ErrorB bound the relative error of A and B from buckets, which is not
 	// part of CI. They are 0 if there is none.
 	ErrorA, ErrorB float64

@@ -11,20 +11,24 @@ const (
 	Same                      // within the margin
 	Less                      // B is below A
 	More                      // B is above A
+	Drifts                    // they differ, as slots may do by themselves
 )
 
 func (v Verdict) String() string {
-	return [...]string{"too little data", "no evidence", "same", "less", "more"}[v]
+	return [...]string{"too little data", "no evidence", "same", "less", "more", "drifts"}[v]
 }
 
-// Verdict returns Same if Within the margin at the confidence of the interval, else Less
-// or More if the interval excludes 0, else NoEvidence. A margin of 0 never gives Same.
+// Verdict returns Same if Within the margin at the confidence of the interval, else, if
+// the interval excludes 0, Drifts where the change may be the slots' own, Less, or More;
+// else NoEvidence. A margin of 0 never gives Same.
 func (c *Change) Verdict(margin float64) Verdict {
 	switch {
 	case c.Short != "":
 		return TooLittle
 	case margin > 0 && c.Within(margin) < 1-c.Level:
 		return Same
+	case c.Drifts:
+		return Drifts
 	case c.CI.High < 0:
 		return Less
 	case c.CI.Low > 0:

@@ -14,6 +14,7 @@ type Cell struct {
 	Name    string
 	A, B    Load
 	Shared  bool // both sides have the same slots
+	Apart   int  // side B begins so many slots after side A began; 0 if they have nothing in common
 	Fewer   int  // trials are divided by this where a trial is costly
 	Limit   float64
 	Methods func(r *rand.Rand, a, b []*Counts) ([]Outcome, error)
@@ -27,9 +28,12 @@ func (c *Cell) Run(ctx context.Context, trials int) ([]*Tally, error) {
 	}
 	tallies, err := Trials(ctx, max(1, trials/max(1, c.Fewer)), seed, func(r *rand.Rand) ([]Outcome, error) {
 		var a, b []*Counts
-		if c.Shared {
+		switch {
+		case c.Shared:
 			a, b = DrawPair(r, &c.A, &c.B)
-		} else {
+		case c.Apart > 0:
+			a, b = DrawApart(r, &c.A, &c.B, c.Apart)
+		default:
 			a, b = c.A.Draw(r), c.B.Draw(r)
 		}
 		defer free(a)
@@ -43,7 +47,13 @@ func (c *Cell) Run(ctx context.Context, trials int) ([]*Tally, error) {
 }
 
 func outcome(method string, c stat.Change) Outcome {
-	return Outcome{method, !c.CI.Contains(0) && c.Short == "", c.Effect, c.SE}
+	return Outcome{method, alarmed(c), c.Drifts, c.Effect, c.SE}
+}
+
+// alarmed says that a change is claimed.
+func alarmed(c stat.Change) bool {
+	v := c.Verdict(0)
+	return v == stat.Less || v == stat.More
 }
 
 // figures judges quantiles and the mean.
@@ -57,17 +67,21 @@ func figures(ps []float64, mix func(a, b stat.Side) []float64, o stat.Options) f
 		if mix != nil {
 			m = mix(a, b)
 		}
-		changes, err := stat.Quantiles(a, b, ps, m, o)
-		if err != nil {
-			return nil, err
-		}
-		var out []Outcome
-		for i, c := range changes {
-			out = append(out, outcome(fmt.Sprintf("p%g", 100*ps[i]), c))
-		}
-		c, err := stat.Mean(a, b, m, o)
-		return append(out, outcome("mean", c)), err
+		return judged(a, b, ps, m, o)
 	}
+}
+
+func judged(a, b stat.Side, ps, mix []float64, o stat.Options) ([]Outcome, error) {
+	changes, err := stat.Quantiles(a, b, ps, mix, o)
+	if err != nil {
+		return nil, err
+	}
+	var out []Outcome
+	for i, c := range changes {
+		out = append(out, outcome(fmt.Sprintf("p%g", 100*ps[i]), c))
+	}
+	c, err := stat.Mean(a, b, mix, o)
+	return append(out, outcome("mean", c)), err
 }
 
 func both(ca, cb []*Counts) (a, b stat.Side, err error) {
@@ -88,12 +102,12 @@ func besides(r *rand.Rand, a, b []*Counts) ([]Outcome, error) {
 	out, err := figures([]float64{0.99, 0.5, 0.95, 0.999}, nil, stat.Options{})(r, a, b)
 	nan := math.NaN()
 	out = append(out,
-		Outcome{"Mann–Whitney on requests", MannWhitneyRequests(a[0], b[0]), nan, nan},
-		Outcome{"Mann–Whitney on slots' p99 (Kayenta)", MannWhitneySlots(a[0], b[0], 0.99), nan, nan},
-		Outcome{"ten batch means, p99", BatchMeans(a[0], b[0], 0.99), nan, nan},
+		Outcome{"Mann–Whitney on requests", MannWhitneyRequests(a[0], b[0]), false, nan, nan},
+		Outcome{"Mann–Whitney on slots' p99 (Kayenta)", MannWhitneySlots(a[0], b[0], 0.99), false, nan, nan},
+		Outcome{"ten batch means, p99", BatchMeans(a[0], b[0], 0.99), false, nan, nan},
 	)
 	if r.IntN(4) == 0 { // a quarter of the trials, since it takes as long as all the rest
-		out = append(out, Outcome{"stationary bootstrap, p99", Bootstrap(r, a[0], b[0], 0.99, 200), nan, nan})
+		out = append(out, Outcome{"stationary bootstrap, p99", Bootstrap(r, a[0], b[0], 0.99, 200), false, nan, nan})
 	}
 	return out, err
 }
@@ -150,7 +164,7 @@ func band(o stat.Options) func(*rand.Rand, []*Counts, []*Counts) ([]Outcome, err
 		for _, c := range changes {
 			alarm = alarm || c.Short == "" && !c.CI.Contains(0)
 		}
-		return []Outcome{{"anywhere", alarm, math.NaN(), math.NaN()}}, err
+		return []Outcome{{"anywhere", alarm, false, math.NaN(), math.NaN()}}, err
 	}
 }
 
@@ -170,15 +184,15 @@ func wholes(o stat.Options) func(*rand.Rand, []*Counts, []*Counts) ([]Outcome, e
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, Outcome{by.name, w.P <= 0.05, math.NaN(), math.NaN()})
+			out = append(out, Outcome{by.name, w.P <= 0.05, false, math.NaN(), math.NaN()})
 		}
 		return out, nil
 	}
 }
 
-// watched looks once a minute from the fifth on until side B ends, and alarms if
-// any look does.
-func watched(fixed bool, ps ...float64) func(*rand.Rand, []*Counts, []*Counts) ([]Outcome, error) {
+// watched looks from slot first of side B on, after every so many more, until it ends,
+// and alarms if any look does.
+func watched(fixed bool, first, every int, ps ...float64) func(*rand.Rand, []*Counts, []*Counts) ([]Outcome, error) {
 	return func(_ *rand.Rand, ca, cb []*Counts) ([]Outcome, error) {
 		a, b, err := both(ca, cb)
 		if err != nil {
@@ -191,7 +205,7 @@ func watched(fixed bool, ps ...float64) func(*rand.Rand, []*Counts, []*Counts) (
 		peek := make([]bool, len(ps))
 		out := make([]Outcome, 0, 2*len(ps))
 		alarm := make([]bool, len(ps))
-		for n := 30; n <= b[0].Slots(); n += 6 {
+		for n := first; n <= b[0].Slots(); n += every {
 			sa, sb := a, stat.Side{b[0].Slice(0, n)}
 			if !fixed {
 				sa = stat.Side{a[0].Slice(0, n)}
@@ -202,7 +216,7 @@ func watched(fixed bool, ps ...float64) func(*rand.Rand, []*Counts, []*Counts) (
 					return nil, err
 				}
 				for i, c := range cs {
-					if c.Short == "" && !c.CI.Contains(0) {
+					if claimed := c.Short == "" && !c.CI.Contains(0); claimed && (o.Live == nil || alarmed(c)) {
 						if o.Live != nil {
 							alarm[i] = true
 						} else {
@@ -214,8 +228,8 @@ func watched(fixed bool, ps ...float64) func(*rand.Rand, []*Counts, []*Counts) (
 		}
 		for i, p := range ps {
 			out = append(out,
-				Outcome{fmt.Sprintf("p%g, live", 100*p), alarm[i], math.NaN(), math.NaN()},
-				Outcome{fmt.Sprintf("p%g, fixed interval looked at as often", 100*p), peek[i], math.NaN(), math.NaN()})
+				Outcome{fmt.Sprintf("p%g, live", 100*p), alarm[i], false, math.NaN(), math.NaN()},
+				Outcome{fmt.Sprintf("p%g, fixed interval looked at as often", 100*p), peek[i], false, math.NaN(), math.NaN()})
 		}
 		return out, nil
 	}
@@ -239,7 +253,10 @@ func limit(hours int, correlation float64) float64 {
 func Unchanged() (cells []Cell) {
 	add := func(name string, hours int, correlation float64, a, b Load, c Cell) {
 		c.Name = fmt.Sprintf("%s, %d h, correlation %g", name, hours, correlation)
-		c.A, c.B, c.Limit = a, b, limit(hours, correlation)
+		c.A, c.B = a, b
+		if c.Limit == 0 {
+			c.Limit = limit(hours, correlation)
+		}
 		cells = append(cells, c)
 	}
 	for _, kind := range []struct {
@@ -293,11 +310,12 @@ func Unchanged() (cells []Cell) {
 		add("daily season, same hour", 1, phi, day, day, Cell{Methods: figures([]float64{0.5, 0.95, 0.99}, nil, stat.Options{Paired: true})})
 	}
 	for _, phi := range []float64{0, 0.6, 0.9} {
-		add("looked at each minute for two hours after a mark", 1, phi, load(1, phi, Plain()), load(2, phi, Plain()), Cell{Methods: watched(true, 0.95), Fewer: 4})
+		add("looked at each minute for two hours after a mark", 1, phi, load(1, phi, Plain()), load(2, phi, Plain()), Cell{Methods: watched(true, 30, 6, 0.95), Fewer: 4})
 	}
 	l = load(2, 0.9, Plain())
-	add("looked at each minute for two hours, paired", 2, 0.9, l, l, Cell{Shared: true, Methods: watched(false, 0.95), Fewer: 4})
+	add("looked at each minute for two hours, paired", 2, 0.9, l, l, Cell{Shared: true, Methods: watched(false, 30, 6, 0.95), Fewer: 4})
 	others(add)
+	drifting(add)
 	return cells
 }
 
@@ -309,6 +327,8 @@ type Power struct {
 	Must bool
 	// Judged is the method whose power is asked for.
 	Judged string
+	// Drifts says that its slots remember, so that the oracle is only for comparison.
+	Drifts bool
 }
 
 // Changed returns the cells with a change, one hour a side.
@@ -356,19 +376,28 @@ func Changed() (cells []Power) {
 			}
 		}
 	}
-	return cells
+	return append(cells, drifted()...)
+}
+
+// Tally returns the outcomes of the judged method.
+func (p *Power) Tally(ctx context.Context, trials int) (*Tally, error) {
+	tallies, err := p.Cell.Run(ctx, trials)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tallies {
+		if t.Method == p.Judged {
+			return t, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: nothing judges %s", p.Name, p.Judged)
 }
 
 // Found returns the power of the judged method, and of the oracle.
 func (p *Power) Found(ctx context.Context, trials int) (ours, oracle float64, err error) {
-	tallies, err := p.Cell.Run(ctx, trials)
+	t, err := p.Tally(ctx, trials)
 	if err != nil {
 		return 0, 0, err
 	}
-	for _, t := range tallies {
-		if t.Method == p.Judged {
-			return t.Rate(), t.Oracle(), nil
-		}
-	}
-	return 0, 0, fmt.Errorf("%s: nothing judges %s", p.Name, p.Judged)
+	return t.Rate(), t.Oracle(), nil
 }

@@ -25,6 +25,15 @@ type Load struct {
 	Poisson     bool    // the number of requests varies
 	Correlation float64 // of the medians of neighbouring slots
 	Spread      float64 // standard deviation of the slots' log medians
+	// Memory, if not 0, makes the log medians fractional noise of this order of
+	// integration: they remember for as long as they last.
+	Memory float64
+	// Sojourn, if not 0, makes them switch between two values, each of which lasts for
+	// so many slots on average.
+	Sojourn float64
+	// Busy, if not 0, is the load of a queue that is answered, 1 at most: what wanders
+	// is then the logarithm of the load, and the latency follows from it.
+	Busy float64
 	// Season is the amplitude of a daily season of the log medians, 8640 slots
 	// long; Start is where in it the side begins.
 	Season float64
@@ -92,41 +101,33 @@ var edges = func() []float64 {
 }()
 
 // medians draws the log factors of the slots' medians.
-func (l *Load) medians(r *rand.Rand) []float64 {
-	m := make([]float64, l.Slots)
-	x := l.Spread * r.NormFloat64()
-	fresh := l.Spread * math.Sqrt(1-l.Correlation*l.Correlation)
-	for t := range m {
-		if t > 0 {
-			x = l.Correlation*x + fresh*r.NormFloat64()
-		}
-		m[t] = x
-		if l.Season != 0 {
-			m[t] += l.Season * math.Sin(2*math.Pi*float64(l.Start+t)/8640)
-		}
-	}
-	return m
-}
+func (l *Load) medians(r *rand.Rand) []float64 { return l.course(r, l.Slots).medians }
 
 // Draw draws a side, one Series for each stratum.
-func (l *Load) Draw(r *rand.Rand) []*Counts { return l.draw(r, l.medians(r)) }
+func (l *Load) Draw(r *rand.Rand) []*Counts { return l.draw(r, l.course(r, l.Slots)) }
 
 // DrawPair draws two sides whose slots share their medians, as mirrored traffic
 // does.
 func DrawPair(r *rand.Rand, a, b *Load) (ca, cb []*Counts) {
-	m := a.medians(r)
-	return a.draw(r, m), b.draw(r, m)
+	c := a.course(r, a.Slots)
+	return a.draw(r, c), b.draw(r, c)
 }
 
-func (l *Load) draw(r *rand.Rand, medians []float64) []*Counts {
+// DrawApart draws two sides of one course, of which b begins so many slots after a.
+func DrawApart(r *rand.Rand, a, b *Load, apart int) (ca, cb []*Counts) {
+	c := a.course(r, apart+b.Slots)
+	return a.draw(r, c.cut(0, a.Slots)), b.draw(r, c.cut(apart, apart+b.Slots))
+}
+
+func (l *Load) draw(r *rand.Rand, c course) []*Counts {
 	out := make([]*Counts, len(l.Strata))
 	for i := range l.Strata {
-		out[i] = l.Strata[i].draw(r, l, medians)
+		out[i] = l.Strata[i].draw(r, l, c)
 	}
 	return out
 }
 
-func (s *Stratum) draw(r *rand.Rand, l *Load, medians []float64) *Counts {
+func (s *Stratum) draw(r *rand.Rand, l *Load, of course) *Counts {
 	c := &Counts{Slots: make([][]float64, l.Slots), Used: make([][2]int, l.Slots), Sums: make([]float64, l.Slots)}
 	flat := rows(l.Slots)
 	c.flat = flat
@@ -152,14 +153,18 @@ func (s *Stratum) draw(r *rand.Rand, l *Load, medians []float64) *Counts {
 		row := flat[:len(edges)-1]
 		flat = flat[len(row):]
 		used := [2]int{len(row), 0}
-		for range l.requests(r, s.Share) {
+		share := s.Share
+		if of.rates != nil {
+			share *= of.rates[t]
+		}
+		for range l.requests(r, share) {
 			var u, x float64
 			if s.Pareto > 0 {
 				u = r.ExpFloat64()
-				x = base + medians[t] + u/s.Pareto
+				x = base + of.medians[t] + u/s.Pareto
 			} else {
 				u = r.NormFloat64()
-				x = base + medians[t] + sigma*u
+				x = base + of.medians[t] + sigma*u
 			}
 			if u >= full {
 				x += slower

@@ -145,7 +145,7 @@ func aloneShares(l Load) func(*rand.Rand, []*Counts, []*Counts) ([]Outcome, erro
 		}
 		var out []Outcome
 		for i, s := range shares {
-			out = append(out, Outcome{fmt.Sprintf("%.2g %% of requests", 100*truths[i]), s.Short == "" && !s.CI.Contains(truths[i]), math.NaN(), math.NaN()})
+			out = append(out, Outcome{fmt.Sprintf("%.2g %% of requests", 100*truths[i]), s.Short == "" && !s.CI.Contains(truths[i]), false, math.NaN(), math.NaN()})
 		}
 		return out, nil
 	}
@@ -175,7 +175,7 @@ func handful(phi float64, paired bool) func(*rand.Rand, []*Counts, []*Counts) ([
 		// Beside how often of all: how often of those that were judged.
 		for _, o := range out {
 			if !math.IsNaN(o.SE) && !math.IsInf(o.SE, 0) {
-				out = append(out, Outcome{o.Method + " where it is judged", o.Alarm, math.NaN(), math.NaN()})
+				out = append(out, Outcome{o.Method + " where it is judged", o.Alarm, o.Drifts, math.NaN(), math.NaN()})
 			}
 		}
 		return out, nil

@@ -19,6 +19,7 @@ func studentQuantile(df float64) float64 {
 type Outcome struct {
 	Method string
 	Alarm  bool
+	Drifts bool    // said in place of an alarm
 	Effect float64 // what it estimated, NaN if it estimates nothing
 	SE     float64
 }
@@ -28,6 +29,7 @@ type Tally struct {
 	Method  string
 	Trials  int
 	Alarms  int
+	Drifts  int     // in place of alarms
 	squares float64 // Σ effect²
 	errors  float64 // Σ SE²
 	effects []float64
@@ -35,6 +37,9 @@ type Tally struct {
 
 // Rate returns the share of trials with an alarm.
 func (t *Tally) Rate() float64 { return float64(t.Alarms) / float64(t.Trials) }
+
+// Drifting returns the share of trials in which drifts are said in place of an alarm.
+func (t *Tally) Drifting() float64 { return float64(t.Drifts) / float64(t.Trials) }
 
 // StandardError returns the mean standard error that was claimed over the one that
 // the estimates had; NaN for methods that estimate nothing.
@@ -108,6 +113,9 @@ func Trials(ctx context.Context, n int, seed uint64, trial func(*rand.Rand) ([]O
 			t.Trials++
 			if o.Alarm {
 				t.Alarms++
+			}
+			if o.Drifts {
+				t.Drifts++
 			}
 			t.squares += o.Effect * o.Effect
 			t.errors += o.SE * o.SE

@@ -56,8 +56,9 @@ func newCompare(io streams) *cobra.Command {
 other windows that repeat, the same hours of earlier days, what lies before and
 after a mark, or two values of a label.
 
-The exit code is 0 if nothing became worse, 1 if something did, 2 if there is
-too little data to say, and 3 for errors.
+The exit code is 0 if nothing became worse (drifts included: the sides differ, as what
+is measured may do by itself), 1 if something did, 2 if there is too
+little data to say, and 3 for errors.
 
 With --watch it looks again until there is a verdict: a regression, an
 improvement, mixed, changed, or the same. Its intervals hold at every look, so that

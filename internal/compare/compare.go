@@ -225,7 +225,7 @@ func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareRespon
 	if err := c.findShapes(ctx); err != nil {
 		return nil, err
 	}
-	c.opts = stat.Options{Level: r.Level, Paired: c.paired, Live: c.live(), Blocks: c.blocks()}
+	c.opts = stat.Options{Level: r.Level, Paired: c.paired, Live: c.live(), Blocks: c.blocks(), Apart: int((c.b.start - c.a.start) / c.step)}
 	c.out = &api.CompareResponse{
 		Family: r.Family, Unit: c.unit, Per: r.Per, Of: c.of, A: c.a.api(), B: c.b.api(), Label: r.Label, Paired: c.paired, Slot: c.step,
 		Level: api.Float(r.Level), Within: api.Float(r.Within), Live: r.Live, StrataBy: []string{},

@@ -14,7 +14,7 @@ import (
 // Whatever changed: the sides turned round give the inverse ratio, the same
 // word turned round and the same probability; intervals hold their effect.
 func TestTurnedRound(t *testing.T) {
-	opposite := map[judge.Verdict]judge.Verdict{judge.Faster: judge.Slower, judge.Slower: judge.Faster, judge.Lower: judge.Higher, judge.FewerErrors: judge.MoreErrors, judge.MoreErrors: judge.FewerErrors, judge.Higher: judge.Lower, judge.NoEvidence: judge.NoEvidence, judge.Same: judge.Same, judge.TooLittle: judge.TooLittle}
+	opposite := map[judge.Verdict]judge.Verdict{judge.Faster: judge.Slower, judge.Slower: judge.Faster, judge.Lower: judge.Higher, judge.FewerErrors: judge.MoreErrors, judge.MoreErrors: judge.FewerErrors, judge.Higher: judge.Lower, judge.NoEvidence: judge.NoEvidence, judge.Drifts: judge.Drifts, judge.Same: judge.Same, judge.TooLittle: judge.TooLittle}
 	rapid.Check(t, func(rt *rapid.T) {
 		w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
 		ratio := rapid.Float64Range(0.3, 3).Draw(rt, "ratio")

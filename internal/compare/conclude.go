@@ -37,6 +37,8 @@ func (c *comparison) conclude() {
 			moved.Add(judge.Changed, m.Change)
 		case m.Verdict == judge.Same || m.Verdict == judge.WithinTolerance:
 			rest.Add(m.Verdict, "")
+		case drifts(m):
+			rest.Add(judge.Drifts, "")
 		default:
 			rest.Add(judge.NoEvidence, "")
 		}
@@ -82,6 +84,11 @@ func (c *comparison) found(m *api.CompareMeasure) bool {
 	return judge.Moved(m.Verdict) && float64(m.Adjusted) <= discovery && !c.aside(m)
 }
 
+// drifts says that a measure changed as it may by itself, allowing for how many there are.
+func drifts(m *api.CompareMeasure) bool {
+	return m.Verdict == judge.Drifts && float64(m.Adjusted) <= discovery
+}
+
 // headline is the sentence of the measure that stands for all. Where a few tenants or
 // operations changed and most did not, theirs comes first. What went the other way
 // comes last. Whole is the verdict of the measures that did not change.
@@ -108,6 +115,8 @@ func (c *comparison) headline(whole judge.Verdict) string {
 		said = append(said, "too little data to judge "+c.out.Of+" as a whole")
 	case few != "" && whole == judge.WithinTolerance:
 		said = append(said, c.out.Of+" as a whole is within tolerance")
+	case few != "" && whole == judge.Drifts:
+		said = append(said, c.out.Of+" as a whole may only drift")
 	case few != "" && whole == judge.Same:
 		said = append(said, c.out.Of+" as a whole is the same")
 	case few != "":

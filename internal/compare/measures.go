@@ -220,7 +220,7 @@ func scaleName(s stat.Scale) string {
 func (c *comparison) finding(m measure, of string, f *api.CompareFigure) *judge.Finding {
 	out := &judge.Finding{
 		Figure: m.Figure, Of: of, Effect: float64(f.Effect), Low: float64(f.Low), High: float64(f.High), Level: c.Level, Margin: m.margin, Noise: math.NaN(),
-		Evidence: judge.Evidence{Short: f.Short}, Verdict: f.Verdict,
+		Evidence: judge.Evidence{Short: f.Short, ByLoad: f.ByLoad}, Verdict: f.Verdict,
 	}
 	if m.Ratio {
 		out.Margin = c.Within
@@ -230,6 +230,12 @@ func (c *comparison) finding(m measure, of string, f *api.CompareFigure) *judge.
 		if gate.Allowed > 0 {
 			out.Margin = gate.Allowed
 		}
+	}
+	if f.Verdict == judge.Drifts {
+		if out.Needs = "measure for longer, or compare rounds"; f.ByLoad {
+			out.Needs = "compare sides with as many " + c.what() + "s"
+		}
+		return out
 	}
 	// How much more data there should be, if that is known and is more.
 	if float64(f.Needed) > 1 {
@@ -246,7 +252,7 @@ func (c *comparison) finding(m measure, of string, f *api.CompareFigure) *judge.
 // figure puts a change into the words of the API.
 func (c *comparison) figure(m measure, x stat.Change) api.CompareFigure {
 	f := api.CompareFigure{
-		A: api.Float(x.A), B: api.Float(x.B), P: api.Float(probability(x)), Short: x.Short,
+		A: api.Float(x.A), B: api.Float(x.B), P: api.Float(probability(x)), Short: x.Short, ByLoad: x.ByLoad,
 		Error: api.Float(max(x.ErrorA, x.ErrorB)),
 	}
 	margin := m.margin

@@ -300,6 +300,9 @@ func (c *comparison) nameShapes() {
 // nameLasting says how the measure that stands for all moved.
 func (c *comparison) nameLasting() {
 	lead := Lead(c.out.Measures, c.found, c.Within)
+	if of := leadOf(c.out.Measures, drifts, c.Within); of != nil {
+		lead = of
+	}
 	if lead == nil || c.paired || c.Label != "" || c.a.parts != nil || c.b.parts != nil {
 		return
 	}

@@ -33,7 +33,7 @@ func (numberOrNull) Schema(huma.Registry) *huma.Schema {
 type verdict string
 
 func (verdict) Schema(r huma.Registry) *huma.Schema {
-	return words(r, "Verdict", judge.TooLittle, judge.NoEvidence, judge.WithinFloor, judge.Same, judge.WithinTolerance, judge.Faster, judge.Slower,
+	return words(r, "Verdict", judge.TooLittle, judge.NoEvidence, judge.WithinFloor, judge.Drifts, judge.Same, judge.WithinTolerance, judge.Faster, judge.Slower,
 		judge.FewerErrors, judge.MoreErrors, judge.Lower, judge.Higher, judge.Regression, judge.Improvement, judge.Mixed, judge.Changed,
 		compare.Different, changes.Mix)
 }

@@ -121,7 +121,8 @@ func (g Gate) Judge(x *stat.Change) (e Evidence, p float64) {
 	if rose := x.Effect > 0; rose && !math.IsInf(up, 1) || !rose && !math.IsInf(down, 1) {
 		p = x.Beyond(g.marginOf(x))
 	}
-	return Evidence{Sure: x.CI.Low > up || x.CI.High < -down, Tolerated: x.CI.High <= up && x.CI.Low >= -down}, p
+	sure := x.CI.Low > up || x.CI.High < -down
+	return Evidence{Sure: sure && !x.Drifts, Drifts: sure && x.Drifts, ByLoad: x.ByLoad, Tolerated: x.CI.High <= up && x.CI.Low >= -down}, p
 }
 
 func (g Gate) marginOf(x *stat.Change) float64 {

@@ -25,7 +25,8 @@ const (
 	TooLittle   Verdict = "too little data"
 	NoEvidence  Verdict = "no evidence" // of a change, nor of sameness
 	WithinFloor Verdict = "within the noise floor"
-	Same        Verdict = "same" // within the margin
+	Drifts      Verdict = "drifts" // it changed, as it also does by itself
+	Same        Verdict = "same"   // within the margin
 	// WithinTolerance is of a figure with a gate: surely no more than it allows.
 	WithinTolerance Verdict = "within tolerance"
 	Faster          Verdict = "faster"
@@ -55,7 +56,7 @@ const (
 
 // Verdicts are all verdicts.
 var Verdicts = []Verdict{
-	Faster, Slower, FewerErrors, MoreErrors, Lower, Higher, Regression, Improvement, Mixed, Changed, Same, WithinTolerance, NoEvidence, TooLittle, WithinFloor,
+	Faster, Slower, FewerErrors, MoreErrors, Lower, Higher, Regression, Improvement, Mixed, Changed, Same, WithinTolerance, Drifts, NoEvidence, TooLittle, WithinFloor,
 }
 
 // Moved says that a verdict claims a change.
@@ -97,13 +98,15 @@ type Evidence struct {
 	Same   bool   // the effect surely lies within the margin
 	Sure   bool   // there is an effect, allowing for all that was looked at
 	Hidden bool   // there is one, and the noise floor may hide as much
+	Drifts bool   // there is one, and the slots may make it by themselves
+	ByLoad bool   // of one that drifts: the number of requests explains it
 	// Tolerated says that the effect surely is no more than a gate allows.
 	Tolerated bool
 }
 
 // EvidenceOf reads what stat says.
 func EvidenceOf(v stat.Verdict, short string) Evidence {
-	return Evidence{Short: short, Same: v == stat.Same, Sure: v == stat.Less || v == stat.More}
+	return Evidence{Short: short, Same: v == stat.Same, Sure: v == stat.Less || v == stat.More, Drifts: v == stat.Drifts}
 }
 
 // Conclude gives the finding its verdict.
@@ -121,6 +124,8 @@ func (f *Finding) Conclude() {
 		f.Verdict = f.word(f.Effect > f.None())
 	case f.Hidden:
 		f.Verdict = WithinFloor
+	case f.Drifts:
+		f.Verdict = Drifts
 	default:
 		f.Verdict = NoEvidence
 	}

@@ -29,6 +29,9 @@ func TestOneGrammar(t *testing.T) {
 	joint.Joint = true
 	adjusted := at(p99, 1.02, 1.01, 1.03, Evidence{})
 	hidden := inMirror(at(p99, 1.02, 1.01, 1.03, Evidence{Hidden: true}))
+	drifting := at(p99, 1.12, 1.05, 1.19, Evidence{Drifts: true})
+	byLoad := at(p99, 1.12, 1.05, 1.19, Evidence{Drifts: true, ByLoad: true})
+	drifting.Needs = "measure for longer, or compare rounds"
 	unknown := hidden
 	unknown.Noise = math.Inf(1)
 	for _, c := range []struct {
@@ -53,6 +56,8 @@ func TestOneGrammar(t *testing.T) {
 		{joint, Slower, "p99 of GET /search with workers=24 is +10 % from what each by itself adds up to (95 % interval +5 % to +16 %)"},
 		{inMirror(adjusted), NoEvidence, "p99 of GET /search differs from control by +2 %, which is no evidence among so many figures (95 % interval +1 % to +3 %; noise floor ±3 %)"},
 		{hidden, WithinFloor, "p99 of GET /search differs from control by +2 %, not surely more than control from the primary (95 % interval +1 % to +3 %; noise floor ±3 %)"},
+		{drifting, Drifts, "p99 of GET /search changed by +12 %, which may be drift: it wanders for longer than the sides last (95 % interval +5 % to +19 %); measure for longer, or compare rounds"},
+		{byLoad, Drifts, "p99 of GET /search changed by +12 %, which the number of requests explains (95 % interval +5 % to +19 %)"},
 		{unknown, TooLittle, "too little data to judge p99 of GET /search: the noise floor is not known"},
 	} {
 		c.finding.Conclude()
@@ -71,6 +76,8 @@ func TestSeveral(t *testing.T) {
 		{[]Verdict{TooLittle, Same}, Same, Same},
 		{[]Verdict{Same, NoEvidence}, NoEvidence, NoEvidence},
 		{[]Verdict{NoEvidence, WithinFloor, Same}, WithinFloor, WithinFloor},
+		{[]Verdict{NoEvidence, Drifts, Same}, Drifts, Drifts},
+		{[]Verdict{Drifts, Slower}, Regression, Slower},
 		{[]Verdict{WithinFloor, Faster}, Improvement, Faster},
 		{[]Verdict{MoreErrors, Slower}, Regression, Slower},
 		{[]Verdict{Slower, FewerErrors}, Mixed, Mixed},

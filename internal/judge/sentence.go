@@ -12,7 +12,7 @@ import (
 // Sentence says what was found, and what more it needs.
 func (f *Finding) Sentence() string {
 	s := f.Claim()
-	if f.Needs != "" && (f.Verdict == TooLittle || f.Verdict == NoEvidence) {
+	if f.Needs != "" && (f.Verdict == TooLittle || f.Verdict == NoEvidence || f.Verdict == Drifts) {
 		s += "; " + f.Needs
 	}
 	return s
@@ -57,6 +57,11 @@ func (f *Finding) Claim() string {
 		return by("which is no evidence among so many figures")
 	case f.Verdict == NoEvidence:
 		return fmt.Sprintf("no evidence that %s %s %s", title, differs, f.interval(f.ends()))
+	case f.Verdict == Drifts:
+		if f.ByLoad {
+			return by("which the number of requests explains")
+		}
+		return by("which may be drift: it wanders for longer than the sides last")
 	case f.Verdict == WithinFloor:
 		return by("not surely more than " + f.Against + " from the primary")
 	case f.Ratio && f.Effect >= 2:

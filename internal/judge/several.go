@@ -9,8 +9,8 @@ import (
 
 // Sum is what several findings amount to. The zero value is of none.
 type Sum struct {
-	worse, better, moved, floor, open, tolerated, same int
-	words                                              []Verdict // of those that moved
+	worse, better, moved, floor, drifts, open, tolerated, same int
+	words                                                      []Verdict // of those that moved
 }
 
 // Add takes a finding in. Way says whether a change is Better or Worse; empty, the
@@ -27,6 +27,8 @@ func (s *Sum) Add(v Verdict, way Way) {
 	switch {
 	case v == Mixed:
 		s.worse, s.better = s.worse+1, s.better+1
+	case v == Drifts:
+		s.drifts++
 	case v == NoEvidence:
 		s.open++
 	case v == Same:
@@ -50,8 +52,8 @@ func (s *Sum) Add(v Verdict, way Way) {
 }
 
 // Verdict returns what the findings amount to: what got worse or better comes
-// before what merely moved, that before what the noise floor may hide, that before
-// what is open, and something is Same only if nothing is.
+// before what merely moved, that before what the noise floor may hide, that before what
+// drifts, that before what is open, and something is Same only if nothing is.
 func (s *Sum) Verdict() Verdict {
 	switch {
 	case s.worse > 0 && s.better > 0:
@@ -64,6 +66,8 @@ func (s *Sum) Verdict() Verdict {
 		return Changed
 	case s.floor > 0:
 		return WithinFloor
+	case s.drifts > 0:
+		return Drifts
 	case s.open > 0:
 		return NoEvidence
 	case s.tolerated > 0:

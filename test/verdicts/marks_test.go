@@ -158,7 +158,6 @@ func (w *world) stop(length time.Duration, loads []load) {
 // Durations that rise with the load, as those of a queue do, raise no alarm while the load
 // comes and goes: what may be said is that they drift.
 func TestLatencyRisesWithLoad(t *testing.T) {
-	t.Skip("5 of 20 comparisons alarm where one may: quantiles do not follow the load in a straight line")
 	const half, halves = 30 * time.Minute, 11
 	right, n := 0, 0
 	for trial := range 2 {
@@ -168,7 +167,7 @@ func TestLatencyRisesWithLoad(t *testing.T) {
 		for from := time.Duration(0); from < (halves-1)*half; from += half {
 			r := w.compare("shop", window{from, from + half}, window{from + half, from + 2*half})
 			n++
-			if !judge.Moved(r.Verdict) || strings.Contains(r.Sentence, "drift") {
+			if !judge.Moved(r.Verdict) {
 				right++
 			} else {
 				t.Log(r.Sentence)

@@ -30,7 +30,11 @@ func calibrate(ctx context.Context, o *options, r *report.Report) error {
 		}
 		line := cell.Name + ":"
 		for _, t := range tallies {
-			line += fmt.Sprintf(" %s %.1f %%;", t.Method, 100*t.Rate())
+			line += fmt.Sprintf(" %s %.1f %%", t.Method, 100*t.Rate())
+			if t.Drifts > 0 {
+				line += fmt.Sprintf(", drifts in %.1f %%", 100*t.Drifting())
+			}
+			line += ";"
 		}
 		o.logf("%s", strings.TrimSuffix(line, ";"))
 		for _, t := range tallies {
@@ -44,6 +48,9 @@ func calibrate(ctx context.Context, o *options, r *report.Report) error {
 			if s := t.StandardError(); target > 0 && (s < 0.93 || s > 1.07) {
 				f.Note = fmt.Sprintf("the standard errors claimed are %.2f of the true one", s)
 			}
+			if t.Drifts > 0 {
+				alarms.Add(what+", drifts", who, "% of trials", 0, 100*t.Drifting())
+			}
 		}
 	}
 	power := r.Section("Changes found", "One hour a side, intervals at 95 %. The oracle makes the same estimate and knows its standard deviation, "+
@@ -52,18 +59,22 @@ func calibrate(ctx context.Context, o *options, r *report.Report) error {
 		if !o.wants(cell.Name) {
 			continue
 		}
-		ours, oracle, err := cell.Found(ctx, trials)
+		found, err := cell.Tally(ctx, trials)
 		if err != nil {
 			return err
 		}
-		o.logf("%s: %s found in %.1f %%, by the oracle in %.1f %%", cell.Name, cell.Judged, 100*ours, 100*oracle)
+		ours, oracle := found.Rate(), found.Oracle()
+		o.logf("%s: %s found in %.1f %%, drifts in %.1f %%, found by the oracle in %.1f %%", cell.Name, cell.Judged, 100*ours, 100*found.Drifting(), 100*oracle)
 		must := 0.0
 		if cell.Must {
 			must = 10
 		}
 		power.Add(cell.Name+": "+cell.Judged+" missed", "tailscope", "% of trials", must, 100*(1-ours))
 		power.Add(cell.Name+": "+cell.Judged+" missed", "oracle", "% of trials", 0, 100*(1-oracle))
-		if oracle > 0 {
+		if found.Drifts > 0 {
+			power.Add(cell.Name+": "+cell.Judged+", drifts", "tailscope", "% of trials", 0, 100*found.Drifting())
+		}
+		if oracle > 0 && !cell.Drifts {
 			power.Add(cell.Name+": "+cell.Judged+", power below the oracle's", "tailscope", "%", 10, 100*(1-ours/oracle))
 		}
 	}

@@ -25,7 +25,7 @@ func conclude(v *api.MarkVerdict) {
 		of.Operations = of.Operations[:min(len(of.Operations), mostRows)]
 		of.Tenants = of.Tenants[:min(len(of.Tenants), mostRows)]
 	}
-	order := []judge.Verdict{judge.Regression, judge.Mixed, judge.Improvement, judge.NoEvidence, judge.WithinTolerance, judge.Same, judge.TooLittle}
+	order := []judge.Verdict{judge.Regression, judge.Mixed, judge.Improvement, judge.Drifts, judge.NoEvidence, judge.WithinTolerance, judge.Same, judge.TooLittle}
 	slices.SortStableFunc(v.Services, func(a, b api.ServiceVerdict) int {
 		return cmp.Or(slices.Index(order, a.Verdict)-slices.Index(order, b.Verdict), spikes(&b)-spikes(&a))
 	})
@@ -110,6 +110,8 @@ func whole(services []api.ServiceVerdict) (verdict judge.Verdict, sentence strin
 	switch n := len(services); {
 	case n == 1:
 		sentence = services[0].Sentence
+	case moved == 0 && verdict == judge.Drifts:
+		sentence = fmt.Sprintf("none of %d services surely changed by more than drift: %s", n, services[0].Sentence)
 	case moved == 0 && verdict == judge.NoEvidence:
 		sentence = fmt.Sprintf("no evidence that any of %d services changed", n)
 	case moved == 0 && verdict == judge.WithinTolerance:

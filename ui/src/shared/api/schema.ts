@@ -715,6 +715,7 @@ export interface components {
         CompareFigure: {
             a: number | null;
             b: number | null;
+            by_load?: boolean;
             effect: number | null;
             error: number | null;
             high: number | null;
@@ -1974,7 +1975,7 @@ export interface components {
             verb: "find" | "save" | "other";
         };
         /** @enum {string} */
-        Verdict: "too little data" | "no evidence" | "within the noise floor" | "same" | "within tolerance" | "faster" | "slower" | "fewer errors" | "more errors" | "lower" | "higher" | "regression" | "improvement" | "mixed" | "changed" | "different" | "mix";
+        Verdict: "too little data" | "no evidence" | "within the noise floor" | "drifts" | "same" | "within tolerance" | "faster" | "slower" | "fewer errors" | "more errors" | "lower" | "higher" | "regression" | "improvement" | "mixed" | "changed" | "different" | "mix";
         /** @enum {string} */
         Way: "better" | "worse";
     };

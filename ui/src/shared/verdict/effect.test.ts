@@ -8,7 +8,7 @@ const measure = (o: Partial<MirrorMeasure> = {}): MirrorMeasure => ({
 const row = (name: string, requests: number, effect: number | null, lead = 'ratio'): MirrorRow => ({ name, requests, verdict: 'faster', lead, measures: [measure({ name: lead, effect })] });
 
 test('colour says what the word says', () => {
-  expect(['faster', 'fewer errors', 'slower', 'more errors', 'mixed', 'within the noise floor', 'same', 'no evidence', 'too little data'].map(tone)).toEqual(['better', 'better', 'worse', 'worse', 'mixed', 'plain', 'plain', 'plain', 'plain']);
+  expect(['faster', 'fewer errors', 'slower', 'more errors', 'mixed', 'within the noise floor', 'same', 'drifts', 'no evidence', 'too little data'].map(tone)).toEqual(['better', 'better', 'worse', 'worse', 'mixed', 'plain', 'plain', 'plain', 'plain', 'plain']);
 });
 
 test('the axis is symmetrical around 1 and holds every interval and floor', () => {

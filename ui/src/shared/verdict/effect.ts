@@ -24,7 +24,7 @@ export const ratiosFirst = (ms: MirrorMeasure[] | undefined): MirrorMeasure[] =>
   return [...all.filter((m) => m.name === 'ratio'), ...all.filter((m) => m.name !== 'ratio' && !isDifference(m.name)), ...all.filter((m) => isDifference(m.name))];
 };
 
-const plainWords = ['within the noise floor', 'same', 'within tolerance', 'no evidence', 'too little data', ''];
+const plainWords = ['within the noise floor', 'same', 'within tolerance', 'drifts', 'no evidence', 'too little data', ''];
 
 /** Better or worse where the verdict says that the interval leaves the floor. */
 export function tone(verdict: string): Tone {

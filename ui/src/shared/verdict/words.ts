@@ -17,6 +17,7 @@ export function verdictSign(word: string, change?: string): { sign: string; tone
     case 'mixed': return { sign: '±', tone: 'mixed' };
     case 'same': return { sign: '=', tone: 'plain' };
     case 'within tolerance': return { sign: '=', tone: 'plain' };
+    case 'drifts': return { sign: '~', tone: 'plain' };
     case 'no evidence': return { sign: '?', tone: 'plain' };
     case 'within the noise floor': return { sign: '≈', tone: 'plain' };
     case 'fewer errors': return { sign: '↓', tone: 'better' };
