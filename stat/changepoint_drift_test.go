@@ -50,8 +50,8 @@ func TestChangePointsAmidDrift(t *testing.T) {
 	}
 }
 
-// Numbers that persist, drift, climb or bend have no steps; what bends and is found all
-// the same is a kink.
+// Numbers that persist, drift, climb or bend have no steps. What bends has a kink, where it
+// does, and the others have none.
 func TestChangePointsOfNumbersWithoutAStep(t *testing.T) {
 	trials := trials.Of(40)
 	const n = 360
@@ -70,24 +70,34 @@ func TestChangePointsOfNumbersWithoutAStep(t *testing.T) {
 		{"a climb to twice", 0.3, 0.05, 0, func(t int) float64 { return math.Ln2 * float64(t) / n }, 0.05},
 		{"a bend", 0.3, 0.05, 0, func(t int) float64 { return max(0, float64(t-180)) / 180 }, 0.25},
 	} {
-		steps, kinks := 0, 0
+		steps, kinks, kinked, right := 0, 0, 0, 0
 		for i := range trials {
 			found, err := ChangePointsOf(numbers(source(uint64(7000+i)), n, c.phi, c.sd, c.wander, c.shift), ChangeOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			step := 0
+			step, kink := 0, 0
 			for _, p := range found {
-				if p.Kink {
-					kinks++
-				} else {
+				if !p.Kink {
 					step = 1
+					continue
+				}
+				kink, kinks = 1, kinks+1
+				if p.Low-5 <= 180 && 180 <= p.High+5 {
+					right++
 				}
 			}
-			steps += step
+			steps, kinked = steps+step, kinked+kink
 		}
-		said := fmt.Sprintf("%s: %d series, a step in %d, %d kinks", c.name, trials, steps, kinks)
+		said := fmt.Sprintf("%s: %d series, a step in %d, %d kinks in %d, %d of them about slot 180", c.name, trials, steps, kinks, kinked, right)
 		t.Log(said)
+		if c.name == "a bend" {
+			if float64(right) < 0.9*float64(trials) || float64(kinks-right) > 0.2*float64(trials) {
+				t.Error(said)
+			}
+		} else if float64(kinked) > 0.05*float64(trials)+2.5*math.Sqrt(0.05*float64(trials)) {
+			t.Error(said)
+		}
 		if float64(steps) > c.most*float64(trials)+2.5*math.Sqrt(c.most*float64(trials)) {
 			t.Error(said)
 		}

@@ -27,7 +27,47 @@ func findChanges(n int, o ChangeOptions, look func(from, to int) []view) []Chang
 			bounds = slices.Insert(bounds, i+j, from+at)
 		}
 	}
-	return f.keep(bounds)
+	return f.withKinks(f.keep(bounds), n)
+}
+
+// withKinks adds the bend of each stretch without a step that has one, where a slope
+// begins, ends or changes and the level does not. One is enough: what bends again and
+// again is a curve.
+func (f *changeFinder) withKinks(points []ChangePoint, n int) []ChangePoint {
+	var out []ChangePoint
+	from := 0
+	for i := range len(points) + 1 {
+		to := n
+		if i < len(points) {
+			to = points[i].At
+		}
+		if kink := f.kink(from, to, len(points)+1); kink != nil {
+			out = append(out, *kink)
+		}
+		if i < len(points) {
+			out = append(out, points[i])
+		}
+		from = to
+	}
+	return out
+}
+
+// kink returns the bend of the slots [from, to), one of so many stretches that are
+// searched; nil if there is none.
+func (f *changeFinder) kink(from, to, stretches int) *ChangePoint {
+	if to-from < 2*f.o.Least {
+		return nil
+	}
+	c := f.search(from, to)
+	at, k, p := c.bend()
+	if p *= float64(stretches); at == 0 || p > f.o.Alpha {
+		return nil
+	}
+	out := f.describe(from, from+at, to, k)
+	out.Kink, out.P = true, p
+	low, high := c.bendsBetween(k, at)
+	out.Low, out.High = from+low, from+high
+	return &out
 }
 
 // search returns a search in the slots [from, to).

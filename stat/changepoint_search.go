@@ -362,6 +362,59 @@ func (c *changeSearch) moved(from int) int {
 	return best
 }
 
+// bendGrid is about how many places of a bend are tried in a stretch: the fit hardly
+// changes from one slot to the next.
+const bendGrid = 48
+
+// bends returns by how much the log likelihood of a view grows with a bend at each place
+// of a grid, in place of one slope or level of all.
+func (c *changeSearch) bends(k int) (places []int, gains []float64, likeliest course) {
+	least := c.views[k].least
+	base := max(c.fit(k, nil, false).evidence, c.fit(k, []element{{0, true}}, false).evidence)
+	step := max(1, (c.n-2*least)/bendGrid)
+	for t := least; t <= c.n-least; t += step {
+		f := c.fit(k, []element{{0, true}, {t, true}}, false)
+		g := f.evidence - base
+		if len(gains) == 0 || g > slices.Max(gains) {
+			likeliest = f
+		}
+		places, gains = append(places, t), append(gains, g)
+	}
+	return places, gains, likeliest
+}
+
+// bend returns the likeliest bend of a local view, and the probability of one as clear
+// without a bend; at is 0 if there is none.
+func (c *changeSearch) bend() (at, view int, p float64) {
+	of, most := chances[0], math.Inf(-1)
+	for k := range c.views {
+		if !c.views[k].local || c.n < 2*c.views[k].least {
+			continue
+		}
+		places, gains, f := c.bends(k)
+		for i, g := range gains {
+			if s := (g-kinkBy)/wander(f.noise) - (c.required(k) - of.slope*math.Log(1/c.o.Alpha)); s > most {
+				at, view, most = places[i], k, s
+			}
+		}
+	}
+	return at, view, min(1, math.Exp(-most/of.slope))
+}
+
+// bendsBetween returns the first and the last place of a bend that the likelihood ratio
+// does not reject.
+func (c *changeSearch) bendsBetween(k, at int) (low, high int) {
+	low, high = at, at
+	places, gains, f := c.bends(k)
+	far := slices.Max(gains) - rejected*wander(f.noise)
+	for i, t := range places {
+		if gains[i] >= far {
+			low, high = min(low, t), max(high, t)
+		}
+	}
+	return low, high
+}
+
 // kinked says that a view bends about a moment rather than jumps at it.
 func (c *changeSearch) kinked(k, at int) bool {
 	step := c.fit(k, []element{{0, true}, {at: at}}, false).evidence

@@ -189,6 +189,9 @@ func (m *metricSearch) instances(ctx context.Context, service string) (map[strin
 	r.Matchers = append(slices.Clip(r.Matchers), labels.MustNewMatcher(labels.MatchEqual, series.LabelService, service))
 	of.r = &r
 	groups, err := of.read(ctx, series.LabelService, series.LabelInstance)
+	if query.AsError(err) != nil {
+		return nil, nil // no series has the label
+	}
 	if err != nil || of.step != m.step || len(groups) < 2 || len(groups) > mostInstances {
 		return nil, err
 	}

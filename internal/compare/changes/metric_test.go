@@ -2,6 +2,7 @@ package changes
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -58,6 +59,31 @@ func TestMetricThatChanged(t *testing.T) {
 	}
 	if got := found(t, f, r); len(got.Changes) != 0 {
 		t.Errorf("%+v is shown though it was dismissed", got.Changes)
+	}
+}
+
+// A heap that is level and then grows is said to rise since, by how much an hour.
+func TestMetricThatBeginsToRise(t *testing.T) {
+	const slots, at = 360, 200
+	w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(44, 1))
+	w.Family(store.FamilyInfo{Name: "heap_bytes", Kind: series.Gauge, IntervalSeconds: 10})
+	for i := range int64(slots) {
+		v := 200<<20 + float64(2<<20)*rng.NormFloat64() + float64(1<<20)*float64(max(0, i-at)) // 360 MiB an hour
+		w.Number(1000*(epoch+10*i), series.Series{Family: "heap_bytes", Kind: series.Gauge, Labels: labels.FromStrings(series.LabelService, "shop")}, v)
+	}
+	r := asked(0, 10*slots, series.LabelService, "shop")
+	r.Family = "heap_bytes"
+	got := found(t, NewFinder(put(t, storetest.NewTwin(), w)), r)
+	if len(got.Changes) != 1 {
+		t.Fatalf("found %+v, want one change", got.Changes)
+	}
+	c := got.Changes[0]
+	t.Log(c.Sentence)
+	if !c.Kink || c.Shape == nil || c.Shape.Kind != judge.Drift || math.Abs(float64(c.Time)-float64(epoch+10*at)) > 200 || c.Shape.Value < c.Shape.Usual {
+		t.Errorf("%+v, %+v, want a drift since slot %d", c, c.Shape, at)
+	}
+	if !strings.HasPrefix(c.Headline, "heap_bytes of shop rises by 3") || !strings.HasSuffix(c.Headline, " MiB an hour; before it was level") {
+		t.Errorf("%q", c.Headline)
 	}
 }
 
