@@ -15,6 +15,7 @@ import (
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 	"tailscope/internal/store/storetest"
+	"tailscope/internal/trials"
 )
 
 // orders is slots of requests of a shop, which call a database calls times on average and
@@ -30,7 +31,7 @@ func orders(t *testing.T, rng *rand.Rand, slots int, phi float64, calls, slow fu
 		}
 		at := epoch + 10*int64(slot)
 		for range 20 {
-			n := 1 + poisson(rng, calls(slot)-1)
+			n := 1 + trials.Poisson(rng, calls(slot)-1)
 			took := func(seconds, wander float64) time.Duration {
 				return time.Duration(1e9 * seconds * math.Exp(wander+0.5*rng.NormFloat64()))
 			}
@@ -58,7 +59,7 @@ func innerOf(r *api.ChangesResponse, operation string) (out []api.Change) {
 // that, and one whose database takes twice as long by the time; the cache did not change.
 func TestCallsPerRequest(t *testing.T) {
 	const slots, at = 240, 150
-	trials := trialsOf(5)
+	trials := trials.Of(5)
 	for _, c := range []struct {
 		name, found, headline, change string
 		calls, slow                   func(int) float64
@@ -98,7 +99,7 @@ func TestCallsPerRequest(t *testing.T) {
 
 // What is called as often as before, and takes as long, has no change.
 func TestPartsWithoutAChange(t *testing.T) {
-	trials := trialsOf(4)
+	trials := trials.Of(4)
 	for _, phi := range []float64{0, 0.5, 0.9} {
 		alarms := 0
 		for i := range trials {
