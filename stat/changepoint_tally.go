@@ -56,11 +56,34 @@ func ChangePointsOfTally(t Tally, kind TallyKind, o ChangeOptions) ([]ChangePoin
 		if i+1 < len(points) {
 			to = points[i+1].At
 		}
+		if kind != ValueTally {
+			t.date(&points[i], from, to)
+		}
 		points[i].Value = math.NaN()
 		points[i].Before, points[i].After = t.ratio(from, points[i].At), t.ratio(points[i].At, to)
 		from = points[i].At
 	}
 	return points, nil
+}
+
+// date moves a change, which lies among the slots [from, to), to where few events say that
+// it is likeliest within its interval: as Poisson numbers about the ratios before and
+// after, of which the lower varies less.
+func (t Tally) date(p *ChangePoint, from, to int) {
+	before, after := t.ratio(from, p.At), t.ratio(p.At, to)
+	if !(before > 0 && after > 0) || before == after {
+		return
+	}
+	factor, at := math.Log(after/before), p.Low
+	// The likelihood of a change at each slot over that of one at Low.
+	sum, most := 0.0, 0.0
+	for i := p.Low; i < p.High; i++ {
+		sum += t.Den[i]*(after-before) - t.Num[i]*factor
+		if sum > most && t.Den[i+1] > 0 {
+			at, most = i+1, sum
+		}
+	}
+	p.At = at
 }
 
 // each returns how many observations one independent one stands for.
