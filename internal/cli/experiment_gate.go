@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/experiment"
+	"tailscope/internal/judge"
 	"tailscope/internal/report"
 )
 
@@ -91,8 +93,8 @@ func newExperimentGate(io streams) *cobra.Command {
 		Long: `Gate holds a result against a baseline, each a file that run wrote or the id of
 an experiment at the server: the ratio of every setting to its control against
 the same ratio in the baseline. Without a baseline the settings are held against
-the control of the result itself. What fails it is surely worse, and by more than
-is allowed.`,
+the control of the result itself. What fails it is surely worse by more than is
+allowed.`,
 		Example: `  tailscope experiment gate result.json base.json
   tailscope experiment gate result.json --allowed 3%`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -106,10 +108,14 @@ is allowed.`,
 	q.serverFlag.register(fs)
 	q.registerFormat(fs)
 	bindField(fs, &g.Allowed, "allowed", "share by which a measure may be worse; default 5%", `example:"0.05"`)
+	bindField(fs, &g.Allow, "allow", "the same of single measures, such as p99=worse:10%,errors=0.2%", "")
 	fs.StringVar(&compare, "compare", "ratio", "ratio, of settings to their control; or absolute, figures themselves")
 	bindField(fs, &g.Measures, "measures", "only these may fail it, such as p99,errors; default p50, p95, p99, mean and errors", "")
 	cmd.RunE = q.run(func(ctx context.Context, args []string) error {
 		g.Allowed = cmp.Or(g.Allowed, experiment.Allowed)
+		if _, err := judge.ParseGates(strings.Join(g.Allow, ",")); err != nil {
+			return usage{fmt.Errorf("--allow %w", err)}
+		}
 		switch compare {
 		case "ratio":
 		case "absolute":

@@ -92,6 +92,7 @@ type Rounds struct {
 type Gate struct {
 	Baseline string   `key:"baseline" doc:"File that --save-baseline wrote, or the id of an experiment at the server; without one, the settings are held against the control of the same experiment."`
 	Allowed  float64  `key:"allowed" is:"share" default:"5%" doc:"By how much a measure may be worse."`
+	Allow    []string `key:"allow" is:"gate" doc:"The same of single measures, with a direction: p99=worse:10%, errors=0.2%."`
 	Compare  string   `key:"compare" is:"ratio|absolute" doc:"Default: ratio, of a setting to its control, which another machine hardly changes; absolute compares figures themselves."`
 	Measures []string `key:"measures" is:"measure" doc:"That may fail it; default p50, p95, p99, mean and errors."`
 }

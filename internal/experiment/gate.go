@@ -21,15 +21,15 @@ var gated = []string{"p50", "p95", "p99", "mean", "errors"}
 
 // compared is one figure of a gate.
 type compared struct {
-	finding  judge.Finding   // without its effect
-	estimate rounds.Estimate // worse is above 0
+	finding  judge.Finding // without its effect
+	estimate rounds.Estimate
 	adjusted float64
 }
 
-// Judge decides whether a measure became worse. A measure fails if it is surely
-// worse, by an interval that leaves out no change, with its probability adjusted over
-// all that were compared, and if its estimate is worse by more than is allowed. So
-// noise does not fail a gate, and neither does a sure change that is small.
+// Judge decides whether a measure became worse by more than is allowed of it, see
+// judge.Gate: its interval lies beyond, and its probability, adjusted over all that were
+// compared, leaves out no change. So noise does not fail a gate, and neither does a sure
+// change that is small.
 //
 // Without a baseline the settings are compared with the control of the same
 // experiment. With one, the ratio of each setting to its control is compared with the
@@ -62,33 +62,40 @@ func (g *Gate) Judge(t, base *api.Experiment) *api.ExperimentGate {
 	if len(all) == 0 && len(out.Why) == 0 {
 		out.Why = append(out.Why, "nothing could be compared: it takes three whole rounds here and there of a setting and a measure that both have")
 	}
+	gates := g.gates()
 	for _, c := range all {
-		allowed, more := g.Allowed, math.Log1p(g.Allowed)
-		if !c.finding.Ratio {
-			allowed, more = judge.MarginOfErrors, judge.MarginOfErrors
-		}
-		e := c.estimate
-		if e.Low > 0 && c.adjusted <= 1-level && e.Effect > more {
+		allowed, _ := gates.Of(c.finding.Figure, judge.MarginOfErrors)
+		if c.conclude(allowed, level); c.finding.Way(c.finding.Verdict) == judge.Worse && c.adjusted <= 1-level {
 			out.Passed = false
-			out.Why = append(out.Why, c.sentence(level, allowed))
+			out.Why = append(out.Why, c.finding.Claim()+", "+allowed.Text(c.finding.Figure))
 		}
 	}
 	if out.Passed {
-		out.Why = append(out.Why, fmt.Sprintf("none of %d figures is surely worse by more than %g %%", len(all), 100*g.Allowed))
+		out.Why = append(out.Why, fmt.Sprintf("none of %d figures is surely worse by more than is allowed", len(all)))
 	}
 	return out
 }
 
-// sentence returns the finding of a figure that is surely worse.
-func (c *compared) sentence(level, allowed float64) string {
-	e := c.turned(c.estimate)
-	f := c.finding
-	f.Effect, f.Low, f.High, f.Level, f.Noise, f.Sure = e.Effect, e.Low, e.High, level, math.NaN(), true
+// gates returns what is allowed: what is said of every measure, then of single ones.
+func (g *Gate) gates() judge.Gates {
+	all := judge.Gates{{Direction: judge.ForWorse, Allowed: g.Allowed}}
+	for _, text := range g.Allow {
+		if gate, err := judge.ParseGate(text); err == nil { // files and flags are checked
+			all = append(all, gate)
+		}
+	}
+	return all
+}
+
+// conclude gives the finding its effect, and its verdict by what is allowed.
+func (c *compared) conclude(allowed judge.Gate, level float64) {
+	e, f := c.estimate, &c.finding
+	f.Evidence = allowed.Evidence(e.Low, e.High, f.Ratio)
+	f.Effect, f.Low, f.High, f.Level, f.Noise = e.Effect, e.Low, e.High, level, math.NaN()
 	if f.Ratio {
 		f.Effect, f.Low, f.High = math.Exp(e.Effect), math.Exp(e.Low), math.Exp(e.High)
 	}
 	f.Conclude()
-	return f.Claim() + ", " + f.MarginText(allowed) + " are allowed"
 }
 
 // own returns the rows of the experiment itself.
@@ -106,20 +113,11 @@ func (g *Gate) own(t *api.Experiment, measures []string) []compared {
 			if m.Name != "errors" {
 				e.Effect, e.Low, e.High = math.Log(e.Effect), math.Log(e.Low), math.Log(e.High)
 			}
-			c := compared{finding: judge.Finding{Figure: rounds.FigureOf(m.Name), Of: rounds.Key{Query: r.Query, Tenant: r.Tenant}.Of(), With: r.Setting, Against: r.Against}}
-			c.estimate = c.turned(e)
-			out = append(out, c)
+			f := judge.Finding{Figure: rounds.FigureOf(m.Name), Of: rounds.Key{Query: r.Query, Tenant: r.Tenant}.Of(), With: r.Setting, Against: r.Against}
+			out = append(out, compared{finding: f, estimate: e})
 		}
 	}
 	return out
-}
-
-// turned turns an estimate so that above 0 is worse, or back.
-func (c *compared) turned(e rounds.Estimate) rounds.Estimate {
-	if c.finding.Sense == judge.MoreIsBetter {
-		e.Effect, e.Low, e.High = -e.Effect, -e.High, -e.Low
-	}
-	return e
 }
 
 // against compares with a baseline, and lists what could not be compared.
@@ -158,9 +156,8 @@ func (g *Gate) against(t, base *api.Experiment, measures []string, level float64
 				if math.IsNaN(e.Effect) {
 					continue
 				}
-				c := compared{finding: judge.Finding{Figure: rounds.FigureOf(m), Of: rounds.Key{Query: query}.Of(), With: with, Against: "the baseline"}}
-				c.estimate = c.turned(e)
-				all = append(all, c)
+				f := judge.Finding{Figure: rounds.FigureOf(m), Of: rounds.Key{Query: query}.Of(), With: with, Against: "the baseline"}
+				all = append(all, compared{finding: f, estimate: e})
 			}
 		}
 	}

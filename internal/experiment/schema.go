@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 
+	"tailscope/internal/judge"
 	"tailscope/internal/strictyaml"
 )
 
@@ -129,6 +130,12 @@ func (r *Rounds) SchemaOf(_ *strictyaml.Schemas, ref strictyaml.M) strictyaml.M 
 
 var leaves = strictyaml.WithLeaves(strictyaml.Leaves{
 	"any number": new(anyNumber),
+	"gate": strictyaml.Checked(func(s string) error {
+		if _, err := judge.ParseGate(s); err != nil {
+			return strictyaml.Wrong("write one such as worse:3% or p99=increase:5%", "%v", err)
+		}
+		return nil
+	}, strictyaml.M{"type": "string"}),
 	"measure": strictyaml.Checked(func(s string) error {
 		if s == "p99.9" {
 			return strictyaml.Wrong("write p999", "p99.9 is not known")

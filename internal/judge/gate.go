@@ -106,8 +106,27 @@ func (g Gate) Judge(x *stat.Change) (e Evidence, p float64) {
 	if x.Short != "" {
 		return Evidence{Short: x.Short}, math.NaN()
 	}
-	up, down := g.Allowed, g.Allowed
-	if x.Log {
+	p = 1
+	if up, down := g.bounds(x.Log); x.Effect > 0 && !math.IsInf(up, 1) {
+		p = x.Beyond(up)
+	} else if x.Effect <= 0 && !math.IsInf(down, 1) {
+		p = x.Beyond(down)
+	}
+	e = g.Evidence(x.CI.Low, x.CI.High, x.Log)
+	e.Sure, e.Drifts, e.ByLoad = e.Sure && !x.Drifts, e.Sure && x.Drifts, x.ByLoad
+	return e, p
+}
+
+// Evidence reads the interval of an effect, a logarithm of a ratio or a difference.
+func (g Gate) Evidence(low, high float64, log bool) Evidence {
+	up, down := g.bounds(log)
+	return Evidence{Sure: low > up || high < -down, Tolerated: high <= up && low >= -down}
+}
+
+// bounds returns how far an effect may rise and fall.
+func (g Gate) bounds(log bool) (up, down float64) {
+	up, down = g.Allowed, g.Allowed
+	if log {
 		up = math.Log1p(g.Allowed)
 		down = up
 	}
@@ -117,23 +136,11 @@ func (g Gate) Judge(x *stat.Change) (e Evidence, p float64) {
 	case Decrease:
 		up = math.Inf(1)
 	}
-	p = 1
-	if rose := x.Effect > 0; rose && !math.IsInf(up, 1) || !rose && !math.IsInf(down, 1) {
-		p = x.Beyond(g.marginOf(x))
-	}
-	sure := x.CI.Low > up || x.CI.High < -down
-	return Evidence{Sure: sure && !x.Drifts, Drifts: sure && x.Drifts, ByLoad: x.ByLoad, Tolerated: x.CI.High <= up && x.CI.Low >= -down}, p
+	return up, down
 }
 
-func (g Gate) marginOf(x *stat.Change) float64 {
-	if x.Log {
-		return math.Log1p(g.Allowed)
-	}
-	return g.Allowed
-}
-
-// text says what a gate allows of a figure: an increase of 3 % is allowed.
-func (g Gate) text(f Figure) string {
+// Text says what a gate allows of a figure: an increase of 3 % is allowed.
+func (g Gate) Text(f Figure) string {
 	what := "a change"
 	switch g.Direction {
 	case Increase:

@@ -48,9 +48,9 @@ func (f *Finding) Claim() string {
 	case f.Joint:
 		return fmt.Sprintf("%s is %s from what each by itself adds up to %s", title, f.signed(f.Effect), f.interval(f.ends()))
 	case f.Verdict == WithinTolerance && f.Gate != nil:
-		return fmt.Sprintf("%s is within tolerance%s, %s %s", title, after("of"), f.Gate.text(f.Figure), f.interval(f.ends()))
+		return fmt.Sprintf("%s is within tolerance%s, %s %s", title, after("of"), f.Gate.Text(f.Figure), f.interval(f.ends()))
 	case f.Verdict == NoEvidence && f.Gate != nil:
-		return fmt.Sprintf("no evidence that %s %s by more than is allowed, %s %s", title, differs, f.Gate.text(f.Figure), f.interval(f.ends()))
+		return fmt.Sprintf("no evidence that %s %s by more than is allowed, %s %s", title, differs, f.Gate.Text(f.Figure), f.interval(f.ends()))
 	case f.Verdict == Same:
 		return fmt.Sprintf("%s is the same%s within %s %s", title, after("as"), f.MarginText(f.Margin), f.interval(f.ends()))
 	case f.Verdict == NoEvidence && (f.Low > f.None() || f.High < f.None()): // but for how many were looked at
