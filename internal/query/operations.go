@@ -117,8 +117,10 @@ func Operations(ctx context.Context, st store.Store, r OperationsRequest) (*api.
 	if r.Overlay.Name != "" {
 		r.Now = time.Time{} // an earlier day is stored
 	}
-	if p.measured, err = Measured(ctx, st, time.Unix(p.q.Start, 0), time.Unix(min(p.q.End, lastBase(r.End)), 0), r.Now); err != nil {
-		return nil, err
+	if len(page) > 0 {
+		if p.measured, err = Measured(ctx, st, time.Unix(p.q.Start, 0), time.Unix(min(p.q.End, lastBase(r.End)), 0), r.Now); err != nil {
+			return nil, err
+		}
 	}
 	repeated, err := p.repeated(ctx)
 	if err != nil {

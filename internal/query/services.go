@@ -73,6 +73,9 @@ func Services(ctx context.Context, st store.Store, r ServicesRequest) (*api.Serv
 	}
 	out := &api.ServicesResponse{Range: api.Range{Start: q.Start, End: q.End}, Step: q.Step, Services: []api.Service{}}
 	n := int((q.End - q.Start) / q.Step)
+	if len(res.Groups) == 0 {
+		return out, nil
+	}
 	measured, err := Measured(ctx, st, time.Unix(q.Start, 0), time.Unix(min(q.End, lastBase(r.End)), 0), r.Now)
 	if err != nil {
 		return nil, err
