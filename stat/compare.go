@@ -88,9 +88,11 @@ func judge(a, b figure, log bool, sp *spectrum, o Options) Change {
 		c.paired(&a, &b, sp, o)
 	default:
 		c.apart(&a, &b, sp, o)
-		c.drift(&a, &b, sp, o)
 	}
 	c.doubt(min(len(a.influence), len(b.influence)))
+	if o.Blocks == nil && !o.Paired && c.Short == "" {
+		c.drift(&a, &b, sp, o)
+	}
 	return c
 }
 
