@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"tailscope/internal/trials"
 	"testing"
 	"time"
 
