@@ -294,7 +294,7 @@ func (c *comparison) usualDifference(ctx context.Context) (what string, known bo
 		case out.Verdict == judge.TooLittle:
 			continue
 		}
-		if judge.Moved(out.Verdict) {
+		if judge.Moved(out.Verdict) || out.Verdict == judge.Drifts {
 			what = figure.Sentence(out.Sentence)
 		}
 		return what, true, nil
