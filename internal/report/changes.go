@@ -45,7 +45,7 @@ func Changes(r *api.ChangesResponse, status string, zone *time.Location) *Docume
 			t.Add("    "+strings.ReplaceAll(m.Name, "_", " "), row[1], row[2], of.effect(m, f.Effect), row[5], string(m.Verdict))
 		}
 		d.Table(t)
-		if c.Shape != nil && !strings.HasPrefix(c.Headline, c.Shape.Sentence) {
+		if c.Shape != nil && !strings.Contains(c.Headline, c.Shape.Sentence) {
 			d.Line("    " + string(c.Shape.Kind) + ": " + c.Shape.Sentence)
 		}
 		if c.Who != nil {

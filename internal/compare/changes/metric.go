@@ -125,15 +125,20 @@ func (m *metricSearch) search(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		describe := func(c candidate) (*api.Change, error) { return m.describe(ctx, c, instances) }
 		var changes []api.Change
-		for _, c := range stretched(all[i]) {
-			change, err := m.describe(ctx, c, instances)
+		of := stretched(all[i])
+		for _, c := range of {
+			change, err := describe(c)
 			if err != nil {
 				return err
 			}
 			changes = append(changes, *change)
 		}
-		m.out.Changes = append(m.out.Changes, withoutReturns(changes, m.step)...)
+		if changes, err = withoutReturns(changes, of, m.step, describe); err != nil {
+			return err
+		}
+		m.out.Changes = append(m.out.Changes, changes...)
 	}
 	slices.SortStableFunc(m.out.Changes, func(x, y api.Change) int {
 		return cmp.Or(cmp.Compare(x.Time, y.Time), cmp.Compare(x.Service, y.Service))

@@ -146,7 +146,7 @@ func together(all []searched) []searched {
 			y.of, y.p = of, least
 		}
 		for j := range one {
-			slices.SortFunc(one[j].of, func(x, y string) int { return cmp.Compare(slices.Index(things, x), slices.Index(things, y)) })
+			slices.SortFunc(one[j].of, compareThings)
 			one[j].of = slices.Compact(one[j].of)
 		}
 		out[i].points = one
@@ -156,6 +156,10 @@ func together(all []searched) []searched {
 
 // things are what is searched, in the order in which they are said.
 var things = []string{Durations, Errors, Rate, Calls, Time}
+
+func compareThings(x, y string) int {
+	return cmp.Compare(slices.Index(things, x), slices.Index(things, y))
+}
 
 // meets says that two points may be one moment.
 func (x point) meets(y point) bool { return x.low <= y.high+1 && y.low <= x.high+1 }

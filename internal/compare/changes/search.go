@@ -79,7 +79,10 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 	if err := work.Wait(); err != nil {
 		return nil, err
 	}
-	out.Changes = append(out.Changes, withoutReturns(changes, out.Slot)...)
+	if changes, err = withoutReturns(changes, found, out.Slot, func(c candidate) (*api.Change, error) { return describe(s, c) }); err != nil {
+		return nil, err
+	}
+	out.Changes = append(out.Changes, changes...)
 	group(out.Changes, out.Slot)
 	slices.SortFunc(out.Changes, func(x, y api.Change) int {
 		return cmp.Or(cmp.Compare(x.Time, y.Time), cmp.Compare(x.Service, y.Service), cmp.Compare(x.Environment, y.Environment), cmp.Compare(x.Operation, y.Operation))

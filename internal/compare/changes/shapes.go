@@ -1,13 +1,13 @@
 package changes
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
 	"tailscope/api"
+	"tailscope/internal/compare"
 	"tailscope/internal/figure"
 	"tailscope/internal/judge"
 	"tailscope/stat"
@@ -20,77 +20,183 @@ const longest = 2
 // back is the share of a spike's height that may be left after it.
 const back = 0.25
 
-// withoutReturns makes one change of two of the same that follow each other, where the
-// second takes back the first, and what lies between is not much longer than what lies
-// before and after: a spike is not a step. Changes of one subject follow each other in order of time.
-func withoutReturns(all []api.Change, slot int64) []api.Change {
+// withoutReturns makes one change of two of one subject that follow each other, where the
+// second takes back what the first changed, and what lies between is not much longer than
+// what lies before and after: a spike is not a step. What surely stayed is a step beside
+// the spike. Candidates are those of the changes, in order of time in each subject, and
+// describe judges one.
+func withoutReturns(all []api.Change, of []candidate, slot int64, describe func(candidate) (*api.Change, error)) ([]api.Change, error) {
 	var out []api.Change
 	for i := 0; i < len(all); i++ {
-		c := all[i]
-		if i+1 < len(all) && subjectOf(&all[i+1]) == subjectOf(&c) {
-			if c.Shape = cmp.Or(spikeOf(&c, &all[i+1]), c.Shape); c.Shape != nil && c.Shape.Kind == judge.Spike {
-				nameSpike(&c, slot)
+		if i+1 < len(all) && subjectOf(&all[i+1]) == subjectOf(&all[i]) {
+			one, err := spikeAndRest(&all[i], &all[i+1], of[i], of[i+1], slot, describe)
+			if err != nil {
+				return nil, err
+			}
+			if one != nil {
+				out = append(out, one...)
 				i++
+				continue
 			}
 		}
-		out = append(out, c)
+		out = append(out, all[i])
 	}
-	return out
+	return out, nil
 }
 
-// spikeOf returns the spike that two changes bound, nil if they do not.
+// spikeAndRest returns what two changes that bound a spike amount to: the spike, and a step
+// of what surely stayed. It returns nil if they bound none, or if something moved at both
+// and is not back.
+func spikeAndRest(up, down *api.Change, first, second candidate, slot int64, describe func(candidate) (*api.Change, error)) ([]api.Change, error) {
+	spike := spikeOf(up, down)
+	if spike == nil {
+		return nil, nil
+	}
+	rest := first
+	rest.after = second.after
+	for _, v := range down.Found {
+		if !slices.Contains(rest.point.of, v) {
+			rest.point.of = append(slices.Clip(rest.point.of), v)
+		}
+	}
+	whole, err := describe(rest)
+	if err != nil {
+		return nil, err
+	}
+	var stayed []string
+	atUp, atDown := 0, 0
+	for i := range whole.Measures {
+		m := &whole.Measures[i]
+		between := slices.IndexFunc(up.Measures, func(x api.CompareMeasure) bool { return x.Name == m.Name })
+		if between < 0 || !isOf(rest.point.of, m.Name) {
+			continue
+		}
+		height, left := heights(m.Name, float64(m.Raw.A), float64(up.Measures[between].Raw.B), float64(m.Raw.B))
+		if math.Abs(left) < leastOf(m.Name) || math.Abs(left) <= back*math.Abs(height) {
+			continue
+		}
+		switch moved := height / left; {
+		case m.Verdict == judge.TooLittle:
+			return nil, nil
+		case !judge.Moved(m.Verdict) || float64(m.Adjusted) > discovery:
+			continue
+		case 0.6 <= moved && moved <= 1.5:
+			atUp++
+		case math.Abs(moved) <= 0.4:
+			atDown++
+		default:
+			return nil, nil
+		}
+		stayed = append(stayed, thingOf(m.Name, rest.point.of))
+	}
+	if atUp > 0 && atDown > 0 {
+		return nil, nil
+	}
+	c := *up
+	c.Shape = spike
+	nameSpike(&c, slot)
+	if len(stayed) == 0 {
+		return []api.Change{c}, nil
+	}
+	if atDown > 0 {
+		rest.point = second.point
+	}
+	slices.SortFunc(stayed, compareThings)
+	rest.point.of = slices.Compact(stayed)
+	step, err := describe(rest)
+	if err != nil {
+		return nil, err
+	}
+	if atDown > 0 {
+		return []api.Change{c, *step}, nil
+	}
+	step.Shape = spike
+	step.Headline += "; " + spike.Sentence
+	step.Sentence = step.Headline + ", " + when(step, slot)
+	return []api.Change{*step}, nil
+}
+
+// heights returns how far a measure went from what was usual, and how much of that was left
+// after: a difference of the share of errors, a logarithm of anything else.
+func heights(measure string, usual, value, after float64) (height, left float64) {
+	if measure != judge.ErrorShare && usual > 0 && value > 0 && after > 0 {
+		return math.Log(value / usual), math.Log(after / usual)
+	}
+	return value - usual, after - usual
+}
+
+// leastOf is the least height of a measure that is one.
+func leastOf(measure string) float64 {
+	switch measure {
+	case judge.ErrorShare:
+		return judge.MarginOfErrors
+	case judge.Rate, callsPerRequest, timePerRequest:
+		return leastRate
+	}
+	return math.Log(1 + compare.DefaultWithin)
+}
+
+// spikeOf returns the spike that two changes bound, nil if they do not: that of errors if
+// they became more, else that of the measure that moved most.
 func spikeOf(up, down *api.Change) *api.Shape {
 	length := int64(down.Time) - int64(up.Time)
 	if length > longest*(up.Before.End-up.Before.Start) || length > longest*(down.After.End-down.After.Start) {
 		return nil
 	}
-	clearest, most := -1, 0.0
+	moved := map[string]float64{} // the greatest height of each thing
 	var found *api.Shape
-	for i := range up.Measures {
-		m := &up.Measures[i]
-		j := slices.IndexFunc(down.Measures, func(x api.CompareMeasure) bool { return x.Name == m.Name })
-		if j < 0 || !isOf(up.Found, m.Name) {
-			continue
-		}
-		usual, value, after := float64(m.Raw.A), float64(m.Raw.B), float64(down.Measures[j].Raw.B)
-		height, left := value-usual, after-usual
-		if m.Name != judge.ErrorShare && usual > 0 && value > 0 && after > 0 {
-			height, left = math.Log(value/usual), math.Log(after/usual)
-		}
-		if !(math.Abs(height) > most) {
-			continue
-		}
-		clearest, most, found = i, math.Abs(height), nil
-		if math.Abs(left) <= back*math.Abs(height) {
-			found = &api.Shape{
-				Kind: judge.Spike, Start: int64(up.Time), End: int64(down.Time), Service: up.Service, Operation: up.Operation,
-				Measure: m.Name, Usual: m.Raw.A, Value: m.Raw.B,
+	for _, name := range []bool{false, true} {
+		most := 0.0
+		for i := range up.Measures {
+			m := &up.Measures[i]
+			j := slices.IndexFunc(down.Measures, func(x api.CompareMeasure) bool { return x.Name == m.Name })
+			if j < 0 || !isOf(up.Found, m.Name) {
+				continue
+			}
+			height, left := heights(m.Name, float64(m.Raw.A), float64(m.Raw.B), float64(down.Measures[j].Raw.B))
+			thing, high := thingOf(m.Name, up.Found), math.Abs(height)
+			if !name {
+				if high > moved[thing] {
+					moved[thing] = high
+				}
+				continue
+			}
+			if m.Name == judge.ErrorShare && height > 0 {
+				high = math.Inf(1)
+			}
+			if high > most && math.Abs(height) >= max(leastOf(m.Name), moved[thing]/2) && math.Abs(left) <= back*math.Abs(height) {
+				most, found = high, &api.Shape{
+					Kind: judge.Spike, Start: int64(up.Time), End: int64(down.Time), Service: up.Service, Operation: up.Operation,
+					Measure: m.Name, Usual: m.Raw.A, Value: m.Raw.B,
+				}
 			}
 		}
 	}
-	if clearest < 0 || found == nil {
-		return nil
-	}
 	return found
+}
+
+// thingOf returns what of the things found a measure is of.
+func thingOf(measure string, found []string) string {
+	if slices.Contains(found, Value) {
+		return Value
+	}
+	switch measure {
+	case judge.ErrorShare:
+		return Errors
+	case judge.Rate:
+		return Rate
+	case callsPerRequest:
+		return Calls
+	case timePerRequest:
+		return Time
+	}
+	return Durations
 }
 
 // isOf says that a measure is one of what was found to change. The greatest of durations
 // are few requests in a short spike, and are left out.
 func isOf(found []string, measure string) bool {
-	of := Durations
-	switch measure {
-	case judge.ErrorShare:
-		of = Errors
-	case judge.Rate:
-		of = Rate
-	case callsPerRequest:
-		of = Calls
-	case timePerRequest:
-		of = Time
-	case "p99":
-		return false
-	}
-	return slices.Contains(found, of) || slices.Contains(found, Value)
+	return measure != "p99" && slices.Contains(found, thingOf(measure, found))
 }
 
 // nameSpike says what came and went.
@@ -141,7 +247,7 @@ func driftText(where interface{ Start(slot int) int64 }, c candidate, of *api.Ch
 	out := name
 	switch {
 	case math.Abs(after) <= level*math.Abs(before):
-		out += fmt.Sprintf(" no longer %s; before by %s an hour", verb(before, "rises", "falls"), value(before))
+		out += fmt.Sprintf(" no longer %s; it %s by %s an hour before", verb(before, "rises", "falls"), verb(before, "rose", "fell"), value(before))
 	case math.Abs(before) <= level*math.Abs(after):
 		out += fmt.Sprintf(" %s by %s an hour; before it was level", verb(after, "rises", "falls"), value(after))
 	default:
