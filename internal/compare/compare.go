@@ -179,6 +179,7 @@ type comparison struct {
 	a, b   *side  // an operation each
 	// environments names services whose environments are strata of their own.
 	environments map[string]bool
+	followed     map[string][]string // see Stretches.Followed
 	// fineA and fineB are strata of operation and cohort, for figures like for
 	// like; a and b themselves where tenants cannot be told apart.
 	fineA, fineB *side

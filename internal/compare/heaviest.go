@@ -28,12 +28,12 @@ type operationCounts struct {
 // serviceIn is a service in one of its environments, which is empty if it has one only.
 type serviceIn struct{ service, environment string }
 
-func (c *comparison) count(ctx context.Context, w span) (*operationCounts, error) {
+func (c *comparison) count(ctx context.Context, w span, step int64) (*operationCounts, error) {
 	found, err := query.Requests(ctx, c.st, query.RequestsRequest{Selection: c.within(w), Whole: true, By: c.strataBy(), Measure: store.Moments})
 	if err != nil {
 		return nil, err
 	}
-	if c.environments, err = c.severalEnvironments(ctx, w, found); err != nil {
+	if c.environments, err = c.severalEnvironments(ctx, w, step, found); err != nil {
 		return nil, err
 	}
 	out := &operationCounts{services: map[serviceIn]hist.Moment{}}
@@ -66,11 +66,14 @@ func (c *comparison) count(ctx context.Context, w span) (*operationCounts, error
 }
 
 // severalEnvironments returns the services that have requests of more than one
-// environment, whichever of them is asked for.
-func (c *comparison) severalEnvironments(ctx context.Context, w span, found *query.Requested) (map[string]bool, error) {
+// environment at a time, whichever of them is asked for. It keeps the others that have
+// several, one after the other, in c.followed.
+func (c *comparison) severalEnvironments(ctx context.Context, w span, step int64, found *query.Requested) (map[string]bool, error) {
 	named := func(m *labels.Matcher) bool { return m.Name == series.LabelEnvironment }
-	if slices.ContainsFunc(c.Matchers, named) {
-		sel := c.within(w)
+	sel := c.within(w)
+	c.followed = map[string][]string{}
+	asked := slices.ContainsFunc(sel.Matchers, named)
+	if asked {
 		sel.Matchers = slices.DeleteFunc(sel.Matchers, named)
 		var err error
 		if found, err = query.Requests(ctx, c.st, query.RequestsRequest{Selection: sel, Whole: true, Measure: store.Moments}); err != nil {
@@ -89,7 +92,59 @@ func (c *comparison) severalEnvironments(ctx context.Context, w span, found *que
 		}
 		environments[service] = environment
 	}
+	if len(several) == 0 || asked {
+		return several, nil
+	}
+	slots, err := query.Requests(ctx, c.st, query.RequestsRequest{Selection: sel, Grid: query.Grid{Step: step}, Measure: store.Moments})
+	if err != nil {
+		return nil, err
+	}
+	spans := map[string]map[string]Stretch{}
+	for i := range slots.Groups {
+		g := &slots.Groups[i]
+		service, environment := g.Labels.Get(series.LabelService), g.Labels.Get(series.LabelEnvironment)
+		if !several[service] {
+			continue
+		}
+		if spans[service] == nil {
+			spans[service] = map[string]Stretch{}
+		}
+		of, known := spans[service][environment]
+		for at := range g.Good {
+			if g.Count(at) == 0 {
+				continue
+			}
+			if !known {
+				of, known = Stretch{at, at + 1}, true
+			}
+			of.From, of.To = min(of.From, at), max(of.To, at+1)
+		}
+		if known {
+			spans[service][environment] = of
+		}
+	}
+	for service, of := range spans {
+		if names := inTurn(of); names != nil {
+			delete(several, service)
+			c.followed[service] = names
+		}
+	}
 	return several, nil
+}
+
+// inTurn returns the environments of a service in order of time, nil if any two have more
+// than a fifth of the shorter one in common.
+func inTurn(of map[string]Stretch) []string {
+	names := slices.SortedFunc(maps.Keys(of), func(x, y string) int { return cmp.Or(cmp.Compare(of[x].From, of[y].From), cmp.Compare(x, y)) })
+	for i, x := range names {
+		for _, y := range names[i+1:] {
+			x, y := of[x], of[y]
+			if 5*(min(x.To, y.To)-max(x.From, y.From)) > min(x.To-x.From, y.To-y.From) {
+				return nil
+			}
+		}
+	}
+	return names
 }
 
 func heavier(x, y Part) int {

@@ -19,11 +19,12 @@ import (
 // Stretches are the requests of a range, read once, of which any two stretches
 // can be compared. They may be used by many goroutines at once.
 type Stretches struct {
-	request Request
-	st      store.Store
-	all     *side
-	parts   []Part
-	several map[string]bool // services whose environments are parts of their own
+	request  Request
+	st       store.Store
+	all      *side
+	parts    []Part
+	several  map[string]bool // services whose environments are parts of their own
+	followed map[string][]string
 }
 
 // Part is a service as a whole, or one of its operations.
@@ -81,7 +82,7 @@ func Read(ctx context.Context, st store.Store, r Request) (*Stretches, error) {
 		if at.end <= at.start {
 			return nil, query.Invalid("end", "the range does not hold a slot of %d s; write a longer one", step)
 		}
-		counted, err := c.count(ctx, at)
+		counted, err := c.count(ctx, at, step)
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +101,7 @@ func Read(ctx context.Context, st store.Store, r Request) (*Stretches, error) {
 			return nil, err
 		}
 		if all.step <= step {
-			return &Stretches{request: r, st: st, all: all, parts: counted.parts(), several: c.environments}, nil
+			return &Stretches{request: r, st: st, all: all, parts: counted.parts(), several: c.environments, followed: c.followed}, nil
 		}
 		step = all.step // only longer slots are kept
 	}
@@ -260,6 +261,10 @@ func (s *Stretches) cut(p Part, w Stretch) *side {
 
 // Environments reports whether a service has several, so that each is searched.
 func (s *Stretches) Environments(service string) bool { return s.several[service] }
+
+// Followed returns the environments, in order of time, of services that have several one
+// after the other; each such service is one part.
+func (s *Stretches) Followed() map[string][]string { return s.followed }
 
 // Matchers selects the requests of a part.
 func (s *Stretches) Matchers(p Part) []*labels.Matcher {

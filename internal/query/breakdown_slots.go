@@ -28,6 +28,8 @@ type PartSlots struct {
 // PartName names a part: an operation of one component and service, at one system.
 type PartName struct{ Service, Component, Operation, System string }
 
+func (n PartName) key() partKey { return partKey{n.Service, n.Component, n.Operation, n.System} }
+
 // PartsBySlot returns the parts of requests, those with the most calls and those with
 // the most time, in slots of step seconds from start to end; most bounds the series that
 // are read of each. It returns nil where the breakdown is not kept by the labels of a
@@ -127,6 +129,53 @@ func PartsBySlot(ctx context.Context, st store.Store, ms []*labels.Matcher, star
 		return cmp.Or(cmp.Compare(y.Elapsed, x.Elapsed), cmp.Compare(y.TotalCalls, x.TotalCalls))
 	})
 	return out, nil
+}
+
+// TakeTogether returns the parts of the requests of a service in any environment, those
+// with the most time first.
+func TakeTogether(all []PartSlots, service string) []PartSlots {
+	add := func(sum *[]float64, of []float64) {
+		if *sum == nil {
+			*sum = make([]float64, len(of))
+		}
+		for i, v := range of {
+			(*sum)[i] += v
+		}
+	}
+	requests := PartSlots{Service: service}
+	counted := map[string]bool{}
+	byPart := map[PartName]*PartSlots{}
+	for i := range all {
+		p := &all[i]
+		if p.Service != service {
+			continue
+		}
+		if !counted[p.Environment] {
+			counted[p.Environment] = true
+			add(&requests.Requests, p.Requests)
+			add(&requests.OfAll, p.OfAll)
+			requests.TotalRequests += p.TotalRequests
+		}
+		sum := byPart[p.Part]
+		if sum == nil {
+			sum = &PartSlots{Service: service, Part: p.Part}
+			byPart[p.Part] = sum
+		}
+		add(&sum.Calls, p.Calls)
+		add(&sum.Seconds, p.Seconds)
+		sum.CallsSquares += p.CallsSquares
+		sum.TotalCalls += p.TotalCalls
+		sum.Elapsed += p.Elapsed
+	}
+	var out []PartSlots
+	for _, p := range byPart {
+		p.Requests, p.OfAll, p.TotalRequests = requests.Requests, requests.OfAll, requests.TotalRequests
+		out = append(out, *p)
+	}
+	slices.SortFunc(out, func(x, y PartSlots) int {
+		return cmp.Or(cmp.Compare(y.Elapsed, x.Elapsed), cmp.Compare(y.TotalCalls, x.TotalCalls), comparePart(x.Part.key(), y.Part.key()))
+	})
+	return out
 }
 
 // ServiceCalls returns, for each service, the services that its requests call, directly

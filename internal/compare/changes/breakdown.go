@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"tailscope/api"
 	"tailscope/internal/compare"
 	"tailscope/internal/figure"
@@ -24,7 +26,7 @@ const (
 
 const (
 	// mostParts is how many parts of a service's requests are searched, and
-	// mostPartsRead how many of all services are read.
+	// mostPartsRead how many one question reads.
 	mostParts     = 8
 	mostPartsRead = 100
 
@@ -57,7 +59,7 @@ type operationIn struct{ service, operation string }
 // asked for alone. The code of an operation itself is not one of them: its time is what
 // the durations of its requests say, where it calls nothing all of it.
 func innerParts(ctx context.Context, st store.Store, s *compare.Stretches, chosen []compare.Part, r *Request) ([]inner, error) {
-	all, err := query.PartsBySlot(ctx, st, r.Matchers, s.Start(0), s.Start(s.Slots()), s.Step(), mostPartsRead)
+	all, err := readParts(ctx, st, s, chosen, r)
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +87,43 @@ func innerParts(ctx context.Context, st store.Store, s *compare.Stretches, chose
 		}
 		searched[of[0]]++
 		out = append(out, inner{of[0], p})
+	}
+	return out, nil
+}
+
+// readParts reads the parts of all services, of each by itself if that is more than one
+// question answers. Environments of a service that is searched as one are taken together.
+func readParts(ctx context.Context, st store.Store, s *compare.Stretches, chosen []compare.Part, r *Request) ([]query.PartSlots, error) {
+	read := func(ms []*labels.Matcher) ([]query.PartSlots, error) {
+		return query.PartsBySlot(ctx, st, ms, s.Start(0), s.Start(s.Slots()), s.Step(), mostPartsRead)
+	}
+	all, err := read(r.Matchers)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) >= mostPartsRead {
+		all = nil
+		known := map[string]bool{}
+		for _, c := range chosen {
+			if known[c.Service] {
+				continue
+			}
+			known[c.Service] = true
+			of, err := read(append(slices.Clip(r.Matchers), labels.MustNewMatcher(labels.MatchEqual, series.LabelService, c.Service)))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, of...)
+		}
+	}
+	var out []query.PartSlots
+	for service := range s.Followed() {
+		out = append(out, query.TakeTogether(all, service)...)
+	}
+	for _, p := range all {
+		if s.Followed()[p.Service] == nil {
+			out = append(out, p)
+		}
 	}
 	return out, nil
 }

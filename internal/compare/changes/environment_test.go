@@ -3,8 +3,10 @@ package changes
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -116,4 +118,36 @@ func mustDecisions(t *testing.T, f *Finder) []decision {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// A service that gets its environment at the moment of a change is searched as one, and
+// so are the parts of its requests; one whose environments run side by side is not.
+func TestEnvironmentsInTurn(t *testing.T) {
+	w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(18, 4))
+	for sec := int64(0); sec < 4200; sec += 10 {
+		l := labels.NewBuilder(labels.FromStrings(series.LabelService, "shop", series.LabelOperation, "GET /cart", series.LabelKind, "server", series.LabelStatus, "ok", series.LabelComponent, "app"))
+		median, environment, calls := 0.05, "", 2
+		if sec >= 2400 {
+			median, environment, calls = 0.075, "production", 4
+			l.Set(series.LabelEnvironment, environment)
+		}
+		for range 40 {
+			db := time.Duration(1e6 * math.Exp(0.3*rng.NormFloat64()))
+			w.Request(querytest.Request{At: epoch + sec, Service: "shop", Environment: environment, Operation: "GET /cart", Cohort: series.Small, Duration: db, Parts: []querytest.Part{
+				{Service: "shop", Component: series.ComponentDB, Operation: "SELECT cart", Self: db, Critical: db, Calls: calls},
+			}})
+			w.Span(epoch+sec, l.Labels(), median*math.Exp(0.5*rng.NormFloat64()))
+		}
+	}
+	r := found(t, NewFinder(put(t, storetest.NewTwin(), w)), asked(0, 4200))
+	whole := of(r, "")
+	if r.Searched != 3 || whole == nil || whole.Environment != "" || math.Abs(float64(whole.Time)-float64(epoch+2400)) > 50 {
+		t.Fatalf("searched %d, found %+v", r.Searched, r.Changes)
+	}
+	if inner := innerOf(r, "SELECT cart"); len(inner) != 1 || !slices.Contains(inner[0].Found, Calls) {
+		t.Errorf("found of calls: %+v", inner)
+	}
+	if !slices.Contains(r.Notes, "the environments of shop follow each other (none, production) and are searched as one") {
+		t.Errorf("notes %q", r.Notes)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"runtime"
 	"slices"
@@ -52,6 +53,13 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 		Changes: []api.Change{}, Notes: []string{},
 	}
 	parts := chosen(s, r, out)
+	for _, service := range slices.Sorted(maps.Keys(s.Followed())) {
+		names := slices.Clone(s.Followed()[service])
+		for i := range names {
+			names[i] = cmp.Or(names[i], "none")
+		}
+		out.Notes = append(out.Notes, fmt.Sprintf("the environments of %s follow each other (%s) and are searched as one", service, strings.Join(names, ", ")))
+	}
 	inside, err := innerParts(ctx, st, s, parts, r)
 	if err != nil {
 		return nil, err

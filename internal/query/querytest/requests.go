@@ -13,6 +13,7 @@ import (
 type Request struct {
 	At                                 int64 // Unix seconds, in its slot
 	Service, Operation, Cohort, Tenant string
+	Environment                        string // none if empty
 	Failed                             bool
 	Duration                           time.Duration
 	Parts                              []Part // what its exclusive time adds up to
@@ -30,6 +31,9 @@ type Part struct {
 // span_self_seconds, as package series defines them.
 func (w *Writer) Request(r Request) {
 	request := []string{series.LabelService, r.Service, series.LabelOperation, r.Operation, series.LabelCohort, r.Cohort}
+	if r.Environment != "" {
+		request = append(request, series.LabelEnvironment, r.Environment)
+	}
 	count := func(family string, n uint64, more ...string) {
 		if n == 0 {
 			return
@@ -65,10 +69,10 @@ func (w *Writer) Request(r Request) {
 	}
 	for component, d := range self {
 		w.span(series.SpanSelf, r.At, labels.FromStrings(series.LabelService, r.Service, series.LabelOperation, r.Operation,
-			series.LabelKind, "server", series.LabelStatus, status, series.LabelComponent, component, series.LabelTenant, r.Tenant), d.Seconds())
+			series.LabelKind, "server", series.LabelStatus, status, series.LabelComponent, component, series.LabelTenant, r.Tenant, series.LabelEnvironment, r.Environment), d.Seconds())
 	}
 	w.Span(r.At, labels.FromStrings(series.LabelService, r.Service, series.LabelOperation, r.Operation,
-		series.LabelKind, "server", series.LabelStatus, status, series.LabelComponent, series.ComponentApp, series.LabelTenant, r.Tenant), r.Duration.Seconds())
+		series.LabelKind, "server", series.LabelStatus, status, series.LabelComponent, series.ComponentApp, series.LabelTenant, r.Tenant, series.LabelEnvironment, r.Environment), r.Duration.Seconds())
 }
 
 // Call counts the span of one call within a request.
