@@ -124,7 +124,7 @@ func (c *comparison) severalEnvironments(ctx context.Context, w span, step int64
 		}
 	}
 	for service, of := range spans {
-		if names := inTurn(of); names != nil {
+		if names := InTurn(of); names != nil {
 			delete(several, service)
 			c.followed[service] = names
 		}
@@ -132,9 +132,9 @@ func (c *comparison) severalEnvironments(ctx context.Context, w span, step int64
 	return several, nil
 }
 
-// inTurn returns the environments of a service in order of time, nil if any two have more
+// InTurn returns the environments of a service in order of time, nil if any two have more
 // than a fifth of the shorter one in common.
-func inTurn(of map[string]Stretch) []string {
+func InTurn(of map[string]Stretch) []string {
 	names := slices.SortedFunc(maps.Keys(of), func(x, y string) int { return cmp.Or(cmp.Compare(of[x].From, of[y].From), cmp.Compare(x, y)) })
 	for i, x := range names {
 		for _, y := range names[i+1:] {

@@ -167,7 +167,7 @@ func (s *Stretches) Series(p Part) (of *stat.Series, at []int, err error) {
 
 // Tallies returns the failed requests of a part among all, and its requests a second. A
 // part has a rate from its first slot with requests to its last, but in slots in which
-// nothing at all was measured.
+// nothing at all was measured, and in the first if it began there, which is partly filled.
 func (s *Stretches) Tallies(p Part) (errors, rate stat.Tally) {
 	n := s.all.slots()
 	tally := func() stat.Tally { return stat.Tally{Num: make([]float64, n), Den: make([]float64, n)} }
@@ -190,7 +190,11 @@ func (s *Stretches) Tallies(p Part) (errors, rate stat.Tally) {
 		}
 	}
 	rate.NumSquares = errors.DenSquares
-	for i := first; i <= last; i++ {
+	begun := first
+	if first > 0 {
+		begun++
+	}
+	for i := begun; i <= last; i++ {
 		if s.all.has(i) {
 			rate.Num[i], rate.Den[i] = errors.Den[i], float64(s.all.step)
 		}
@@ -216,10 +220,7 @@ func (s *Stretches) rate(c *comparison, p Part, a, b Stretch) (api.CompareMeasur
 func (s *Stretches) Compare(p Part, a, b Stretch) (*Found, error) {
 	c := &comparison{Request: s.request, st: s.st, step: s.all.step, a: s.cut(p, a), b: s.cut(p, b)}
 	c.opts, c.unit = stat.Options{Level: c.Level}, "seconds"
-	c.Matchers = slices.DeleteFunc(s.Matchers(p), func(m *labels.Matcher) bool {
-		return !p.Own && m.Name == series.LabelOperation
-	})
-	c.of = c.subject()
+	c.of = s.Subject(p)
 	c.fineA, c.fineB = c.a, c.b
 	c.out = &api.CompareResponse{Of: c.of, Warnings: []api.CompareWarning{}}
 	strata, err := c.strata(c.a, c.b)
@@ -261,6 +262,15 @@ func (s *Stretches) cut(p Part, w Stretch) *side {
 
 // Environments reports whether a service has several, so that each is searched.
 func (s *Stretches) Environments(service string) bool { return s.several[service] }
+
+// Subject names the requests of a part, as sentences do.
+func (s *Stretches) Subject(p Part) string {
+	c := &comparison{Request: s.request}
+	c.Matchers = slices.DeleteFunc(s.Matchers(p), func(m *labels.Matcher) bool {
+		return !p.Own && m.Name == series.LabelOperation
+	})
+	return c.subject()
+}
 
 // Followed returns the environments, in order of time, of services that have several one
 // after the other; each such service is one part.

@@ -178,7 +178,7 @@ func TestCallsPerRequestAndOneEvent(t *testing.T) {
 		for _, s := range e.Services {
 			order = append(order, s.Service)
 		}
-		return slices.Equal(order, []string{"payments", "checkout", "shop"}) && slices.Equal(e.Services[0].CalledBy, []string{"checkout", "shop"}) && strings.Contains(e.Sentence, "payments moved too, and is called by checkout and shop"),
+		return slices.Equal(order, []string{"payments", "checkout", "shop"}) && slices.Equal(e.Services[0].CalledBy, []string{"checkout", "shop"}) && strings.Contains(e.Sentence, "; checkout and shop call payments"),
 			fmt.Sprint(r.Changes[calls].Sentence, " | ", e.Sentence)
 	})
 }

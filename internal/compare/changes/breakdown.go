@@ -160,7 +160,7 @@ func describeInner(s *compare.Stretches, c candidate) (*api.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	name, of := innerTitle(c.inner.name(), c.part.Service), title(c.part.Service, c.part.Environment, c.part.Operation)
+	name, of := innerTitle(c.inner.name(), c.part.Service), c.title
 	share := func(w compare.Stretch) float64 {
 		part, all := 0.0, 0.0
 		for i := w.From; i < w.To; i++ {
@@ -211,9 +211,9 @@ func describeInner(s *compare.Stretches, c candidate) (*api.Change, error) {
 
 // innerTitle names a part: SELECT orders (postgresql), POST /pay of payments (app).
 func innerTitle(p api.ChangePart, service string) string {
-	out := p.Operation
+	out := printed(p.Operation)
 	if p.Service != service {
-		out += " of " + p.Service
+		out += " of " + printed(p.Service)
 	}
 	kind := p.Component
 	if p.System != "" {

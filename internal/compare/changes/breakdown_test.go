@@ -1,6 +1,7 @@
 package changes
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -112,5 +113,28 @@ func TestPartsWithoutAChange(t *testing.T) {
 		if float64(alarms) > 0.05*float64(trials)+2.5*math.Sqrt(0.05*float64(trials)) {
 			t.Errorf("%d hours, correlation %v: %d with a change of a part", trials, phi, alarms)
 		}
+	}
+}
+
+// The parts of a service are searched however many another service has.
+func TestPartsOfEachService(t *testing.T) {
+	w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(43, 1))
+	for slot := range 240 {
+		at := epoch + 10*int64(slot)
+		var parts []querytest.Part
+		for i := range mostPartsRead + 10 {
+			parts = append(parts, querytest.Part{Service: "bulk", Component: series.ComponentDB, Operation: fmt.Sprint("SELECT ", i), Self: time.Second, Critical: time.Second, Calls: 20})
+		}
+		w.Request(querytest.Request{At: at, Service: "bulk", Operation: "GET /", Cohort: series.Small, Duration: 110 * time.Second, Parts: parts})
+		for range 4 {
+			n, db := 1+trials.Poisson(rng, from(150, 1, 8)(slot)), time.Millisecond
+			w.Request(querytest.Request{At: at, Service: "shop", Operation: "GET /orders", Cohort: series.Small, Duration: db, Parts: []querytest.Part{
+				{Service: "shop", Component: series.ComponentDB, Operation: "SELECT orders", Self: db, Critical: db, Calls: n},
+			}})
+		}
+	}
+	r := found(t, NewFinder(put(t, storetest.NewTwin(), w)), asked(0, 2400))
+	if got := innerOf(r, "SELECT orders"); len(got) != 1 || !slices.Contains(got[0].Found, Calls) {
+		t.Errorf("searched %d, found %+v", r.Searched, got)
 	}
 }

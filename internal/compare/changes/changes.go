@@ -14,8 +14,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"tailscope/api"
 	"tailscope/internal/judge/refresh"
@@ -114,17 +116,29 @@ func (f *Finder) Find(ctx context.Context, r Request) (*api.ChangesResponse, err
 		return nil, err
 	}
 	known := match(found.Changes, decided)
+	ids := map[string]string{}
 	for i, c := range found.Changes {
 		c.Status = New
 		if d := known[i]; d != nil {
+			ids[c.ID] = d.ID
 			c.ID, c.Status, c.Mark = d.ID, d.Status, d.Mark
 			if d.Status == Confirmed && !slices.ContainsFunc(marks, func(m store.Mark) bool { return m.ID == d.Mark }) {
 				c.Status, c.Mark = New, "" // its mark was removed
 			}
 		}
-		c.Near = near(&c, out.Slot, marks)
+		c.Near = near(&c, out.Slot, withoutOwn(&c, out.Slot, marks, decided))
 		if r.Status == All || r.Status == c.Status || r.Status == "" && c.Status != Dismissed {
 			out.Changes = append(out.Changes, c)
+		}
+	}
+	if len(ids) > 0 {
+		out.Events = slices.Clone(out.Events)
+		for i := range out.Events {
+			e := &out.Events[i]
+			e.Changes = slices.Clone(e.Changes)
+			for j, id := range e.Changes {
+				e.Changes[j] = cmp.Or(ids[id], id)
+			}
 		}
 	}
 	if n := len(found.Changes); n > 0 && len(out.Changes) == 0 {
@@ -163,6 +177,17 @@ func keyOf(r *Request) string {
 
 const farFuture = 1 << 33 // Unix seconds, in the year 2242
 
+// withoutOwn returns marks without those made of changes at the moment of this one: they
+// are no causes of it.
+func withoutOwn(c *api.Change, slot int64, marks []store.Mark, decided []decision) []store.Mark {
+	wide := float64(4 * slot) // two of either change, as in eventsOf
+	return slices.DeleteFunc(slices.Clone(marks), func(m store.Mark) bool {
+		return slices.ContainsFunc(decided, func(d decision) bool {
+			return d.Mark == m.ID && float64(d.Low)-float64(c.High) <= wide && float64(c.Low)-float64(d.High) <= wide
+		})
+	})
+}
+
 // near returns the marks that may be the cause of a change, the nearest first. A change
 // belongs to a mark that it came after. Those made after it count only where there is none,
 // for people mark late.
@@ -188,6 +213,7 @@ func near(c *api.Change, slot int64, marks []store.Mark) []api.Mark {
 
 // title is what changed, in words.
 func title(service, environment, operation string) string {
+	service, environment, operation = printed(service), printed(environment), printed(operation)
 	if operation != "" {
 		service = operation + " of " + service
 	}
@@ -195,4 +221,12 @@ func title(service, environment, operation string) string {
 		service += " in " + environment
 	}
 	return service
+}
+
+// printed quotes what has characters that cannot be printed.
+func printed(s string) string {
+	if strings.ContainsFunc(s, unicode.IsControl) {
+		return strconv.Quote(s)
+	}
+	return s
 }

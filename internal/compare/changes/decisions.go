@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"tailscope/api"
@@ -186,7 +185,7 @@ func (f *Finder) decide(ctx context.Context, all []decision, c *api.ChangeDecisi
 		now.Mark = now.ID
 		name := strings.TrimSpace(c.Name)
 		if name == "" {
-			name = cmp.Or(c.Family, c.Operation, c.Service) + " changed"
+			name = printed(cmp.Or(c.Family, c.Operation, c.Service)) + " changed"
 		}
 		m := store.Mark{ID: now.Mark, Time: time.Unix(now.Time, 0), Name: name, Service: c.Service, Description: c.Description}
 		if err := store.PutMark(ctx, f.st, m); err != nil {
@@ -237,8 +236,8 @@ func checkDecision(c *api.ChangeDecision) error {
 	}
 	part := partOf(c.Part)
 	for field, v := range map[string]string{"service": c.Service, "environment": c.Environment, "operation": c.Operation, "family": c.Family, "part": part.Service + part.Component + part.Operation + part.System} {
-		if !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl) {
-			return query.Invalid(field, "%s has characters that cannot be printed; %s", field, example)
+		if !utf8.ValidString(v) {
+			return query.Invalid(field, "%s is not UTF-8; %s", field, example)
 		}
 	}
 	for field, v := range map[string]string{"service": c.Service, "environment": c.Environment, "operation": c.Operation, "family": c.Family, "part": part.Service + part.Component + part.Operation + part.System, "name": c.Name, "description": c.Description} {

@@ -56,8 +56,11 @@ func TestDecisions(t *testing.T) {
 		t.Fatalf("marks %+v", all)
 	}
 	whole := of(found(t, f, asked(0, 4200)), "")
-	if len(whole.Near) != 1 || whole.Near[0].ID != got.Mark {
-		t.Errorf("the mark of the operation's change is not near that of the service: %+v", whole.Near)
+	if len(whole.Near) != 0 {
+		t.Errorf("the mark of the operation's change is near that of the service, which is of the same moment: %+v", whole.Near)
+	}
+	if e := found(t, f, asked(0, 4200)).Events; len(e) != 1 || !slices.Contains(e[0].Changes, got.ID) || !slices.Contains(e[0].Changes, whole.ID) {
+		t.Errorf("events %+v, want one of both", e)
 	}
 	decided(t, f, decisionOf(whole, Dismissed))
 	if err := st.Close(); err != nil {
@@ -209,7 +212,7 @@ func TestBadDecisions(t *testing.T) {
 		"id":          func(d *api.ChangeDecision) { d.ID = "" },
 		"status":      func(d *api.ChangeDecision) { d.Status = "dismised" },
 		"service":     func(d *api.ChangeDecision) { d.Service = "" },
-		"operation":   func(d *api.ChangeDecision) { d.Operation = "a\x00b" },
+		"operation":   func(d *api.ChangeDecision) { d.Operation = "a\xff" },
 		"time":        func(d *api.ChangeDecision) { d.Time = 1011 },
 		"low":         func(d *api.ChangeDecision) { d.Low = -1 },
 		"high":        func(d *api.ChangeDecision) { d.High = 1e18 },
@@ -230,6 +233,19 @@ func TestBadDecisions(t *testing.T) {
 	}
 	if _, err := f.Decide(t.Context(), good); err != nil {
 		t.Error(err)
+	}
+	// What cannot be printed is decided of like anything else, and quoted where it is said.
+	tab := good
+	tab.Operation, tab.Part = "GET\t/", &api.ChangePart{Service: "shop", Component: "db", Operation: "SELECT\n1"}
+	if _, err := f.Decide(t.Context(), tab); err == nil || !strings.Contains(err.Error(), `"GET\t/" of shop`) {
+		t.Errorf("the id of another change: %v", err)
+	}
+	tab.ID = idOf(subjectOfDecision(&tab), 1000)
+	if _, err := f.Decide(t.Context(), tab); err != nil {
+		t.Error(err)
+	}
+	if got := innerTitle(*tab.Part, "shop"); got != `"SELECT\n1" (db)` {
+		t.Errorf("the part is said as %s", got)
 	}
 }
 

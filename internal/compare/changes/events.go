@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"tailscope/api"
+	"tailscope/internal/compare"
 	"tailscope/internal/figure"
 	"tailscope/internal/query"
 	"tailscope/internal/store"
@@ -47,12 +48,22 @@ type moved struct {
 }
 
 // describeEvents names what changed at one moment: what surely came first before what
-// came later, and of what came together the called before its callers.
-func describeEvents(ctx context.Context, st store.Store, out *api.ChangesResponse) error {
+// came later, and of what came together the called before its callers. A service and its
+// only operation are one: they make no event by themselves.
+func describeEvents(ctx context.Context, st store.Store, out *api.ChangesResponse, parts []compare.Part) error {
 	out.Events = []api.ChangeEvent{}
 	var calls map[string]map[string]bool
 	for _, e := range eventsOf(out.Changes, out.Slot) {
 		services := e.services()
+		n := 0
+		for _, c := range e.changes {
+			if c.Operation == "" || c.Part != nil || !isWhole(c, parts) {
+				n++
+			}
+		}
+		if n < 2 {
+			continue
+		}
 		if len(services) > 1 && calls == nil {
 			var err error
 			if calls, err = query.ServiceCalls(ctx, st, out.Start, out.End); err != nil {
@@ -75,10 +86,26 @@ func describeEvents(ctx context.Context, st store.Store, out *api.ChangesRespons
 			}
 			of.Services = append(of.Services, named)
 		}
-		of.Sentence = figure.Sentence(eventText(&of, e, services) + ", at " + strings.TrimPrefix(when(&api.Change{Time: of.Time, Low: of.Low, High: of.High}, out.Slot), since))
+		of.Sentence = eventText(&of, n, services) + ", at " + strings.TrimPrefix(when(&api.Change{Time: of.Time, Low: of.Low, High: of.High}, out.Slot), since)
 		out.Events = append(out.Events, of)
 	}
 	return nil
+}
+
+// isWhole reports whether the operation of a change is all of its service, which changed
+// by itself too.
+func isWhole(c *api.Change, parts []compare.Part) bool {
+	operations, whole := 0, false
+	for _, p := range parts {
+		if p.Service == c.Service && p.Environment == c.Environment {
+			if p.Own {
+				operations++
+			} else {
+				whole = true
+			}
+		}
+	}
+	return whole && operations == 1
 }
 
 // services are those of an event, by name.
@@ -148,23 +175,35 @@ func inOrder(services []moved, calls map[string]map[string]bool) []moved {
 
 // eventText says what changed at a moment, and of several services no more than what is
 // known: that they moved, which surely did first, and who calls whom.
-func eventText(of *api.ChangeEvent, e event, services []moved) string {
+func eventText(of *api.ChangeEvent, changes int, services []moved) string {
 	names := make([]string, len(services))
 	for i, s := range services {
 		names[i] = title(s.service, s.environment, "")
 	}
 	if len(services) == 1 {
-		return fmt.Sprintf("%d changes of %s at one moment", len(e.changes), names[0])
+		return fmt.Sprintf("%d changes of %s at one moment", changes, names[0])
 	}
-	out := figure.Listed(names) + " changed at one moment"
+	out := listed(names, "service") + " changed at one moment"
 	switch first := of.Services[0]; {
 	case slices.ContainsFunc(services[1:], func(s moved) bool { return s.low <= services[0].high }) && len(first.CalledBy) > 0:
-		out += "; " + names[0] + " moved too, and is called by " + figure.Listed(first.CalledBy)
+		verb := " call "
+		if len(first.CalledBy) == 1 {
+			verb = " calls "
+		}
+		out += "; " + listed(first.CalledBy, "service") + verb + first.Service
 	case services[0].high < services[1].low:
 		out += "; " + names[0] + " moved first"
 		if len(first.CalledBy) > 0 {
-			out += ", and is called by " + figure.Listed(first.CalledBy)
+			out += ", and is called by " + listed(first.CalledBy, "service")
 		}
 	}
 	return out
+}
+
+// listed names the first three of what, and counts the others.
+func listed(names []string, what string) string {
+	if n := len(names) - namedAtMost; n > 0 {
+		names = append(slices.Clone(names[:namedAtMost]), figure.Counted(n, "more "+what))
+	}
+	return figure.Listed(names)
 }

@@ -2,9 +2,13 @@ package changes
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"tailscope/api"
+	"tailscope/internal/compare"
+	"tailscope/internal/store"
+	"tailscope/internal/store/storetest"
 )
 
 // What surely came first is before what came later, whoever calls whom; of what came
@@ -45,5 +49,57 @@ func TestEventsHaveAMomentInCommon(t *testing.T) {
 	}
 	if len(got) != 1 || !slices.Equal(got[0], []string{"a", "b"}) {
 		t.Errorf("events %v, want a and b alone", got)
+	}
+}
+
+// Three services of an event are named and the others counted, as they are written; each is
+// said once. A service and its only operation are no event.
+func TestEventsInWords(t *testing.T) {
+	change := func(service, operation string) api.Change {
+		return api.Change{ID: service + operation, Service: service, Operation: operation, Time: 100, Low: 90, High: 110}
+	}
+	parts := []compare.Part{{Service: "shop"}, {Service: "shop", Operation: "GET /", Own: true}, {Service: "cart"}, {Service: "cart", Operation: "GET /", Own: true}, {Service: "cart", Operation: "POST /", Own: true}}
+	for _, c := range []struct {
+		changes []api.Change
+		want    []string // beginnings of sentences
+	}{
+		{[]api.Change{change("shop", ""), change("shop", "GET /")}, nil},
+		{[]api.Change{change("cart", ""), change("cart", "GET /")}, []string{"2 changes of cart at one moment, at "}},
+		{[]api.Change{change("a", ""), change("b", ""), change("c", ""), change("d", ""), change("e", "")}, []string{"a, b, c and 2 more services changed at one moment, at "}},
+		{[]api.Change{change("d", ""), change("c", "")}, []string{"c and d changed at one moment, at "}},
+	} {
+		out := &api.ChangesResponse{Slot: 10, Changes: c.changes}
+		if err := describeEvents(t.Context(), storetest.NewTwin(), out, parts); err != nil {
+			t.Fatal(err)
+		}
+		if len(out.Events) != len(c.want) {
+			t.Errorf("events %+v, want %q", out.Events, c.want)
+			continue
+		}
+		for i, e := range out.Events {
+			if !strings.HasPrefix(e.Sentence, c.want[i]) {
+				t.Errorf("%q, want %q", e.Sentence, c.want[i])
+			}
+		}
+	}
+	of := &api.ChangeEvent{Services: []api.ChangeService{{Service: "stock", CalledBy: []string{"shop"}}, {Service: "shop"}}}
+	if got := eventText(of, 2, []moved{{service: "stock", environment: "production", low: 0, high: 9}, {service: "shop", low: 0, high: 9}}); got != "stock in production and shop changed at one moment; shop calls stock" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A mark made from a change is not a cause of what changed with it, and events name the
+// change by the id that it goes by.
+func TestOwnMarksAreNoCauses(t *testing.T) {
+	deploy := store.Mark{ID: "deploy", Name: "deploy"}
+	confirmed := store.Mark{ID: "a", Name: "a changed"}
+	c := api.Change{ID: "b", Service: "b", Time: 120, Low: 110, High: 130}
+	decided := []decision{{ID: "a", Service: "a", Low: 80, High: 100, Status: Confirmed, Mark: "a"}}
+	if got := withoutOwn(&c, 10, []store.Mark{confirmed, deploy}, decided); len(got) != 1 || got[0].ID != "deploy" {
+		t.Errorf("marks %+v, want the deploy alone", got)
+	}
+	decided[0].Low, decided[0].High = 20, 40
+	if got := withoutOwn(&c, 10, []store.Mark{confirmed, deploy}, decided); len(got) != 2 {
+		t.Errorf("marks %+v, want that of another moment too", got)
 	}
 }

@@ -160,3 +160,34 @@ func TestFalseAlarmsOfADay(t *testing.T) {
 		}
 	}
 }
+
+// Where slots are long it is said up to when a change can be found.
+func TestNewestThatIsSearched(t *testing.T) {
+	end := moment(86400).Unix()
+	for slot, want := range map[int64]string{10: "", 600: "nothing newer than 2026-05-10 06:20 UTC can be found in slots of 10 min; ask for a shorter range"} {
+		if got := strings.Join(unsearched(&api.ChangesResponse{Range: api.Range{End: end}, Slot: slot}), " "); got != want {
+			t.Errorf("slots of %d s: %q, want %q", slot, got, want)
+		}
+	}
+}
+
+// A service that begins within the range has a rate from its first whole slot on.
+func TestRateOfAServiceThatBegins(t *testing.T) {
+	st := flow(t, rand.New(rand.NewPCG(33, 1)), 200, series.Base, 0.3, traffic{"old", "GET /", always(50), always(0), nil},
+		traffic{"new", "GET /", func(slot int) float64 { return []float64{0, 30, 200}[min(2, max(0, slot-39))] }, always(0), nil})
+	r := asked(0, 2000)
+	s, err := read(t.Context(), st, &r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range s.Parts() {
+		errors, rate := s.Tallies(p)
+		first := map[string]int{"old": 0, "new": 41}[p.Service]
+		if got := occupied(rate); got[0] != first || len(got) != 200-first {
+			t.Errorf("%s has a rate from slot %d on, in %d", p.Service, got[0], len(got))
+		}
+		if got := occupied(errors); got[0] != max(0, first-1) {
+			t.Errorf("%s has requests from slot %d on", p.Service, got[0])
+		}
+	}
+}

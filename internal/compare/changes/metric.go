@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -41,7 +42,9 @@ type metricSearch struct {
 	step  int64
 	start int64
 	slots int
-	out   *api.ChangesResponse
+	// several are services whose environments are searched by themselves.
+	several map[string]bool
+	out     *api.ChangesResponse
 }
 
 // searchMetric finds the changes of a metric, of each service by itself. The moments
@@ -72,6 +75,7 @@ func searchMetric(ctx context.Context, st store.Store, r *Request) (*api.Changes
 	if err := m.search(ctx); err != nil {
 		return nil, err
 	}
+	m.out.Notes = append(m.out.Notes, unsearched(m.out)...)
 	if m.out.Searched == 0 {
 		m.out.Notes = append(m.out.Notes, "nothing that matches was measured in this range; take a filter off, or ask for another range")
 	}
@@ -100,8 +104,74 @@ func (m *metricSearch) read(ctx context.Context, by ...string) ([]query.SlotGrou
 	}
 }
 
-func (m *metricSearch) search(ctx context.Context) error {
+// groups reads the metric of each service, in each of its environments if it has several
+// at a time.
+func (m *metricSearch) groups(ctx context.Context) ([]query.SlotGroup, error) {
 	groups, err := m.read(ctx, series.LabelService)
+	if err != nil {
+		return nil, err
+	}
+	step := m.step
+	apart, err := m.read(ctx, series.LabelService, series.LabelEnvironment)
+	if query.AsError(err) != nil {
+		return groups, nil // no series has the label
+	}
+	if err != nil || m.step != step {
+		return apart, err
+	}
+	spans := map[string]map[string]compare.Stretch{}
+	for i := range apart {
+		g := &apart[i]
+		service := g.Labels.Get(series.LabelService)
+		if spans[service] == nil {
+			spans[service] = map[string]compare.Stretch{}
+		}
+		if slots := occupiedOf(g); len(slots) > 0 {
+			spans[service][g.Labels.Get(series.LabelEnvironment)] = compare.Stretch{From: slots[0], To: slots[len(slots)-1] + 1}
+		}
+	}
+	m.several = map[string]bool{}
+	for _, service := range slices.Sorted(maps.Keys(spans)) {
+		if names := compare.InTurn(spans[service]); names == nil {
+			m.several[service] = true
+		} else if len(names) > 1 {
+			m.out.Notes = append(m.out.Notes, inTurnText(service, names))
+		}
+	}
+	groups = slices.DeleteFunc(groups, func(g query.SlotGroup) bool { return m.several[g.Labels.Get(series.LabelService)] })
+	for _, g := range apart {
+		if m.several[g.Labels.Get(series.LabelService)] {
+			groups = append(groups, g)
+		}
+	}
+	return groups, nil
+}
+
+// partOf names what a group is of.
+func (m *metricSearch) partOf(g *query.SlotGroup) compare.Part {
+	out := compare.Part{Service: g.Labels.Get(series.LabelService)}
+	if m.several[out.Service] {
+		out.Environment = g.Labels.Get(series.LabelEnvironment)
+	}
+	return out
+}
+
+// matchersOf selects the metric of a part, by what was asked for.
+func (m *metricSearch) matchersOf(p compare.Part) []*labels.Matcher {
+	out := slices.DeleteFunc(slices.Clone(m.r.Matchers), func(x *labels.Matcher) bool {
+		return x.Name == series.LabelService && p.Service != "" || x.Name == series.LabelEnvironment && m.several[p.Service]
+	})
+	if p.Service != "" {
+		out = append(out, labels.MustNewMatcher(labels.MatchEqual, series.LabelService, p.Service))
+	}
+	if m.several[p.Service] {
+		out = append(out, labels.MustNewMatcher(labels.MatchEqual, series.LabelEnvironment, p.Environment))
+	}
+	return out
+}
+
+func (m *metricSearch) search(ctx context.Context) error {
+	groups, err := m.groups(ctx)
 	if err != nil {
 		return err
 	}
@@ -121,13 +191,16 @@ func (m *metricSearch) search(ctx context.Context) error {
 		if len(all[i].points) == 0 {
 			continue
 		}
-		instances, err := m.instances(ctx, all[i].part.Service)
+		instances, err := m.instances(ctx, all[i].part)
 		if err != nil {
 			return err
 		}
 		describe := func(c candidate) (*api.Change, error) { return m.describe(ctx, c, instances) }
 		var changes []api.Change
 		of := stretched(all[i])
+		for j := range of {
+			of[j].title = metricTitle(m.r.Family, all[i].part)
+		}
 		for _, c := range of {
 			change, err := describe(c)
 			if err != nil {
@@ -141,25 +214,28 @@ func (m *metricSearch) search(ctx context.Context) error {
 		m.out.Changes = append(m.out.Changes, changes...)
 	}
 	slices.SortStableFunc(m.out.Changes, func(x, y api.Change) int {
-		return cmp.Or(cmp.Compare(x.Time, y.Time), cmp.Compare(x.Service, y.Service))
+		return cmp.Or(cmp.Compare(x.Time, y.Time), cmp.Compare(x.Service, y.Service), cmp.Compare(x.Environment, y.Environment))
 	})
-	return describeEvents(ctx, m.st, m.out)
+	return describeEvents(ctx, m.st, m.out, nil)
 }
 
 // Start returns the beginning of a slot, Unix seconds.
 func (m *metricSearch) Start(slot int) int64 { return m.start + int64(slot)*m.step }
 
 // metricTitle names a metric, of a service if it has one.
-func metricTitle(family, service string) string {
-	if service == "" {
-		return family
+func metricTitle(family string, p compare.Part) string {
+	if p.Service != "" {
+		family += " of " + p.Service
 	}
-	return family + " of " + service
+	if p.Environment != "" {
+		family += " in " + p.Environment
+	}
+	return family
 }
 
 // points returns the change points of a group.
 func (m *metricSearch) points(g *query.SlotGroup) (out searched, err error) {
-	out = searched{part: compare.Part{Service: g.Labels.Get(series.LabelService)}, of: Value}
+	out = searched{part: m.partOf(g), of: Value}
 	var found []stat.ChangePoint
 	if g.Den != nil {
 		t := stat.Tally{Num: g.Num, Den: g.Den}
@@ -168,10 +244,9 @@ func (m *metricSearch) points(g *query.SlotGroup) (out searched, err error) {
 		found, err = stat.ChangePointsOfTally(pick(t, out.slots), stat.ValueTally, stat.ChangeOptions{Alpha: discovery, Season: seasonOf(out.slots, m.step)})
 	} else {
 		var some []*hist.Histogram
-		for i, h := range g.Hists {
-			if h != nil && h.Count > 0 {
-				some, out.slots = append(some, h), append(out.slots, i)
-			}
+		out.slots = occupiedOf(g)
+		for _, i := range out.slots {
+			some = append(some, g.Hists[i])
 		}
 		var s *stat.Series
 		if s, err = stat.NewSeries(some); err == nil {
@@ -187,11 +262,24 @@ func (m *metricSearch) points(g *query.SlotGroup) (out searched, err error) {
 	return out, nil
 }
 
+// occupiedOf returns the slots of a group that hold anything.
+func occupiedOf(g *query.SlotGroup) (slots []int) {
+	if g.Den != nil {
+		return occupied(stat.Tally{Num: g.Num, Den: g.Den})
+	}
+	for i, h := range g.Hists {
+		if h != nil && h.Count > 0 {
+			slots = append(slots, i)
+		}
+	}
+	return slots
+}
+
 // instances are the change points of each instance of a service.
-func (m *metricSearch) instances(ctx context.Context, service string) (map[string][]point, error) {
+func (m *metricSearch) instances(ctx context.Context, p compare.Part) (map[string][]point, error) {
 	of := *m
 	r := *m.r
-	r.Matchers = append(slices.Clip(r.Matchers), labels.MustNewMatcher(labels.MatchEqual, series.LabelService, service))
+	r.Matchers = m.matchersOf(p)
 	of.r = &r
 	groups, err := of.read(ctx, series.LabelService, series.LabelInstance)
 	if query.AsError(err) != nil {
@@ -217,20 +305,16 @@ func (m *metricSearch) describe(ctx context.Context, c candidate, instances map[
 	window := func(w compare.Stretch) compare.Window {
 		return compare.Window{Start: time.Unix(start(w.From), 0), End: time.Unix(start(w.To), 0)}
 	}
-	service := c.part.Service
 	sel := m.r.Selection
-	sel.Matchers = slices.DeleteFunc(slices.Clone(sel.Matchers), func(x *labels.Matcher) bool { return x.Name == series.LabelService })
-	if service != "" {
-		sel.Matchers = append(sel.Matchers, labels.MustNewMatcher(labels.MatchEqual, series.LabelService, service))
-	}
+	sel.Matchers = m.matchersOf(c.part)
 	found, err := compare.Compare(ctx, m.st, compare.Request{Selection: sel, A: window(c.before), B: window(c.after), Per: m.r.Per, Now: m.r.Now, Limit: 1})
 	if err != nil {
 		return nil, err
 	}
 	at := start(c.point.at)
 	out := &api.Change{
-		ID: idOf(subject{service: service, family: m.r.Family}, at), Time: api.Float(at), Low: api.Float(start(c.point.low)), High: api.Float(start(c.point.high)),
-		Service: service, Family: m.r.Family, Unit: found.Unit, Found: c.point.of, Kink: c.point.kink, P: api.Float(c.point.p),
+		ID: idOf(subject{service: c.part.Service, environment: c.part.Environment, family: m.r.Family}, at), Time: api.Float(at), Low: api.Float(start(c.point.low)), High: api.Float(start(c.point.high)),
+		Service: c.part.Service, Environment: c.part.Environment, Family: m.r.Family, Unit: found.Unit, Found: c.point.of, Kink: c.point.kink, P: api.Float(c.point.p),
 		Before: api.Range{Start: start(c.before.From), End: start(c.before.To)}, After: api.Range{Start: start(c.after.From), End: start(c.after.To)},
 		Measures: found.Measures, Verdict: found.Verdict,
 	}
@@ -244,7 +328,7 @@ func (m *metricSearch) describe(ctx context.Context, c candidate, instances map[
 		out.Instance = alone[0]
 	}
 	sure := func(x *api.CompareMeasure) bool { return judge.Moved(x.Verdict) && float64(x.Adjusted) <= discovery }
-	name := metricTitle(m.r.Family, service)
+	name := c.title
 	if out.Kink && c.tally != nil {
 		out.Headline, out.Shape = driftText(m, c, out, name, found.Unit)
 		out.Name = name + " drifts"

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,5 +117,44 @@ func TestNewestChangeIsShown(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// A metric of a service in several environments is searched in each, and environments that
+// follow each other as one.
+func TestMetricsByEnvironment(t *testing.T) {
+	const slots, at = 240, 140
+	rng := rand.New(rand.NewPCG(45, 1))
+	w := querytest.NewWriter()
+	w.Family(store.FamilyInfo{Name: "heap_bytes", Kind: series.Gauge, IntervalSeconds: 10})
+	for i := range int64(slots) {
+		put := func(service, environment string, v float64) {
+			l := labels.NewBuilder(labels.FromStrings(series.LabelService, service))
+			if environment != "" {
+				l.Set(series.LabelEnvironment, environment)
+			}
+			w.Number(1000*(epoch+10*i), series.Series{Family: "heap_bytes", Kind: series.Gauge, Labels: l.Labels()}, v*(1+0.05*rng.NormFloat64()))
+		}
+		put("shop", "production", 1000)
+		v, environment := 200.0, ""
+		if i >= at {
+			v, environment = 100.0, "production"
+		}
+		put("shop", "staging", v)
+		put("stock", environment, v)
+	}
+	r := asked(0, 10*slots)
+	r.Family = "heap_bytes"
+	got := found(t, NewFinder(put(t, storetest.NewTwin(), w)), r)
+	if got.Searched != 3 || len(got.Changes) != 2 {
+		t.Fatalf("searched %d, found %+v", got.Searched, got.Changes)
+	}
+	for i, want := range []string{"the mean of heap_bytes of shop in staging is ", "the mean of heap_bytes of stock is "} {
+		if c := got.Changes[i]; !strings.HasPrefix(c.Headline, want) || c.Environment != []string{"staging", ""}[i] || math.Abs(float64(c.Time)-float64(epoch+10*at)) > 20 {
+			t.Errorf("%q of %q, want %q", c.Headline, c.Environment, want)
+		}
+	}
+	if !slices.Contains(got.Notes, "the environments of stock follow each other (none, production) and are searched as one") {
+		t.Errorf("notes %q", got.Notes)
 	}
 }

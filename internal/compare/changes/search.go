@@ -29,12 +29,16 @@ const fewest = 200
 // fewestSlots with requests that a side of a comparison needs.
 const fewestSlots = 20
 
+// fewestAfter is how many slots a change is from the end of a range at least.
+const fewestAfter = 10
+
 // measures that stretches are compared by.
 var measures = []string{"p50", "p95", "p99", "errors"}
 
 // candidate is a change of a part.
 type candidate struct {
 	part  compare.Part
+	title string // names the requests, or the metric
 	inner *inner // the part of its requests that changed; nil of the requests themselves
 	point point
 	tally *stat.Tally // see searched
@@ -53,12 +57,9 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 		Changes: []api.Change{}, Notes: []string{},
 	}
 	parts := chosen(s, r, out)
+	out.Notes = append(out.Notes, unsearched(out)...)
 	for _, service := range slices.Sorted(maps.Keys(s.Followed())) {
-		names := slices.Clone(s.Followed()[service])
-		for i := range names {
-			names[i] = cmp.Or(names[i], "none")
-		}
-		out.Notes = append(out.Notes, fmt.Sprintf("the environments of %s follow each other (%s) and are searched as one", service, strings.Join(names, ", ")))
+		out.Notes = append(out.Notes, inTurnText(service, s.Followed()[service]))
 	}
 	inside, err := innerParts(ctx, st, s, parts, r)
 	if err != nil {
@@ -98,7 +99,7 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 	if err := nameWho(ctx, st, s, r, out.Changes); err != nil {
 		return nil, err
 	}
-	if err := describeEvents(ctx, st, out); err != nil {
+	if err := describeEvents(ctx, st, out, s.Parts()); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -135,6 +136,25 @@ func read(ctx context.Context, st store.Store, r *Request) (*compare.Stretches, 
 		return shorter, err
 	}
 	return s, nil
+}
+
+// inTurnText says that a service's environments are searched as one.
+func inTurnText(service string, environments []string) string {
+	names := slices.Clone(environments)
+	for i := range names {
+		names[i] = cmp.Or(names[i], "none")
+	}
+	return fmt.Sprintf("the environments of %s follow each other (%s) and are searched as one", service, strings.Join(names, ", "))
+}
+
+// unsearched says up to when changes can be found where slots are long.
+func unsearched(out *api.ChangesResponse) []string {
+	const short = 10 // seconds
+	if out.Slot <= short {
+		return nil
+	}
+	newest := time.Unix(out.End-fewestAfter*out.Slot, 0).UTC().Format("2006-01-02 15:04 MST")
+	return []string{fmt.Sprintf("nothing newer than %s can be found in slots of %s; ask for a shorter range", newest, judge.Span(out.Slot))}
 }
 
 // ofOperations says that the question is about some of a service's operations.
@@ -219,7 +239,10 @@ func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part,
 	keepDiscoveries(all)
 	var out []candidate
 	for _, of := range together(all) {
-		out = append(out, stretched(of)...)
+		for _, c := range stretched(of) {
+			c.title = s.Subject(c.part)
+			out = append(out, c)
+		}
 	}
 	return out, nil
 }
@@ -310,7 +333,7 @@ func describe(s *compare.Stretches, c candidate) (*api.Change, error) {
 	}
 	out := newChange(s, c)
 	out.Measures, out.Verdict, out.Shape = append(found.Measures, found.Rate), found.Verdict, found.Shape
-	of := title(c.part.Service, c.part.Environment, c.part.Operation)
+	of := c.title
 	sure := func(m *api.CompareMeasure) bool { return m.Change != "" && float64(m.Adjusted) <= discovery }
 	short := cmp.Or(c.part.Operation, c.part.Service)
 	if c.part.Environment != "" {

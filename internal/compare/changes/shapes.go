@@ -94,7 +94,7 @@ func spikeAndRest(up, down *api.Change, first, second candidate, slot int64, des
 	}
 	c := *up
 	c.Shape = spike
-	nameSpike(&c, slot)
+	nameSpike(&c, first.title, slot)
 	if len(stayed) == 0 {
 		return []api.Change{c}, nil
 	}
@@ -200,14 +200,14 @@ func isOf(found []string, measure string) bool {
 }
 
 // nameSpike says what came and went.
-func nameSpike(c *api.Change, slot int64) {
+func nameSpike(c *api.Change, of string, slot int64) {
 	s := c.Shape
-	of, unit := title(c.Service, c.Environment, c.Operation), "seconds"
+	unit := "seconds"
 	if c.Part != nil {
 		of = innerTitle(*c.Part, c.Service) + " per request of " + of
 	}
 	if c.Family != "" {
-		of, unit = metricTitle(c.Family, c.Service), c.Unit
+		unit = c.Unit
 	}
 	name, value := judge.Title(s.Measure, of), func(v api.Float) string { return judge.Value(float64(v), unit) }
 	switch {

@@ -7,9 +7,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"tailscope/api"
+	"tailscope/internal/compare"
 	"tailscope/internal/judge"
+	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
+	"tailscope/internal/store/storetest"
+	"tailscope/stat"
 )
 
 // during is a value between two slots, and usual elsewhere.
@@ -55,5 +61,36 @@ func TestSpikesHideNoStep(t *testing.T) {
 				t.Errorf("%s: found %q, shape %+v", one.Headline, one.Found, one.Shape)
 			}
 		})
+	}
+}
+
+// A spike names the selection, as other changes do.
+func TestSpikesNameTheSelection(t *testing.T) {
+	w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(52, 1))
+	slow := during(150, 210, 1, 3)
+	for slot := range 360 {
+		l := labels.FromStrings(series.LabelService, "shop", series.LabelOperation, "GET /cart", series.LabelKind, "server", series.LabelStatus, "ok", series.LabelComponent, "app", series.LabelTenant, "t1")
+		for range 30 {
+			w.Span(epoch+10*int64(slot), l, 0.05*slow(slot)*math.Exp(0.5*rng.NormFloat64()))
+		}
+	}
+	r := found(t, NewFinder(put(t, storetest.NewTwin(), w)), asked(0, 3600, series.LabelTenant, "t1"))
+	c := of(r, "")
+	if c == nil || c.Shape == nil || c.Shape.Kind != judge.Spike || !strings.Contains(c.Headline, " of shop for t1 was ") {
+		t.Errorf("found %+v", r.Changes)
+	}
+}
+
+// What rose and no longer does is said in whole clauses.
+func TestDriftThatEnds(t *testing.T) {
+	const at, n = 50, 100
+	num, den := make([]float64, n), make([]float64, n)
+	for i := range n {
+		num[i], den[i] = float64(min(i, at)), 1
+	}
+	c := candidate{tally: &stat.Tally{Num: num, Den: den}, point: point{at: at}, before: compare.Stretch{From: 0, To: at}, after: compare.Stretch{From: at, To: n}}
+	got, _ := driftText(&metricSearch{step: 10}, c, &api.Change{}, "heap", "")
+	if got != "heap no longer rises; it rose by 360 an hour before" {
+		t.Errorf("%q", got)
 	}
 }
