@@ -96,7 +96,7 @@ func (s *scaled) describe(ctx context.Context, i int) (err error) {
 	c.CPU, c.Memory = api.Float(math.NaN()), api.Float(math.NaN())
 	sel := s.Selection
 	sel.Start, sel.End = time.Unix(c.Start, 0), time.Unix(min(c.End, s.End.Unix()), 0)
-	all, failed := &hist.Histogram{}, uint64(0)
+	all, failed := hist.New(hist.MaxSchema), uint64(0) // a coarser schema would be a ceiling
 	good, requests := 0.0, uint64(0)
 	if sel.End.After(sel.Start) {
 		whole, err := Requests(ctx, s.st, RequestsRequest{Selection: sel, Whole: true, By: []string{series.LabelOperation}})

@@ -113,6 +113,28 @@ func TestScalingByConfiguration(t *testing.T) {
 	t.Log(out.Sentence)
 }
 
+// The quantiles of a configuration are those of the distribution over its range.
+func TestScalingQuantilesAreThoseOfTheDistribution(t *testing.T) {
+	st := tuned(t)
+	out, err := Scaling(t.Context(), st, ofShop(180))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range out.Configurations {
+		r := DistributionRequest{Selection: ofShop(180).Selection, Quantiles: []Quantile{{"p50", 0.5}, {"p95", 0.95}, {"p99", 0.99}}}
+		r.Start, r.End = time.Unix(c.Start, 0), time.Unix(c.End, 0)
+		whole, err := Distribution(t.Context(), st, r)
+		if err != nil || len(whole.Groups) != 1 || whole.Groups[0].Count != c.Requests {
+			t.Fatalf("%q: %v, %+v; want %d requests", c.Name, err, whole, c.Requests)
+		}
+		for q, want := range whole.Groups[0].Quantiles {
+			if got := c.Quantiles[q]; got != want {
+				t.Errorf("%q: %s is %v, of the distribution %v", c.Name, q, got, want)
+			}
+		}
+	}
+}
+
 // Marks that are close to each other are one change, and one that changed nothing is told
 // so.
 func TestScalingOfMarksThatChangedNothing(t *testing.T) {
