@@ -100,15 +100,15 @@ func Mark(m *api.Mark, zone *time.Location) *Document {
 		d.Line("first judged at " + clock(v.First))
 	}
 	if !IsNaN(v.Next) {
-		again := "judged again"
+		when := "will be judged again at "
 		if IsNaN(v.Judged) {
-			again = "judged"
+			when = "will be judged at "
 		}
-		d.Line(again + " at " + clock(v.Next))
+		d.Line(when + clock(v.Next))
 	}
 	for _, s := range v.Services {
 		d.Gap()
-		d.Line(fmt.Sprintf("%s: %s", s.Service, s.Verdict))
+		d.Line(fmt.Sprintf("%s: %s", marks.Title(&s), s.Verdict))
 		d.Indented(fmt.Sprintf("%s–%s against %s–%s", clock(api.Float(s.Before.Start)), clock(api.Float(s.Before.End)), clock(api.Float(s.After.Start)), clock(api.Float(s.After.End))))
 		for _, x := range s.Measures {
 			d.Indented(x.Sentence)

@@ -23,12 +23,12 @@ func TestMarkText(t *testing.T) {
 		t.Errorf("not judged: got\n%s\nwant\n%s", got, want)
 	}
 	m.Verdict = &api.MarkVerdict{State: "waiting", Judged: api.Float(math.NaN()), Next: 1767225850, Sentence: "Too little time has passed to say what changed"}
-	want += "\nwaiting\nToo little time has passed to say what changed\njudged at 2026-01-01 00:04:10\n"
+	want += "\nwaiting\nToo little time has passed to say what changed\nwill be judged at 2026-01-01 00:04:10\n"
 	if got := written(m); got != want {
 		t.Errorf("waiting: got\n%s\nwant\n%s", got, want)
 	}
 	m.Verdict.Judged = 1767225700
-	if got, want := written(m), strings.Replace(want, "judged at", "judged again at", 1); got != want {
+	if got, want := written(m), strings.Replace(want, "will be judged at", "will be judged again at", 1); got != want {
 		t.Errorf("judged once: got\n%s\nwant\n%s", got, want)
 	}
 	m.Verdict = &api.MarkVerdict{State: "final", Next: api.Float(math.NaN()), Verdict: "regression", Sentence: "p99 of shop is 9 % slower (95 % interval 3–15 %)", Services: []api.ServiceVerdict{{
@@ -55,8 +55,12 @@ shop: regression
 	}
 	m.Verdict.State, m.Verdict.First, m.Verdict.Step, m.Verdict.Next = "provisional", 1767225635, 1, 1767225650
 	m.Verdict.Services[0].After.End = 1767225660
-	if got, want := written(m), "3–15 %)\nprovisional, from 40 s of one-second slots\nfirst judged at 2026-01-01 00:00:35\njudged again at 2026-01-01 00:00:50\n\nshop: "; !strings.Contains(got, want) {
+	if got, want := written(m), "3–15 %)\nprovisional, from 40 s of one-second slots\nfirst judged at 2026-01-01 00:00:35\nwill be judged again at 2026-01-01 00:00:50\n\nshop: "; !strings.Contains(got, want) {
 		t.Errorf("provisional: got\n%s\nwithout\n%s", got, want)
+	}
+	m.Verdict.Services[0].Environment = "staging"
+	if got := written(m); !strings.Contains(got, "\n\nshop in staging: regression\n") {
+		t.Errorf("without the environment: got\n%s", got)
 	}
 	m.Verdict.State = "final"
 	for _, c := range []struct {

@@ -99,42 +99,82 @@ func whole(services []api.ServiceVerdict) (verdict judge.Verdict, sentence strin
 		return judge.TooLittle, "too little data: no request is within the times before and after"
 	}
 	var sum judge.Sum
-	moved := 0
 	for _, s := range services {
 		sum.Add(s.Verdict, "")
-		if judge.Moved(s.Verdict) {
-			moved++
-		}
 	}
 	verdict = sum.Verdict()
-	switch n := len(services); {
-	case n == 1:
+	names, moved, n := changedIn(services)
+	of := fmt.Sprintf("%d services", n)
+	if n == 1 {
+		of = fmt.Sprintf("%d environments of %s", len(services), services[0].Service)
+	}
+	switch {
+	case len(services) == 1:
 		sentence = services[0].Sentence
 	case moved == 0 && verdict == judge.Drifts:
-		sentence = fmt.Sprintf("none of %d services surely changed by more than drift: %s", n, services[0].Sentence)
+		sentence = fmt.Sprintf("none of %s surely changed by more than drift: %s", of, services[0].Sentence)
+	case moved == 0 && verdict == judge.NoEvidence && n == 1:
+		sentence = fmt.Sprintf("no evidence that %s changed in any of %d environments", services[0].Service, len(services))
 	case moved == 0 && verdict == judge.NoEvidence:
-		sentence = fmt.Sprintf("no evidence that any of %d services changed", n)
+		sentence = fmt.Sprintf("no evidence that any of %s changed", of)
 	case moved == 0 && verdict == judge.WithinTolerance:
-		sentence = fmt.Sprintf("whatever could be judged of %d services is within tolerance", n)
+		sentence = fmt.Sprintf("whatever could be judged of %s is within tolerance", of)
 	case moved == 0 && verdict == judge.Same:
-		sentence = fmt.Sprintf("whatever could be judged of %d services is the same", n)
+		sentence = fmt.Sprintf("whatever could be judged of %s is the same", of)
 	case moved == 0:
-		sentence = fmt.Sprintf("too little data of all %d services", n)
-	case moved == 1:
-		sentence = fmt.Sprintf("1 of %d services changed, %s: %s", n, services[0].Service, services[0].Sentence)
+		sentence = fmt.Sprintf("too little data of all %s", of)
+	case n == 1:
+		sentence = fmt.Sprintf("%s: %s", names[0], services[0].Sentence)
 	default:
-		var names []string
-		for _, s := range services[:min(moved, 3)] {
-			names = append(names, s.Service)
-		}
-		if moved > 3 {
-			names = append(names, fmt.Sprintf("%d more", moved-3))
+		if len(names) > 3 {
+			names = append(names[:3], fmt.Sprintf("%d more", len(names)-3))
 		}
 		sentence = fmt.Sprintf("%d of %d services changed, %s: %s", moved, n, strings.Join(names, ", "), services[0].Sentence)
 	}
 	// Of one service, or of the first that changed, its own sentence has it.
 	if i := slices.IndexFunc(services, func(s api.ServiceVerdict) bool { return spikes(&s) > 0 }); i > 0 || i == 0 && moved == 0 && len(services) > 1 {
-		sentence = services[i].Service + ": " + services[i].Shapes[0].Sentence + "; " + sentence
+		sentence = Title(&services[i]) + ": " + services[i].Shapes[0].Sentence + "; " + sentence
 	}
 	return verdict, sentence
+}
+
+// Title returns the service of a verdict, with its environment if it has one.
+func Title(v *api.ServiceVerdict) string {
+	if v.Environment == "" {
+		return v.Service
+	}
+	return v.Service + " in " + v.Environment
+}
+
+// changedIn returns the names of the services that changed, in their order, with the
+// environments in which they did and those in which they did not, how many they are, and
+// how many services there are.
+func changedIn(services []api.ServiceVerdict) (names []string, moved, n int) {
+	in := map[string][2][]string{} // environments of a service: not changed, changed
+	var order []string
+	for i := range services {
+		s := &services[i]
+		of, ok := in[s.Service]
+		if !ok {
+			order = append(order, s.Service)
+		}
+		k := 0
+		if judge.Moved(s.Verdict) {
+			k = 1
+		}
+		of[k] = append(of[k], cmp.Or(s.Environment, "no environment"))
+		in[s.Service] = of
+	}
+	for _, service := range order {
+		switch of := in[service]; {
+		case len(of[1]) == 0:
+		case len(of[0])+len(of[1]) == 1:
+			names = append(names, service)
+		case len(of[0]) == 0:
+			names = append(names, service+" in "+figure.Listed(of[1]))
+		default:
+			names = append(names, service+" in "+figure.Listed(of[1])+"; not in "+figure.Listed(of[0]))
+		}
+	}
+	return names, len(names), len(order)
 }

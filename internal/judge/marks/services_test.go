@@ -162,3 +162,26 @@ func TestWordsOfAMark(t *testing.T) {
 		t.Errorf("%+v, want %q last", v.Warnings, want)
 	}
 }
+
+// Environments of a service are not counted as services; those that did not change are
+// named beside those that did.
+func TestWholeOfEnvironments(t *testing.T) {
+	of := func(service, environment string, verdict judge.Verdict) api.ServiceVerdict {
+		return api.ServiceVerdict{Service: service, Environment: environment, Verdict: verdict, Sentence: "p99 of " + service + " is slower"}
+	}
+	for _, c := range []struct {
+		services []api.ServiceVerdict
+		want     string
+	}{
+		{[]api.ServiceVerdict{of("shop", "production", judge.Regression), of("shop", "staging", judge.NoEvidence)}, "shop in production; not in staging: p99 of shop is slower"},
+		{[]api.ServiceVerdict{of("shop", "production", judge.Regression), of("shop", "", judge.Regression)}, "shop in production and no environment: p99 of shop is slower"},
+		{[]api.ServiceVerdict{of("shop", "production", judge.NoEvidence), of("shop", "staging", judge.NoEvidence)}, "no evidence that shop changed in any of 2 environments"},
+		{[]api.ServiceVerdict{of("shop", "production", judge.TooLittle), of("shop", "staging", judge.TooLittle)}, "too little data of all 2 environments of shop"},
+		{[]api.ServiceVerdict{of("shop", "production", judge.Regression), of("cart", "staging", judge.Regression), of("shop", "staging", judge.Same), of("bank", "", judge.Same)},
+			"2 of 3 services changed, shop in production; not in staging, cart: p99 of shop is slower"},
+	} {
+		if _, got := whole(c.services); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}
