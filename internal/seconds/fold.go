@@ -63,7 +63,7 @@ func (r *Ring) Fold() {
 		}
 		st := &r.state[o.Series]
 		st.requests++
-		r.arrived(r.seen[o.Series].service, int64(o.Came)-at)
+		r.arrived(r.seen[o.Series].service, at, int64(o.Came))
 		if st.out {
 			r.stats.LeftOut++
 			continue
@@ -101,7 +101,7 @@ func (r *Ring) Fold() {
 }
 
 // arrived counts a request that came so many seconds after its second.
-func (r *Ring) arrived(service string, after int64) {
+func (r *Ring) arrived(service string, at, came int64) {
 	if r.lastLag == nil || r.lastOf != service {
 		l := r.lags[service]
 		if l == nil {
@@ -111,7 +111,9 @@ func (r *Ring) arrived(service string, after int64) {
 		}
 		r.lastLag, r.lastOf = l, service
 	}
-	r.lastLag[min(max(after, 0), mostLag)]++
+	i := min(max(came-at, 0), mostLag)
+	r.lastLag.n[i]++
+	r.lastLag.last[i] = came
 }
 
 // forgetAll empties the ring, for numbers are given anew.
@@ -227,9 +229,9 @@ func (r *Ring) age() {
 	}
 	for service, l := range r.lags {
 		total := 0.0
-		for i := range l {
-			l[i] /= 2
-			total += l[i]
+		for i := range l.n {
+			l.n[i] /= 2
+			total += l.n[i]
 		}
 		if total < 1 {
 			delete(r.lags, service)

@@ -66,7 +66,7 @@ type Observation struct {
 }
 
 const (
-	observationBytes, secondBytes, nameBytes, lagBytes = 24, 104, 192, 8*(mostLag+1) + 64
+	observationBytes, secondBytes, nameBytes, lagBytes = 24, 104, 192, 16*(mostLag+1) + 64
 	// ahead is how far ahead of the clock a second may lie, in seconds: as far as the
 	// aggregator accepts.
 	ahead = 600
@@ -75,6 +75,10 @@ const (
 	sealAfter, sealBeyond = 6, 1 << 12
 	// mostLag is the longest lag that is told from longer ones, in seconds.
 	mostLag = 60
+	// forgetLag is how long a lag counts after the last request that had it or a longer
+	// one, in seconds. What a sender that was cut off, or an import, sent at once is not how
+	// late a service is.
+	forgetLag = 60
 )
 
 // Stats are running totals, and present sizes.
@@ -135,7 +139,10 @@ type state struct {
 }
 
 // lag counts how many seconds after theirs requests of a service came.
-type lag [mostLag + 1]float64
+type lag struct {
+	n    [mostLag + 1]float64
+	last [mostLag + 1]int64 // Unix second in which the last one of each came
+}
 
 // second holds the requests that ended in one second: those of series ids[i] in data up
 // to ends[i].
@@ -274,7 +281,7 @@ func (r *Ring) since(service string) (second int64, ok bool) {
 
 // Ripe returns how long after its end a second of a service is complete but for one
 // request in a thousand, in seconds: at least 3. ok is false if that is unknown, or
-// longer than 30.
+// longer than 30. Lags longer than any of the last minute are forgotten.
 func (r *Ring) Ripe(service string) (seconds int64, ok bool) {
 	const least, most, share, fewest = 3, 30, 0.001, 20
 	r.mu.RLock()
@@ -283,15 +290,19 @@ func (r *Ring) Ripe(service string) (seconds int64, ok bool) {
 	if l == nil {
 		return 0, false
 	}
+	top := mostLag
+	for top >= 0 && l.last[top] < r.newest-forgetLag {
+		top--
+	}
 	total := 0.0
-	for _, n := range l {
+	for _, n := range l.n[:top+1] {
 		total += n
 	}
 	if total < fewest {
 		return 0, false
 	}
 	later := total
-	for i, n := range l {
+	for i, n := range l.n[:top+1] {
 		if later -= n; later <= share*total {
 			seconds = max(least, int64(i)+1)
 			return seconds, seconds <= most

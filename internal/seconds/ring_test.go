@@ -238,6 +238,35 @@ func TestRipe(t *testing.T) {
 	}
 }
 
+// What a service sent at once, minutes late, is forgotten a minute later, however much it
+// was; a service that keeps coming late stays late.
+func TestRipeAfterABackfill(t *testing.T) {
+	c := newClock(Options{})
+	l := labelsOf("shop", "GET /", "server", "ok")
+	for second := int64(epoch - 600); second < epoch; second++ {
+		for range 18 {
+			c.send(l, second, 1e6, 1)
+		}
+	}
+	live := func(second int64) {
+		for range 18 {
+			c.send(l, second, 1e6, 1)
+		}
+		c.send(labelsOf("late", "GET /", "server", "ok"), second-300, 1e6, 1)
+	}
+	c.play(epoch+30, live)
+	if got, ok := c.Ripe("shop"); ok {
+		t.Errorf("half a minute after the backfill: ripe after %d s", got)
+	}
+	c.play(epoch+70, live)
+	if got, ok := c.Ripe("shop"); !ok || got != 3 {
+		t.Errorf("a minute after the backfill: %d s, %v, want 3", got, ok)
+	}
+	if got, ok := c.Ripe("late"); ok {
+		t.Errorf("a service whose requests come minutes late is ripe after %d s", got)
+	}
+}
+
 // Memory stays within its bound; the series with the fewest requests are left out and
 // counted, their service cannot be read, and they come back when there is memory again.
 func TestMemoryBound(t *testing.T) {

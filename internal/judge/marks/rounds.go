@@ -142,6 +142,9 @@ func (j *Judge) judge(ctx context.Context, marks []store.Mark, i int, now time.T
 	}
 	switch v.State {
 	case Waiting: // seconds say nothing: what is known stays
+		if k.brief.State == Waiting {
+			k.brief.Sentence = v.Sentence
+		}
 		k.brief.Next, k.fails, k.beside = v.Next, 0, beside(marks, i, j.o.Window)
 		return nil
 	case Provisional:

@@ -63,9 +63,11 @@ func (j *Judge) bySeconds(ctx context.Context, marks []store.Mark, i int, now ti
 			return v, true, err
 		}
 	}
+	reasons := make([]string, 0, len(services)) // of services that are not judged
 	for _, service := range services {
 		s, why := j.secondsOf(marks, i, service, now)
 		if why != "" {
+			reasons = append(reasons, why)
 			continue
 		}
 		found, err := j.compareSeconds(ctx, m, service, s)
@@ -74,9 +76,16 @@ func (j *Judge) bySeconds(ctx context.Context, marks []store.Mark, i int, now ti
 		}
 		if found.Verdict != judge.TooLittle {
 			v.Services = append(v.Services, found)
+		} else {
+			reasons = append(reasons, found.Sentence)
 		}
 	}
 	if len(v.Services) == 0 {
+		if len(services) == 0 {
+			v.Sentence += "; no provisional verdict: no service has requests around it"
+		} else {
+			v.Sentence += "; no provisional verdict of " + services[0] + ": " + reasons[0]
+		}
 		return v, true, nil
 	}
 	v.State, v.Judged, v.Step = Provisional, api.UnixTime(now), block

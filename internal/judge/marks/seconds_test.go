@@ -289,14 +289,18 @@ func TestSecondsThatSayNothing(t *testing.T) {
 		traffic
 		started int64 // when the server did, seconds before the mark
 		want    api.MarkState
+		why     string
 	}{
-		"enough":                     {traffic{perSecond: 20, ratio: 1}, 700, Provisional},
-		"a restart just before":      {traffic{perSecond: 20, ratio: 1}, 110, Waiting},
-		"hardly a request a minute":  {traffic{perSecond: 0.01, ratio: 1}, 700, Waiting},
-		"requests in every slot but": {traffic{perSecond: 0.1, ratio: 1}, 700, Waiting},
+		"enough":                     {traffic{perSecond: 20, ratio: 1}, 700, Provisional, ""},
+		"a restart just before":      {traffic{perSecond: 20, ratio: 1}, 110, Waiting, "too few seconds before it are known, 109"},
+		"hardly a request a minute":  {traffic{perSecond: 0.01, ratio: 1}, 700, Waiting, "its requests come too late, or are too few"},
+		"requests in every slot but": {traffic{perSecond: 0.1, ratio: 1}, 700, Waiting, ""},
 	} {
 		s := simulate(t, 2, c.started, c.traffic)
 		_, v := s.look(240, func(v *api.MarkVerdict) bool { return v.State != Waiting })
+		if got := s.judge.Brief(mark("deploy", s.mark, "shop")).Sentence; c.want == Waiting && !strings.HasSuffix(got, "; no provisional verdict of shop: "+c.why) && c.why != "" {
+			t.Errorf("%s: the reason is not in %q", name, got)
+		}
 		switch {
 		case c.want == Waiting && v != nil:
 			t.Errorf("%s: %s, %s", name, v.State, v.Sentence)
@@ -304,6 +308,26 @@ func TestSecondsThatSayNothing(t *testing.T) {
 			t.Errorf("%s: %+v", name, v)
 		}
 		s.close()
+	}
+}
+
+// Requests of the last minutes that were sent at once before a mark do not keep it waiting.
+func TestProvisionalAfterABackfill(t *testing.T) {
+	s := simulate(t, 4, 400, traffic{perSecond: 18, ratio: 2})
+	defer s.close()
+	for s.now.Before(at(300)) {
+		s.second()
+	}
+	b := s.agg.NewBatch()
+	target := s.agg.SpanTarget(&agg.SpanIdentity{Service: "shop", Operation: "GET /0", Component: "app", Kind: "server", Status: "ok"})
+	for i := range int64(18 * 7200) { // two hours up to now
+		b.Observe(target, s.now.UnixNano()-i*1e9/18, 20e6, 1)
+	}
+	if _, err := b.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if after, v := s.look(60, changed); v == nil || v.State != Provisional {
+		t.Errorf("after %d s: %+v, %s", after, v, s.judge.Brief(mark("deploy", s.mark, "shop")).Sentence)
 	}
 }
 
