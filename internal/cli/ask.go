@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +19,7 @@ func newQueryServices(io streams) *cobra.Command {
 		Args:  exactArgs(0, ""),
 	}
 	q.serverFlag.register(cmd.Flags())
+	q.registerEnvironment(cmd.Flags())
 	q.registerRange(cmd.Flags(), "1h")
 	q.registerFormat(cmd.Flags())
 	cmd.RunE = q.run(func(ctx context.Context, _ []string) error {
@@ -25,7 +27,11 @@ func newQueryServices(io streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r, err := q.client().Services(ctx, api.ServicesRequest{Selection: api.Selection{Start: start, End: end}})
+		wanted := api.ServicesRequest{Selection: api.Selection{Start: start, End: end}}
+		if ms := q.matchers(); len(ms) > 0 {
+			wanted.Match = "{" + strings.Join(ms, ",") + "}"
+		}
+		r, err := q.client().Services(ctx, wanted)
 		if err != nil {
 			return err
 		}
@@ -49,7 +55,7 @@ func newQueryDistribution(io streams) *cobra.Command {
 		Args: exactArgs(0, ""),
 	}
 	q.register(cmd.Flags())
-	q.registerPlaces(cmd.Flags())
+	q.registerCohort(cmd.Flags())
 	bind(cmd.Flags(), &wanted, "by", "q", "at", "limit")
 	cmd.RunE = q.run(func(ctx context.Context, _ []string) error {
 		r, err := ask(q, &wanted.Selection, func() (*api.DistributionResponse, error) { return q.client().Distribution(ctx, wanted) },
@@ -73,7 +79,7 @@ func newQueryHeatmap(io streams) *cobra.Command {
 		Args:    exactArgs(0, ""),
 	}
 	q.register(cmd.Flags())
-	q.registerPlaces(cmd.Flags())
+	q.registerCohort(cmd.Flags())
 	q.registerPicture(cmd.Flags())
 	bind(cmd.Flags(), &wanted, "step")
 	cmd.Flags().IntVar(&height, "height", 20, "lines of the picture")

@@ -69,6 +69,10 @@ func TestExplain(t *testing.T) {
 	}
 	answer = explainFixture()
 	asked = nil
+	if explain("--service", "shop", "--environment", "production", "--low", "1"); len(asked) != 1 || !strings.Contains(asked[0], "%2Cenvironment%3D%22production%22%2C") {
+		t.Errorf("of an environment: asked %v", asked)
+	}
+	asked = nil
 	explain("--match", `{kind="server"}`, "--start", "1", "--end", "9", "--from", "2", "--to", "3", "--low", "250ms", "--high", "1.5", "--labels", "tenant,operation", "--alone", "--limit", "5", "--before", "4..5")
 	want := "/api/v1/explain?before=4%2F5&end=9&from=2&high=1.5&labels=tenant%2Coperation&limit=5&low=0.25&match=%7Bkind%3D%22server%22%7D&pairs=false&start=1&to=3"
 	if len(asked) != 1 || asked[0] != want {

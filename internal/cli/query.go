@@ -53,6 +53,7 @@ func (q *question) register(fs *pflag.FlagSet) {
 	q.serverFlag.register(fs)
 	bind(fs, &q.Selection, "family", "match")
 	q.registerNames(fs, "only this service")
+	q.registerEnvironment(fs)
 	fs.StringVar(&q.kind, "kind", "", "only spans of this kind: server, client, producer, consumer, internal, all; default requests (server and consumer)")
 	q.registerRange(fs, "1h")
 	q.registerFormat(fs)
@@ -68,7 +69,15 @@ func (q *question) registerNames(fs *pflag.FlagSet, service string) {
 // registerPlaces registers the matchers of where requests are answered, and of tenants by
 // their share of them. Commands that have too many flags leave them to --match.
 func (q *question) registerPlaces(fs *pflag.FlagSet) {
+	q.registerEnvironment(fs)
+	q.registerCohort(fs)
+}
+
+func (q *question) registerEnvironment(fs *pflag.FlagSet) {
 	fs.StringVar(&q.environment, "environment", "", "only this environment, such as production")
+}
+
+func (q *question) registerCohort(fs *pflag.FlagSet) {
 	fs.StringVar(&q.cohort, "cohort", "", "only tenants of this cohort: very large, large, medium or small")
 }
 

@@ -20,7 +20,7 @@ func newQueryTenants(io streams) *cobra.Command {
 		Args: exactArgs(0, ""),
 	}
 	q.register(cmd.Flags())
-	q.registerPlaces(cmd.Flags())
+	q.registerCohort(cmd.Flags())
 	bind(cmd.Flags(), &wanted, "q", "sort", "search", "not-rare", "slow", "rare", "limit")
 	cmd.RunE = q.run(func(ctx context.Context, _ []string) error {
 		wanted.Cohort, q.cohort = q.cohort, "" // the cohorts of all stay beside its tenants

@@ -1,8 +1,10 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -29,8 +31,8 @@ const (
 // stretch sets the stretch before: the one named, the time before a mark that is near, the
 // time before the rectangle, or the same time of the day before; as long as the rectangle
 // and at least leastBefore. A mark is near up to half the rectangle's length from its
-// beginning; failing that, it is the last one inside. The rectangle then begins at the
-// mark.
+// beginning; failing that, it is the last one inside. The rectangle begins at a mark
+// inside, and a note says so; a mark before it ends the stretch alone.
 func (q *question) stretch(ctx context.Context) error {
 	b := &api.ExplainBefore{}
 	q.out.Before = b
@@ -39,6 +41,7 @@ func (q *question) stretch(ctx context.Context) error {
 		return nil
 	}
 	from, to := query.Base(q.From, q.To)
+	b.End = from
 	if q.Against == Before {
 		mark, err := q.mark(ctx, from, to)
 		if err != nil {
@@ -47,11 +50,13 @@ func (q *question) stretch(ctx context.Context) error {
 		if mark.ID != "" {
 			b.Mark, b.Name = mark.ID, mark.Name
 			// The slot of the mark holds requests from before and after it.
-			q.From = time.Unix(series.Base.Slot(mark.Time.Unix()), 0)
-			from = q.From.Unix()
+			b.End = series.Base.Slot(mark.Time.Unix())
+			if b.End > from {
+				q.From, from = time.Unix(b.End, 0), b.End
+				q.note("the rectangle begins at the mark %s, %s: what lies before the mark is what it is compared with", strconv.Quote(cmp.Or(mark.Name, mark.ID)), clock(b.End))
+			}
 		}
 	}
-	b.End = from
 	if q.Against == Day {
 		b.End = to - int64(24*time.Hour/time.Second)
 	}

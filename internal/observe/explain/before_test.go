@@ -40,11 +40,17 @@ func TestStretch(t *testing.T) {
 		r.Against = Before
 		return r
 	}
+	moved := false // the rectangle begins later than asked
 	stretch := func(r Request) (from, to, start, end int64, mark string) {
 		t.Helper()
 		out := explained(t, st, r)
 		if got := said(out); len(got) == 0 || got[0] != "tenant acme" {
 			t.Errorf("%v, %q, %v", got, out.Sentence, out.Notes)
+		}
+		if said := strings.Contains(strings.Join(out.Notes, " "), `the rectangle begins at the mark "deploy", `); said != (out.From > r.From.Unix()) {
+			t.Errorf("begins at %d, asked %d, notes %v", out.From-epoch, r.From.Unix()-epoch, out.Notes)
+		} else if said {
+			moved = true
 		}
 		return out.From - epoch, out.To - epoch, out.Before.Start - epoch, out.Before.End - epoch, out.Before.Mark
 	}
@@ -67,10 +73,19 @@ func TestStretch(t *testing.T) {
 	mark("early", "shop", -4000)
 	mark("late", "", 3500)
 	check("no mark that is near", before(1800, 3000), 1800, 3000, 600, 1800, "")
+	// A mark before the change, at which nothing changed, does not move the rectangle.
+	mark("decoy", "shop", 1500)
+	check("a mark before the change", before(1900, 3100), 1900, 3100, 300, 1500, "decoy")
+	if err := store.DeleteMark(t.Context(), st, "decoy"); err != nil {
+		t.Fatal(err)
+	}
 	mark("near", "shop", 1800)
-	check("a mark before", before(2100, 3000), 1800, 3000, 600, 1800, "near")
+	check("a mark before", before(2100, 3000), 2100, 3000, 900, 1800, "near")
 	check("a mark inside", before(1600, 3600), 1800, 3600, 0, 1800, "near")
 	check("the last one inside", before(0, 3400), 1800, 3400, 200, 1800, "near")
+	if !moved {
+		t.Error("no rectangle was moved")
+	}
 
 	r := before(1800, 3000)
 	r.Against = Day
