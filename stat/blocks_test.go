@@ -3,12 +3,11 @@ package stat
 import (
 	"math"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 
 	"tailscope/hist"
+	"tailscope/internal/trials"
 )
 
 // nights draws a side of nights: each has a level of its own, with a log standard
@@ -47,10 +46,7 @@ func each(n, slots int) []int {
 // at the nominal rate, however far nights are apart.
 // TAILSCOPE_TRIALS is the number of trials.
 func TestNightsAgainstNights(t *testing.T) {
-	trials := 150
-	if v, err := strconv.Atoi(os.Getenv("TAILSCOPE_TRIALS")); err == nil {
-		trials = v
-	}
+	trials := trials.Of(150)
 	const slots, perSlot = 24, 60
 	share := func(n int, apart, times float64, o Options) (alarms, holds, changes int) {
 		for i := range trials {

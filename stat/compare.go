@@ -48,12 +48,20 @@ func (f *figure) limits(se, crit float64) (low, high float64) {
 	return min(low, high), max(low, high)
 }
 
-// wilson returns the score interval of a share of n observations.
+// wilson returns the score interval of a share of n observations. The interval of none is
+// from 0 on, and that of all up to 1, exactly: differences below rounding are none.
 func wilson(p, n, crit float64) (low, high float64) {
 	c2 := crit * crit
 	mid := (p + c2/(2*n)) / (1 + c2/n)
 	half := crit / (1 + c2/n) * math.Sqrt(p*(1-p)/n+c2/(4*n*n))
-	return max(0, mid-half), min(1, mid+half)
+	const rounding = 1e-15
+	if low = mid - half; low < rounding {
+		low = 0
+	}
+	if high = mid + half; high > 1-rounding {
+		high = 1
+	}
+	return low, high
 }
 
 // judge computes the change of one figure.

@@ -218,6 +218,9 @@ func TestQueryAsks(t *testing.T) {
 			`GET /api/v1/distribution match={} start=2026-03-01T12:00:00Z`},
 		{[]string{"query", "distribution", "--end", "1772366400", "--since", "1h"},
 			`GET /api/v1/distribution match={kind=~"server|consumer"} start=1772362800`},
+		{[]string{"query", "services", "--environment", "production"}, `GET /api/v1/services match={environment="production"} start=now-1h`},
+		{[]string{"query", "services"}, `GET /api/v1/services start=now-1h`},
+		{[]string{"query", "timeline", "--environment", "production"}, `GET /api/v1/timeline match={environment="production",kind=~"server|consumer"} start=now-1h`},
 		{[]string{"mark", "rm", "a/b"}, `DELETE /api/v1/marks/a/b`},
 		{[]string{"mark", "show", "a/b"}, `GET /api/v1/marks/a/b`},
 		{[]string{"mark", "list"}, `GET /api/v1/marks start=now-30d`},
@@ -261,11 +264,29 @@ func TestMarkAddOfNobody(t *testing.T) {
 	srv := newFakeServer(t)
 	for service, want := range map[string]string{
 		"shop": "", "": "",
-		"shpo": "tailscope: no spans of service \"shpo\" were ever received; known are batch, shop\n",
+		"shpo": "tailscope: no spans of service \"shpo\" were ever received; did you mean \"shop\"?\n",
+		"zzz":  "tailscope: no spans of service \"zzz\" were ever received; known are batch, shop\n",
 	} {
 		out, stderr, code := run(t, "mark", "add", "deploy", "--service", service, "--server", srv.URL)
 		if code != exitOK || out != "m-7\n" || stderr != want {
 			t.Errorf("service %q: exit code %d, %q, %q, want %q", service, code, out, stderr, want)
+		}
+	}
+}
+
+// A list of marks of a service that sent nothing is an error that names the nearest.
+func TestMarkListOfNobody(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body := any(api.MarksResponse{Marks: []api.Mark{}})
+		if r.URL.Path == "/api/v1/labels" {
+			body = api.LabelsResponse{Labels: []api.LabelValues{{Name: "service", Total: 1, Values: []api.LabelValue{{Value: "shop"}}}}}
+		}
+		_ = json.NewEncoder(w).Encode(body)
+	}))
+	t.Cleanup(srv.Close)
+	for service, want := range map[string]string{"shop": "", "": "", "shopp": "tailscope: no spans of service \"shopp\" were ever received; did you mean \"shop\"?\n"} {
+		if _, stderr, code := run(t, "mark", "list", "--service", service, "--server", srv.URL); stderr != want || (code != exitOK) != (want != "") {
+			t.Errorf("service %q: exit code %d, %q, want %q", service, code, stderr, want)
 		}
 	}
 }

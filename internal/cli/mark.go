@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/report"
+	"tailscope/internal/strictyaml"
 )
 
 func newMark(io streams) *cobra.Command {
@@ -100,6 +102,9 @@ func noticeUnknown(ctx context.Context, c *client.Client, service string) string
 	}
 	note := fmt.Sprintf("no spans of service %q were ever received", service)
 	slices.Sort(known)
+	if near, ok := strictyaml.Nearest(service, known); ok {
+		return fmt.Sprintf("%s; did you mean %q?", note, near)
+	}
 	switch more := len(known) - few; {
 	case len(known) == 0:
 		return note + ", or of any other"
@@ -130,6 +135,13 @@ func newMarkList(io streams) *cobra.Command {
 		r, err := q.client().Marks(ctx, wanted)
 		if err != nil {
 			return err
+		}
+		if !slices.ContainsFunc(r.Marks, func(m api.Mark) bool { return m.Service != "" }) {
+			if note := noticeUnknown(ctx, q.client(), wanted.Service); note != "" && len(r.Marks) == 0 {
+				return errors.New(note)
+			} else if note != "" {
+				fmt.Fprintln(io.err, "tailscope: "+note)
+			}
 		}
 		return q.answer(report.Marks(r, q.now().Location()))
 	})

@@ -159,10 +159,11 @@ func breakdownNotes(r *api.BreakdownResponse) (lines []string) {
 }
 
 // breakdownSheet returns a row for each component, without an operation, one for each
-// part, and one for each node that calls go to, whose share is of the calls' time.
+// part, and one for each node that calls go to, whose share is of the calls' time. The
+// last column tells the three apart: each holds all of the time.
 func breakdownSheet(r *api.BreakdownResponse) (header []string, rows [][]string) {
 	header = []string{"component", "service", "operation", "seconds", "share_ratio", "critical_ratio", "calls", "calls_per_request", "requests",
-		"requests_of_ten_calls", "n_plus_one", "mean_seconds", "band_seconds_per_request", "typical_seconds_per_request", "system", "node", "errors", "effective"}
+		"requests_of_ten_calls", "n_plus_one", "mean_seconds", "band_seconds_per_request", "typical_seconds_per_request", "system", "node", "errors", "effective", "row"}
 	band := map[string]api.BandComponent{}
 	if r.Band != nil {
 		for _, c := range r.Band.Components {
@@ -170,7 +171,7 @@ func breakdownSheet(r *api.BreakdownResponse) (header []string, rows [][]string)
 		}
 	}
 	for _, c := range r.Components {
-		row := []string{c.Component, "", "", Raw(c.Seconds), Raw(c.Share), Raw(c.CriticalShare), "", "", "", "", "", "", "", "", "", "", "", ""}
+		row := []string{c.Component, "", "", Raw(c.Seconds), Raw(c.Share), Raw(c.CriticalShare), "", "", "", "", "", "", "", "", "", "", "", "", "component"}
 		if b, ok := band[c.Component]; ok {
 			row[12], row[13] = Raw(b.Band.Seconds), Raw(b.Typical.Seconds)
 		}
@@ -178,7 +179,7 @@ func breakdownSheet(r *api.BreakdownResponse) (header []string, rows [][]string)
 	}
 	for _, p := range r.Parts {
 		row := []string{p.Component, p.Service, p.Operation, Raw(p.Seconds), Raw(p.Share), Raw(p.CriticalShare), whole(p.Calls), Raw(p.PerRequest), whole(p.Requests),
-			whole(p.Repeated), strconv.FormatBool(p.NPlusOne), Raw(p.Mean), "", "", p.System, "", "", ""}
+			whole(p.Repeated), strconv.FormatBool(p.NPlusOne), Raw(p.Mean), "", "", p.System, "", "", "", "part"}
 		if p.Band != nil {
 			row[12] = Raw(p.Band.Seconds)
 		}
@@ -189,7 +190,7 @@ func breakdownSheet(r *api.BreakdownResponse) (header []string, rows [][]string)
 	}
 	for _, b := range r.Backends {
 		rows = append(rows, []string{b.Component, "", "", Raw(b.Seconds), Raw(b.Share), "", whole(b.Calls), Raw(b.PerRequest), "", "", "", Raw(b.Mean), "", "",
-			b.System, b.Peer, whole(b.Errors), effectively(b.Effective)})
+			b.System, b.Peer, whole(b.Errors), effectively(b.Effective), "node"})
 	}
 	return header, rows
 }
