@@ -42,8 +42,7 @@ type definition struct {
 	tasks     []*task
 }
 
-// instance is a definition applied to one series, or to none without Each. It does not change,
-// but for what is known of its environments.
+// instance is a definition applied to one series, or to none without Each. It does not change.
 type instance struct {
 	d       *definition
 	c       *spec.Check      // with $labels substituted
@@ -51,7 +50,6 @@ type instance struct {
 	group   string           // joinValues of the labels of Each
 	task    *task            // of its own, if it runs by itself
 	*condition
-	environments environments
 }
 
 // condition is the state of a check. It outlives changes of the definition.

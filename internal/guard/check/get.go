@@ -67,7 +67,7 @@ func (e *Engine) Get(ctx context.Context, r GetRequest) (*api.CheckResponse, err
 	if out.Points, err = e.loadPoints(ctx, own, start, end, step); err != nil {
 		return nil, err
 	}
-	out.Check.Warnings = e.cautions(ctx, in)
+	out.Check.Warnings = e.cautions(ctx, in)[0]
 	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if c.Value.Expr != nil {

@@ -86,8 +86,8 @@ func (e *Engine) List(ctx context.Context, r ListRequest) (*api.ChecksResponse, 
 		out.Receivers = append(out.Receivers, e.o.Receivers()...)
 	}
 	listed := e.list(r, state, now, out)
-	for i, in := range listed {
-		out.Checks[i].Warnings = e.cautions(ctx, in)
+	for i, texts := range e.cautions(ctx, listed...) {
+		out.Checks[i].Warnings = texts
 	}
 	return out, nil
 }

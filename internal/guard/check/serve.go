@@ -22,14 +22,15 @@ import (
 
 // Engine runs checks. It is safe for concurrent use.
 type Engine struct {
-	o       Options
-	asker   measurer
-	loop    *loop
-	sink    sink
-	lessons learnedProfiles
-	wake    chan struct{} // something has to be stored or sent
-	defined chan struct{} // definitions were replaced
-	scratch sync.Pool     // of *[]sample
+	o            Options
+	asker        measurer
+	loop         *loop
+	sink         sink
+	lessons      learnedProfiles
+	environments environments
+	wake         chan struct{} // something has to be stored or sent
+	defined      chan struct{} // definitions were replaced
+	scratch      sync.Pool     // of *[]sample
 
 	replacing sync.Mutex // one change of definitions at a time
 	keeping   sync.Mutex // one put at a time; before mu
