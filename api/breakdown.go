@@ -46,9 +46,20 @@ type BreakdownComponent struct {
 	Seconds       Float   `json:"seconds"`        // exclusive, whole range
 	Share         Float   `json:"share"`          // of the requests' time, 0..1
 	CriticalShare Float   `json:"critical_share"` // of the critical path
+	// Services tells the service's own time from that of services it called which send
+	// spans too, by falling time; empty if all of it is the service's own.
+	Services []ComponentService `json:"services,omitempty"`
 	// Quantiles of the exclusive time per request that spent any here.
 	Quantiles map[string]Float `json:"quantiles,omitempty"`
 	Error     Float            `json:"error"`
+}
+
+// ComponentService is the time spent in one component of one service.
+type ComponentService struct {
+	Service       string `json:"service"`
+	Seconds       Float  `json:"seconds"`        // exclusive, whole range
+	Share         Float  `json:"share"`          // of the requests' time, 0..1
+	CriticalShare Float  `json:"critical_share"` // of the critical path
 }
 
 // Backend is the calls to one node of a system.

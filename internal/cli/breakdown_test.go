@@ -15,7 +15,8 @@ func breakdownFixture() *api.BreakdownResponse {
 		return map[string]api.Float{"0.5": a, "0.95": b, "0.99": c}
 	}
 	r := &api.BreakdownResponse{Total: 122814, Seconds: 3070.35, Note: "a note of the server", Components: []api.BreakdownComponent{
-		{Component: "app", Seconds: 1842.21, Share: 0.6, CriticalShare: 0.55, Quantiles: qs(0.01, 0.03, 0.05)},
+		{Component: "app", Seconds: 1842.21, Share: 0.6, CriticalShare: 0.55, Quantiles: qs(0.01, 0.03, 0.05),
+			Services: []api.ComponentService{{Service: "shop", Seconds: 1500, Share: 0.4885, CriticalShare: 0.5}, {Service: "stock", Seconds: 342.21, Share: 0.1115, CriticalShare: 0.05}}},
 		{Component: "db", Seconds: 1197.4365, Share: 0.39, CriticalShare: 0.449, Quantiles: qs(0.005, 0.02, 0.2)},
 		{Component: "cache", Seconds: 30.7, Share: 0.01, CriticalShare: 0.001},
 		{Component: "messaging"},

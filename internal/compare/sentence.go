@@ -37,7 +37,11 @@ func (c *comparison) subject() string {
 		}
 	}
 	if v := of[series.LabelComponent]; v != "" && c.Family == series.SpanSelf {
+		// The time may have passed in a service that they called.
 		add("", v+" time")
+		if of[series.LabelOperation]+of[series.LabelService] != "" {
+			add("", "of requests")
+		}
 	} else {
 		add("", v)
 	}

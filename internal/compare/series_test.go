@@ -307,7 +307,7 @@ func TestComponentPerRequest(t *testing.T) {
 	sel.Family = series.SpanSelf
 	r := compared(t, stored(t, w), Request{Selection: sel, A: window(0, 1200), B: window(1200, 2400)})
 	mean := measureOf(t, r, "mean")
-	if holds(t, mean, 1.5); r.Verdict != judge.Regression || !strings.Contains(mean.Sentence, "the mean of db time of shop is ") {
+	if holds(t, mean, 1.5); r.Verdict != judge.Regression || !strings.Contains(mean.Sentence, "the mean of db time of requests of shop is ") {
 		t.Errorf("%s: %s", r.Verdict, mean.Sentence)
 	}
 }

@@ -207,6 +207,7 @@ func (b *breakdown) fromParts(ctx context.Context) error {
 			Component: name, Self: over[partKey{component: name}], Critical: critical[partKey{component: name}],
 			Seconds: api.Float(float64(c[0].self) * micro), Share: api.Float(float64(c[0].self) / float64(micros[0])),
 			CriticalShare: api.Float(float64(c[0].critical) / float64(criticals[0])),
+			Services:      b.byService(list, name, micros[0], criticals[0]),
 		}
 		if out.Self == nil {
 			out.Self = make([]api.Float, b.n)
@@ -233,6 +234,33 @@ func (b *breakdown) fromParts(ctx context.Context) error {
 	}
 	b.out.Note, err = b.coverage(ctx)
 	return err
+}
+
+// byService tells a component's time in the service itself from that in services it called.
+func (b *breakdown) byService(list []*part, component string, micros, criticals uint64) []api.ComponentService {
+	sums := map[string]*share{}
+	for _, p := range list {
+		if p.component == component {
+			if sums[p.service] == nil {
+				sums[p.service] = new(share)
+			}
+			sums[p.service].add(p.all())
+		}
+	}
+	if len(sums) == 0 || len(sums) == 1 && sums[b.service] != nil {
+		return nil
+	}
+	out := make([]api.ComponentService, 0, len(sums))
+	for service, s := range sums {
+		out = append(out, api.ComponentService{
+			Service: service, Seconds: api.Float(float64(s.self) * micro),
+			Share: api.Float(float64(s.self) / float64(micros)), CriticalShare: api.Float(float64(s.critical) / float64(criticals)),
+		})
+	}
+	slices.SortFunc(out, func(x, y api.ComponentService) int {
+		return cmp.Or(cmp.Compare(y.Seconds, x.Seconds), strings.Compare(x.Service, y.Service))
+	})
+	return out
 }
 
 func sortedComponents[T any](m map[string]T) []string {

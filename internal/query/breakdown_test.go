@@ -78,6 +78,41 @@ func partNamed(t *testing.T, out *api.BreakdownResponse, operation string) api.B
 
 var usualQuantiles = []Quantile{{"0.5", 0.5}, {"0.99", 0.99}}
 
+// Time that passes in a service that was called is that service's, however many components
+// both have.
+func TestBreakdownOfServices(t *testing.T) {
+	out, err := Breakdown(context.Background(), orders(t), BreakdownRequest{
+		Selection: during("service", "shop", "operation", "POST /order"), Grid: Grid{Step: 60},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]float64{"app": {0.070, 0.050}, "db": {0.060, 0.020}} // stock, shop
+	for name, each := range want {
+		c, _ := component(t, out, name)
+		if len(c.Services) != 2 || c.Services[0].Service != "stock" || c.Services[1].Service != "shop" {
+			t.Fatalf("%s is of %+v", name, c.Services)
+		}
+		for i, seconds := range each {
+			s := c.Services[i]
+			near(t, name+" of "+s.Service, s.Seconds, 180*seconds)
+			near(t, "its share", s.Share, seconds/0.2)
+			near(t, "its share of the critical path", s.CriticalShare, seconds/0.2)
+		}
+		near(t, name+" in all", c.Services[0].Seconds+c.Services[1].Seconds, float64(c.Seconds))
+	}
+	if out, err = Breakdown(context.Background(), orders(t), BreakdownRequest{
+		Selection: during("service", "shop", "operation", "GET /orders"), Grid: Grid{Step: 60},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range out.Components {
+		if c.Services != nil {
+			t.Errorf("%s is of shop alone: %+v", c.Component, c.Services)
+		}
+	}
+}
+
 // 180 slots of nine requests of 0.1 s and one of 1 s: the breakdown answers
 // what they were made of, in all, over time, and of the tenth that is slow.
 func TestBreakdown(t *testing.T) {

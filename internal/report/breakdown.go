@@ -10,6 +10,9 @@ import (
 	"tailscope/internal/figure"
 )
 
+// mostServices is how many services of a component have a row in the table.
+const mostServices = 5
+
 // Breakdown returns a report of where the time of requests and of the slowest requests
 // goes, with at most limit parts.
 func Breakdown(r *api.BreakdownResponse, limit int) *Document {
@@ -31,6 +34,9 @@ func Breakdown(r *api.BreakdownResponse, limit int) *Document {
 			continue
 		}
 		t.Add(append([]string{c.Component, Bar(c.Share, ShareWidth), Share(c.Share), SecondsUnit.Value(c.Seconds / n), Share(c.CriticalShare)}, quantileCells(c.Quantiles, qs, SecondsUnit.Value)...)...)
+		for _, s := range first(c.Services, mostServices) {
+			t.Add("  of "+s.Service, Bar(s.Share, ShareWidth), Share(s.Share), SecondsUnit.Value(s.Seconds/n), Share(s.CriticalShare))
+		}
 	}
 	d.Table(t)
 	d.band(r.Band)
@@ -159,8 +165,9 @@ func breakdownNotes(r *api.BreakdownResponse) (lines []string) {
 }
 
 // breakdownSheet returns a row for each component, without an operation, one for each
-// part, and one for each node that calls go to, whose share is of the calls' time. The
-// last column tells the three apart: each holds all of the time.
+// service of a component that several share, one for each part, and one for each node that
+// calls go to, whose share is of the calls' time. The last column tells the four apart: each
+// holds all of the time.
 func breakdownSheet(r *api.BreakdownResponse) (header []string, rows [][]string) {
 	header = []string{"component", "service", "operation", "seconds", "share_ratio", "critical_ratio", "calls", "calls_per_request", "requests",
 		"requests_of_ten_calls", "n_plus_one", "mean_seconds", "band_seconds_per_request", "typical_seconds_per_request", "system", "node", "errors", "effective", "row"}
@@ -176,6 +183,9 @@ func breakdownSheet(r *api.BreakdownResponse) (header []string, rows [][]string)
 			row[12], row[13] = Raw(b.Band.Seconds), Raw(b.Typical.Seconds)
 		}
 		rows = append(rows, row)
+		for _, s := range c.Services {
+			rows = append(rows, []string{c.Component, s.Service, "", Raw(s.Seconds), Raw(s.Share), Raw(s.CriticalShare), "", "", "", "", "", "", "", "", "", "", "", "", "", "", "service"})
+		}
 	}
 	for _, p := range r.Parts {
 		row := []string{p.Component, p.Service, p.Operation, Raw(p.Seconds), Raw(p.Share), Raw(p.CriticalShare), whole(p.Calls), Raw(p.PerRequest), whole(p.Requests),

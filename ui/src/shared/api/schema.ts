@@ -303,6 +303,7 @@ export interface components {
             };
             seconds: number | null;
             self: (number | null)[];
+            services?: components["schemas"]["ComponentService"][];
             share: number | null;
         };
         BreakdownPart: {
@@ -819,6 +820,12 @@ export interface components {
             sentence: string;
             test: string;
             verdict: components["schemas"]["Verdict"];
+        };
+        ComponentService: {
+            critical_share: number | null;
+            seconds: number | null;
+            service: string;
+            share: number | null;
         };
         DamageAcknowledge: Record<string, never>;
         DamageAcknowledged: {
@@ -2054,6 +2061,7 @@ export type CompareRow = components['schemas']['CompareRow'];
 export type CompareSide = components['schemas']['CompareSide'];
 export type CompareWarning = components['schemas']['CompareWarning'];
 export type CompareWhole = components['schemas']['CompareWhole'];
+export type ComponentService = components['schemas']['ComponentService'];
 export type DamageAcknowledge = components['schemas']['DamageAcknowledge'];
 export type DamageAcknowledged = components['schemas']['DamageAcknowledged'];
 export type DistributionGroup = components['schemas']['DistributionGroup'];

@@ -9,10 +9,10 @@ export const componentNames: Record<string, string> = {
 
 /** What each is, for a reader who meets the word for the first time. */
 export const componentMeaning: Record<string, string> = {
-  app: 'The service’s own code: time in which nothing else was being waited for',
+  app: 'Code, of the service and of those it calls that send spans: time in which nothing else was being waited for',
   db: 'Waiting for a database',
   cache: 'Waiting for a cache',
-  external: 'Waiting for another service',
+  external: 'Waiting for another service, as far as that does not send spans of its own',
   messaging: 'Sending to and receiving from a queue of messages',
   queue: 'Waiting before the request was taken up, not part of its duration',
 };
