@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { decode, encode, home, moreKeys, type View } from './url';
+import { decode, encode, home, misread, moreKeys, type View } from './url';
 
 function trip(v: View): View {
   const u = new URL(encode(v), 'http://x');
@@ -75,4 +75,20 @@ describe('encode and decode', () => {
     expect(decode('/services/x', '?lo=2&cap=1').lo).toBeNull();
     expect(decode('/services/%E0%A4%A', '').name).toBe('%E0%A4%A');
   });
+});
+
+describe('misread', () => {
+  it.each([
+    ['/service/shop', '', 'There is no page /service.', '/services/shop'],
+    ['/compares', '?by=mark&mark=M', 'There is no page /compares.', '/compare?by=mark&mark=M'],
+    ['/zzzzzzzz', '', 'There is no page /zzzzzzzz.', '/'],
+    ['/compare', '?service=shop&mark=M', 'The address has service, mark, which this page does not read.', '/compare?l.service==shop&by=mark&mark=M'],
+    ['/compare', '?l.service==shop&mark=M', 'The address names a mark without by=mark.', '/compare?l.service==shop&by=mark&mark=M'],
+    ['/services/shop', '?environment=production&rnage=1h', 'The address has environment, rnage, which this page does not read.', '/services/shop?range=1h&l.environment==production'],
+    ['/', '?quuxquuxquux=1', 'The address has quuxquuxquux, which this page does not read.', '/'],
+  ])('says what of %s%s no page reads', (path, search, text, to) => expect(misread(path, search)).toEqual({ text, to }));
+
+  it.each([['/', ''], ['/services/a%2Fb/external', '?range=1h&l.service==x&sort=p99'], ['/scaling', '?service=shop&operation=GET'], ['/compare', '?l.service==shop&by=mark&mark=M'], ['/services/shop/marks/m1', ''], ['/traces/abc', '?q=x'], ['/tenants', '?tenant=acme&cohort=large']])(
+    'reads all of %s%s', (path, search) => expect(misread(path, search)).toBeUndefined(),
+  );
 });

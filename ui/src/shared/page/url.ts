@@ -107,6 +107,57 @@ function component(s: string): string {
   return encodeURIComponent(s).replaceAll('%2F', '/').replaceAll('%3A', ':').replaceAll('%2C', ',').replaceAll('%3D', '=').replaceAll('%20', '+');
 }
 
+const plainKeys = ['range', 'start', 'end', 'live', 'axis', 'lo', 'cap', 'scale', 'show', 'pin', 'at', 'q', 'sort', 'offset'];
+const labelKeys = ['service', 'environment', 'operation', 'component', 'kind', 'tenant', 'cohort', 'status', 'version', 'variant', 'instance'];
+const firstSegments = [...new Set(Object.values(paths).map((path) => path.split('/')[1]))];
+
+/** What of an address no page reads, and the nearest address that one does; undefined if all is read. */
+export function misread(pathname: string, search: string): { text: string; to: string } | undefined {
+  const [first, ...rest] = pathname.split('/').filter(Boolean);
+  if (first && !firstSegments.includes(first)) {
+    const near = nearest(first, firstSegments);
+    return { text: `There is no page /${first}.`, to: near ? `/${[near, ...rest].join('/')}${search}` : '/' };
+  }
+  const q = new URLSearchParams(search);
+  const { page } = decode(pathname, search);
+  const wrong: string[] = [];
+  const to = new URLSearchParams();
+  for (const [key, value] of q) {
+    const label = labelKeys.includes(key) && (!moreKeys.includes(key) || ((key === 'service' || key === 'operation') && page !== 'scaling'));
+    const known = !label && (key.startsWith('l.') || plainKeys.includes(key) || moreKeys.includes(key));
+    const near = label || known ? key : nearest(key, [...plainKeys, ...moreKeys]);
+    if (!known) wrong.push(key);
+    if (label) to.append(`l.${key}`, `=${value}`);
+    else if (near) to.append(near, value);
+  }
+  if (page === 'compare' && q.has('mark') && q.get('by') !== 'mark') {
+    wrong.push('mark');
+    to.set('by', 'mark');
+  }
+  if (!wrong.length) return undefined;
+  const names = wrong.join(', ');
+  const { pathname: path, search: rightly } = new URL(`${pathname}?${to}`, 'http://x');
+  return { text: page === 'compare' && names === 'mark' ? 'The address names a mark without by=mark.' : `The address has ${names}, which this page does not read.`, to: encode(decode(path, rightly)) };
+}
+
+/** The word that differs least, in at most two of five letters, ends left out. */
+function nearest(word: string, words: string[]): string | undefined {
+  const costs = words.map((w) => (w.startsWith(word) || word.startsWith(w) ? Math.abs(w.length - word.length) / 2 : edits(word, w)));
+  const least = Math.min(...costs);
+  return least <= 0.4 * Math.max(word.length, 3) ? words[costs.indexOf(least)] : undefined;
+}
+
+/** Levenshtein's distance. */
+function edits(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) next.push(Math.min(next[j - 1] + 1, row[j] + 1, row[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1)));
+    row = next;
+  }
+  return row[b.length];
+}
+
 /** The view of an address. What cannot be understood is left at its default. */
 export function decode(pathname: string, search: string): View {
   const v = home();
