@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { OperationsResponse } from '../shared/api/schema';
-import { callKey, heaviest, verbLayers } from './calls';
+import { callKey, heaviest, verbLayers, wholeUntil } from './calls';
 
 const row = (operation: string, seconds: number, seconds_over: number[], rate_over: number[]) => ({ component: 'db', operation, seconds, seconds_over, rate_over, calls: 1 });
 const h = {
@@ -15,6 +15,12 @@ it('calls are stacked by what they do, a step that is not over left out', () => 
   expect(verbLayers(h, false, 150).map((l) => [l.key, round(l.values)])).toEqual([['find', [1.1, 0.5, null]], ['save', [0.2, 0.4, null]]]);
   expect(verbLayers(h, true)[0].values).toEqual([4, 1, 0]);
   expect(verbLayers({ ...h, verbs: undefined }, true)).toEqual([]);
+});
+
+it('the newest slots, whose calls are on their way, are left out, none of an earlier range', () => {
+  expect(verbLayers(h, false, wholeUntil(178, 180)).map((l) => l.values.at(-1))).toEqual([null, null]);
+  expect(wholeUntil(180, 190)).toBe(170);
+  expect(wholeUntil(180, 1000)).toBe(180);
 });
 
 it('the heaviest lie below what is left', () => {

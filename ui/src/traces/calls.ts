@@ -12,6 +12,9 @@ const over = (x: { seconds_over: Num[]; rate_over: Num[] }, byCalls: boolean) =>
 // Rates are per second already; seconds are summed over a step.
 const per = (h: OperationsResponse, byCalls: boolean) => (byCalls ? 1 : h.step);
 
+/** The moment up to which slots are whole: spans are sent in batches, and a slot of ten seconds is stored once it is over. */
+export const wholeUntil = (end: number, now: number) => Math.min(end, now - 20);
+
 /** Find, save and other; those that never happened are left out. A step that ends after until is not over. */
 export function verbLayers(h: OperationsResponse, byCalls: boolean, until = Infinity): Layer[] {
   return ['find', 'save', 'other'].flatMap((name) => {
