@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"tailscope/internal/figure"
 	"tailscope/internal/guard/check/state"
+	"tailscope/internal/judge"
 	"tailscope/internal/strictyaml"
 )
 
@@ -155,11 +157,19 @@ func (r *reader) checkThreshold(c *Check, t *Threshold) {
 			}
 		}
 	}
-	if !r.d.Given(&t.Warning) && !r.d.Given(&t.Critical) {
+	if r.d.Given(&t.Allow) {
+		r.checkAllow(t)
+	} else if !r.d.Given(&t.Must) {
+		r.d.Wrong(t, `write must: "<" and critical: 3%, or allow: increase:3%`, "threshold has neither must nor allow")
+	}
+	if !r.d.Given(&t.Warning) && !r.d.Given(&t.Critical) && !r.d.Given(&t.Allow) {
 		r.d.Wrong(t, "write warning: 10%, critical: 30%", "threshold has neither warning nor critical: it would judge nothing")
 	}
 	number, w, k := t.Of.Number, t.Warning, t.Critical
 	warning, critical := r.d.S(&t.Warning), r.d.S(&t.Critical)
+	if k != nil && r.d.Given(&t.Allow) {
+		critical = figure.Digits(100*k.Share) + "%"
+	}
 	switch alike := percent(warning) == percent(critical); {
 	case w == nil || k == nil:
 	case alike && w.Share+w.Absolute > k.Share+k.Absolute:
@@ -173,6 +183,34 @@ func (r *reader) checkThreshold(c *Check, t *Threshold) {
 				r.d.Wrong(d, "write an amount such as 5", "%s of 0 is 0", r.d.S(d))
 			}
 		}
+		if r.d.Given(&t.Allow) && k != nil && k.Share > 0 {
+			r.d.Wrong(&t.Allow, "write must and critical: 5", "%s of 0 is 0", critical)
+		}
+	}
+}
+
+// mustOf says what a healthy value does where only changes in a direction matter.
+var mustOf = map[judge.Direction]string{judge.Either: "=", judge.Increase: "<", judge.Decrease: ">"}
+
+// checkAllow turns the gate of a threshold into must and critical.
+func (r *reader) checkAllow(t *Threshold) {
+	if !r.d.OK(&t.Allow) {
+		return
+	}
+	if r.d.Given(&t.Must) || r.d.Given(&t.Critical) {
+		r.d.Wrong(&t.Allow, "leave them out, or allow", "allow says what must and critical say")
+	}
+	g, err := judge.ParseGate(t.Allow)
+	must, ok := mustOf[g.Direction]
+	switch {
+	case err != nil:
+		r.d.Wrong(&t.Allow, "write one such as increase:3%", "%v", err)
+	case g.Measure != "":
+		r.d.Wrong(&t.Allow, "a check has one value: write increase:3%", "allow names the measure %s", g.Measure)
+	case !ok:
+		r.d.Wrong(&t.Allow, "write increase or decrease: which of them is worse is not known of a check's value", "%q is a direction of comparisons alone", string(g.Direction))
+	default:
+		t.Must, t.Critical = must, &Distance{Share: g.Allowed}
 	}
 }
 

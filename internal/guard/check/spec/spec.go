@@ -187,10 +187,11 @@ type Schedule struct {
 // Threshold judges a value. Warning and Critical reach from Of to the bad side; nil is
 // never that level.
 type Threshold struct {
-	Must     string    `key:"must" is:"<|>|=" need:"yes" doc:"What a healthy value does: stay below (<), above (>) or near (=)."`
+	Must     string    `key:"must" is:"<|>|=" doc:"What a healthy value does: stay below (<), above (>) or near (=)."`
 	Of       Of        `key:"of" need:"yes" doc:"A number, an expression, or profile NAME."`
 	Warning  *Distance `key:"warning" doc:"How far beyond is a WARNING: 10% of it, or an amount."`
 	Critical *Distance `key:"critical" doc:"How far beyond is CRITICAL: 30% of it, or an amount."`
+	Allow    string    `key:"allow" doc:"In place of must and critical, as comparisons have it: increase:3%, decrease:3%, or 3% to either side. What is beyond is CRITICAL."`
 }
 
 // Of is one of a number, an expression and the name of a profile.
