@@ -140,6 +140,8 @@ type CompareMeasure struct {
 	Change   Way     `json:"change,omitempty"`
 	Adjusted Float   `json:"adjusted_p"` // probability, adjusted for the number of measures
 	Sentence string  `json:"sentence"`
+	// Allowed says which change was allowed, if the verdict is of what lies beyond one.
+	Allowed string `json:"allowed,omitempty"`
 }
 
 // Judged returns the figure that the verdict is of: the like-for-like one if there is

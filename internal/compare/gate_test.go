@@ -41,6 +41,9 @@ func TestGates(t *testing.T) {
 		if out.Verdict != c.want || c.want == judge.WithinTolerance && !strings.Contains(out.Sentence, "within tolerance") {
 			t.Errorf("%q: %s: %s, want %s", c.allow, out.Verdict, out.Sentence, c.want)
 		}
+		if allowed := out.Measures[0].Allowed; (allowed != "") != (c.allow != "") || !strings.HasSuffix(allowed, "is allowed") && allowed != "" {
+			t.Errorf("%q: %q is said to be allowed", c.allow, allowed)
+		}
 	}
 	if _, err := Compare(t.Context(), st, Request{A: window(0, 3600), B: window(3600, 7200), Gates: judge.Gates{{Measure: "p98"}}}); err == nil {
 		t.Error("a gate of a measure that there is not is no error")

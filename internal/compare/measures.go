@@ -176,7 +176,10 @@ func (c *comparison) judged(m measure, whole, like *strata, of string) (out api.
 	}
 	f := out.Judged()
 	out.Verdict, out.Change = f.Verdict, m.Way(f.Verdict)
-	out.Sentence = c.finding(m, of, f).Sentence()
+	found := c.finding(m, of, f)
+	if out.Sentence = found.Sentence(); found.Gate != nil {
+		out.Allowed = found.Gate.Text(m.Figure)
+	}
 	return out, change, nil
 }
 

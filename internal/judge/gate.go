@@ -57,6 +57,15 @@ func ParseGate(text string) (g Gate, err error) {
 	if err != nil || !(g.Allowed >= 0 && g.Allowed <= 10) {
 		return g, fmt.Errorf("%q is not the size of a change: want 0.03 or 3%%", rest)
 	}
+	share := g.Measure == ErrorShare || g.Measure == Apdex
+	switch {
+	case g.Allowed > 1 && share && !percent:
+		return g, fmt.Errorf("%s is %s points, and shares and scores change by 100 at most: write %s%%", number, figure.Digits(100*g.Allowed), number)
+	case g.Allowed > 1 && share:
+		return g, fmt.Errorf("%s is more than 100 points, the most that shares and scores change by", rest)
+	case g.Allowed > 1 && !percent:
+		return g, fmt.Errorf("%s is %s: write %s%%, or %s%% if that is meant", number, figure.Percent(g.Allowed), number, figure.Digits(100*g.Allowed))
+	}
 	return g, nil
 }
 

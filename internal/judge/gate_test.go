@@ -27,6 +27,28 @@ func TestParseGate(t *testing.T) {
 	}
 }
 
+// A size without a per cent sign that is over 1 is refused with what to write, and no
+// share changes by more than 100 points.
+func TestParseGateRefusesLarge(t *testing.T) {
+	for text, want := range map[string]string{
+		"p99=worse:3":          "3 is 300 %: write 3%, or 300% if that is meant",
+		"p99=worse:2.5":        "2.5 is 250 %: write 2.5%, or 250% if that is meant",
+		"5":                    "5 is 500 %: write 5%, or 500% if that is meant",
+		"errors=increase:3":    "3 is 300 points, and shares and scores change by 100 at most: write 3%",
+		"errors=increase:300%": "300% is more than 100 points, the most that shares and scores change by",
+		"apdex=worse:1.5":      "1.5 is 150 points, and shares and scores change by 100 at most: write 1.5%",
+	} {
+		if g, err := ParseGate(text); err == nil || err.Error() != want {
+			t.Errorf("%q: %+v, %v, want %s", text, g, err, want)
+		}
+	}
+	for text, want := range map[string]float64{"p99=worse:300%": 3, "errors=increase:3%": 0.03, "p99=1": 1} {
+		if g, err := ParseGate(text); err != nil || g.Allowed != want {
+			t.Errorf("%q: %+v, %v, want %g", text, g, err, want)
+		}
+	}
+}
+
 func TestParseGates(t *testing.T) {
 	gates, err := ParseGates("worse:3%, p99=increase:5%")
 	if err != nil || len(gates) != 2 || gates[1] != (Gate{"p99", Increase, 0.05}) {

@@ -200,6 +200,9 @@ func (d *Comparison) measure(m *api.CompareMeasure) []string {
 	case m.Verdict == judge.TooLittle && f.Short != "":
 		verdict += ": " + f.Short
 	}
+	if m.Allowed != "" && m.Verdict != judge.TooLittle {
+		verdict += "; " + m.Allowed
+	}
 	if more := float64(f.Needed); more > 1 && (m.Verdict == judge.NoEvidence || m.Verdict == judge.TooLittle) {
 		verdict += "; needs about " + roughly(float64(f.NeededSeconds)) + " a side"
 	}

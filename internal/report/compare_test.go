@@ -58,6 +58,18 @@ func TestRateOfNothing(t *testing.T) {
 	}
 }
 
+// What is allowed stands beside a verdict that was judged with it.
+func TestAllowedBesideTheVerdict(t *testing.T) {
+	d := &Comparison{R: &api.CompareResponse{}}
+	m := &api.CompareMeasure{Name: "p99", Scale: "ratio", Verdict: "slower", Allowed: "an increase of 3 % is allowed"}
+	if row := d.measure(m); row[len(row)-1] != "slower; an increase of 3 % is allowed" {
+		t.Errorf("got %q", row)
+	}
+	if m.Allowed = ""; d.measure(m)[7] != "slower" {
+		t.Errorf("got %q", d.measure(m))
+	}
+}
+
 func TestRoughly(t *testing.T) {
 	for seconds, want := range map[float64]string{40.2: "41s", 340: "6m", 4161: "1h10m", 11520: "3h12m", 63079: "18h", 817564: "10 days"} {
 		if got := roughly(seconds); got != want {

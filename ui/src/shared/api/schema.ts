@@ -745,6 +745,7 @@ export interface components {
         };
         CompareMeasure: {
             adjusted_p: number | null;
+            allowed?: string;
             change?: components["schemas"]["Way"];
             like_for_like?: components["schemas"]["CompareFigure"];
             name: string;
