@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -110,7 +111,7 @@ func (c *comparison) headline(whole judge.Verdict) string {
 	}
 	switch {
 	case lead != nil:
-		said = append(said, lead.Sentence)
+		said = append(said, Say(c.out.Measures, c.found, c.Within))
 	case few != "" && whole == judge.TooLittle:
 		said = append(said, "too little data to judge "+c.out.Of+" as a whole")
 	case few != "" && whole == judge.WithinTolerance:
@@ -125,8 +126,8 @@ func (c *comparison) headline(whole judge.Verdict) string {
 		if lead = leadOf(c.out.Measures, func(m *api.CompareMeasure) bool { return m.Verdict == c.out.Verdict && !c.aside(m) }, c.Within); lead != nil {
 			said = append(said, lead.Sentence)
 		}
-	default: // of rows, most of which changed
-		said = append(said, c.rowSentence(way))
+	default:
+		said = append(said, c.most(way))
 	}
 	if c.out.Verdict == judge.Mixed {
 		other := judge.Better
@@ -146,23 +147,70 @@ func (c *comparison) headline(whole judge.Verdict) string {
 }
 
 // few is the sentence of the tenant, else of the operation, that surely changed the
-// most in a way, if at most half of its list did; empty if there is none.
+// most in a way, if at most half of its list did or seems to have changed half as much;
+// empty if there is none.
 func (c *comparison) few(way judge.Way) string {
 	for _, list := range [][]api.CompareRow{c.out.Tenants, c.out.Operations} {
-		n, judged := 0, 0
-		for i := range list {
-			if rowLead(&list[i], way, c.Within) != nil {
-				n++
-			}
-			if !math.IsNaN(float64(list[i].Adjusted)) {
-				judged++
-			}
-		}
-		if judged >= 2 && n > 0 && 2*n <= judged {
+		if n, judged := c.movedRows(list, way); judged >= 2 && n > 0 && 2*n <= judged {
 			return c.sentenceOf(list, way)
 		}
 	}
 	return ""
+}
+
+// most says for how many rows of a list a measure went a way, where it is more than a few.
+func (c *comparison) most(way judge.Way) string {
+	for _, list := range []struct {
+		rows []api.CompareRow
+		name string
+	}{{c.out.Operations, "operation"}, {c.out.Tenants, "tenant"}} {
+		n, judged := c.movedRows(list.rows, way)
+		if m := firstLead(list.rows, way, c.Within); m != nil && judged >= 2 && c.kind == ofSpans {
+			return fmt.Sprintf("%s is %s for %d of %s", judge.Title(m.Name, c.out.Of), (&judge.Finding{Verdict: m.Verdict}).Adjective(), n, figure.Counted(judged, list.name))
+		}
+	}
+	return c.rowSentence(way)
+}
+
+// movedRows returns how many rows of a list surely changed in a way, or seem to have
+// changed at least half as much as the first that did, and how many were judged.
+func (c *comparison) movedRows(list []api.CompareRow, way judge.Way) (n, judged int) {
+	lead := firstLead(list, way, c.Within)
+	for i := range list {
+		r := &list[i]
+		if math.IsNaN(float64(r.Adjusted)) {
+			continue
+		}
+		judged++
+		if lead == nil {
+			continue
+		}
+		k := slices.IndexFunc(r.Measures, func(m api.CompareMeasure) bool { return m.Name == lead.Name })
+		if rowLead(r, way, c.Within) != nil || k >= 0 && 2*effectOf(&r.Measures[k])/effectOf(lead) >= 1 {
+			n++
+		}
+	}
+	return n, judged
+}
+
+// effectOf is the effect on a measure on the scale on which effects add up.
+func effectOf(m *api.CompareMeasure) float64 {
+	of := float64(m.Judged().Effect)
+	if m.Scale == scaleName(stat.LogRatio) {
+		of = math.Log(of)
+	}
+	return of
+}
+
+// firstLead is the measure that stands for the first row that surely changed in a way; nil
+// if none did.
+func firstLead(list []api.CompareRow, way judge.Way, within float64) *api.CompareMeasure {
+	for i := range list {
+		if m := rowLead(&list[i], way, within); m != nil {
+			return m
+		}
+	}
+	return nil
 }
 
 // rowSentence is the sentence of the row that surely changed the most in a way.
@@ -195,6 +243,20 @@ func (c *comparison) sentenceOf(list []api.CompareRow, way judge.Way) string {
 // rowLead is the measure that stands for a row that surely changed in a way.
 func rowLead(r *api.CompareRow, way judge.Way, within float64) *api.CompareMeasure {
 	return leadOf(r.Measures, func(m *api.CompareMeasure) bool { return m.Change == way && sure(r, m) }, within)
+}
+
+// Say is the sentence of the measure that stands for those that are found to have changed.
+// Where both errors and times got worse it says both, errors first.
+func Say(of []api.CompareMeasure, found func(*api.CompareMeasure) bool, within float64) string {
+	worse := func(of []api.CompareMeasure, errors bool) *api.CompareMeasure {
+		return leadOf(of, func(m *api.CompareMeasure) bool {
+			return m.Change == judge.Worse && (m.Name == judge.ErrorShare) == errors && m.Name != judge.Apdex && found(m)
+		}, within)
+	}
+	if failed, slow := worse(of, true), worse(of, false); failed != nil && slow != nil {
+		return failed.Sentence + ", and " + slow.Sentence
+	}
+	return Lead(of, found, within).Sentence
 }
 
 // Lead returns the measure that stands for those that are found to have changed, one

@@ -52,7 +52,7 @@ func TestHeadline(t *testing.T) {
 		}, judge.Mixed, "p50 is slower; but p99 is faster"},
 		{"many errors, a little slower", []api.CompareMeasure{
 			of("p99", judge.Slower, judge.Worse, 1.1, 1.05, 1.15), of(judge.ErrorShare, judge.MoreErrors, judge.Worse, 0.1, 0.08, 0.12),
-		}, judge.Regression, "Errors is more errors"},
+		}, judge.Regression, "Errors is more errors, and p99 is slower"},
 		{"chance among many", []api.CompareMeasure{
 			of("p95", judge.NoEvidence, "", 1.02, 0.95, 1.1), late, of("p75", judge.Same, "", 1, 0.99, 1.01),
 		}, judge.NoEvidence, "p95 is no evidence"},

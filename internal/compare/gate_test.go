@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"tailscope/api"
 	"tailscope/internal/judge"
 	"tailscope/internal/query/querytest"
 )
@@ -47,6 +48,59 @@ func TestGates(t *testing.T) {
 	}
 	if _, err := Compare(t.Context(), st, Request{A: window(0, 3600), B: window(3600, 7200), Gates: judge.Gates{{Measure: "p98"}}}); err == nil {
 		t.Error("a gate of a measure that there is not is no error")
+	}
+}
+
+// Measures that were not asked for decide neither the verdict nor the headline, and lists
+// judge those that were.
+func TestOnlyMeasuresAskedForDecide(t *testing.T) {
+	st, r := sides(t, 1, func(side int, all []load) []load {
+		for i := range all {
+			all[i].median *= []float64{1, 2.7}[side]
+		}
+		return all
+	})
+	r.Measures = []string{judge.ErrorShare}
+	if out := compared(t, st, r); judge.Moved(out.Verdict) || out.Tenants[0].Measures[0].Name != judge.ErrorShare {
+		t.Errorf("errors alone: %s: %s", out.Verdict, out.Sentence)
+	}
+	r.Measures, r.Gates = []string{"p99"}, judge.Gates{{Measure: "p99", Direction: judge.ForWorse, Allowed: 3}}
+	out := compared(t, st, r)
+	if out.Verdict != judge.WithinTolerance || strings.Contains(out.Sentence, "tenant") || strings.Contains(out.Sentence, "p50") {
+		t.Errorf("%s: %s", out.Verdict, out.Sentence)
+	}
+	for _, rows := range [][]api.CompareRow{out.Operations, out.Tenants} {
+		if len(rows) == 0 {
+			t.Error("a list is empty")
+		}
+		for _, row := range rows {
+			if len(row.Measures) != 1 || row.Measures[0].Name != "p99" {
+				t.Errorf("%s%s: %+v", row.Operation, row.Tenant, row.Measures)
+			}
+		}
+	}
+}
+
+// A tenant does not stand in the headline where all tenants changed alike, also if few of
+// them surely did.
+func TestTenantsThatChangedAlike(t *testing.T) {
+	row := func(tenant string, effect, p float64) api.CompareRow {
+		m := api.CompareMeasure{Name: "p50", Scale: "ratio", Verdict: judge.Slower, Change: judge.Worse, Adjusted: api.Float(p), Sentence: "p50 for " + tenant + " is slower", Raw: api.CompareFigure{Effect: api.Float(effect)}}
+		if p > 0.05 {
+			m.Verdict, m.Change = judge.NoEvidence, ""
+		}
+		return api.CompareRow{Tenant: tenant, RequestsA: 1000, RequestsB: 1000, Adjusted: api.Float(p), Measures: []api.CompareMeasure{m}}
+	}
+	for _, c := range []struct {
+		others float64
+		want   string
+	}{{2.4, "p50 of shop is slower for 4 of 4 tenants"}, {1.1, "p50 for acme is slower; too little data to judge shop as a whole"}} {
+		k := &comparison{Request: Request{Within: 0.05}, out: &api.CompareResponse{Of: "shop", Tenants: []api.CompareRow{
+			row("acme", 2.7, 0.0001), row("globex", c.others, 0.3), row("initech", c.others, 0.3), row("umbrella", c.others, 0.3),
+		}}}
+		if k.conclude(); k.out.Verdict != judge.Regression || k.out.Sentence != c.want {
+			t.Errorf("others ×%g: %s: %s, want %s", c.others, k.out.Verdict, k.out.Sentence, c.want)
+		}
 	}
 }
 

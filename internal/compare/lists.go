@@ -29,12 +29,18 @@ type row struct {
 	like *strata // what it is made of, at a common mix; nil if it is one thing
 }
 
-// measuresOfRow are the measures that rows are judged by.
+// measuresOfRow are the measures that rows are judged by: of those that were asked for p50,
+// p95 and p99, or all of them where none of the three is.
 func (c *comparison) measuresOfRow() []measure {
+	asked := c.asked()
 	if c.kind == ofNumbers {
-		return c.measuresOf()
+		return asked
 	}
-	return slices.DeleteFunc(slices.Clone(c.measuresOf()), func(m measure) bool { return m.q != 0.5 && m.q != 0.95 && m.q != 0.99 })
+	few := slices.DeleteFunc(slices.Clone(asked), func(m measure) bool { return m.q != 0.5 && m.q != 0.95 && m.q != 0.99 })
+	if len(few) > 0 {
+		return few
+	}
+	return slices.DeleteFunc(asked, func(m measure) bool { return m.Name == judge.Rate })
 }
 
 // labelRows lists the series of numbers that have labels of their own.
@@ -182,11 +188,7 @@ func (c *comparison) ranked(rows []api.CompareRow) []api.CompareRow {
 			}
 			if judge.Moved(m.Verdict) && m.Adjusted <= discovery {
 				r.Changed = true
-				of := float64(m.Judged().Effect)
-				if m.Scale == scaleName(stat.LogRatio) {
-					of = math.Log(of)
-				}
-				size = max(size, math.Abs(of))
+				size = max(size, math.Abs(effectOf(m)))
 			}
 		}
 		return judge.Rank{Changed: r.Changed, Size: size, P: orOne(r.Adjusted)}
@@ -243,7 +245,10 @@ func (c *comparison) tenants(ctx context.Context) error {
 		if err != nil {
 			return r, err
 		}
-		r.raw = &strata{a: stat.Side{ca.series}, b: stat.Side{cb.series}}
+		r.raw = &strata{
+			a: stat.Side{ca.series}, b: stat.Side{cb.series}, errorsA: []stat.Tally{ca.errors}, errorsB: []stat.Tally{cb.errors},
+			apdexA: []stat.Tally{ca.apdex}, apdexB: []stat.Tally{cb.apdex},
+		}
 		r.like, err = c.alike(a, b)
 		return r, err
 	})

@@ -84,11 +84,11 @@ func (f *Finding) Claim() string {
 			write = lessBy
 		}
 	}
-	return fmt.Sprintf("%s is %s%s %s%s %s", title, write(size), f.suffix(), f.adjective(), after("than"), f.interval(between(write(low), write(high), f.suffix())))
+	return fmt.Sprintf("%s is %s%s %s%s %s", title, write(size), f.suffix(), f.Adjective(), after("than"), f.interval(between(write(low), write(high), f.suffix())))
 }
 
-// adjective is the verdict behind "is 3 %".
-func (f *Finding) adjective() Verdict {
+// Adjective is the verdict behind "is 3 %".
+func (f *Finding) Adjective() Verdict {
 	switch f.Verdict {
 	case MoreErrors:
 		return Higher

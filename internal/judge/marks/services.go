@@ -191,7 +191,7 @@ func say(v *api.ServiceVerdict) string {
 	}
 	whole := tell(changedOf(v.Measures))
 	if whole != nil {
-		said = append(said, whole.Sentence)
+		said = append(said, compare.Say(changedOf(v.Measures), func(*api.CompareMeasure) bool { return true }, compare.DefaultWithin))
 	}
 	if len(v.Operations) > 0 {
 		row := &v.Operations[0]
