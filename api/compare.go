@@ -200,7 +200,7 @@ type CompareRow struct {
 }
 
 // CompareWarning is a reason to doubt. Code is mix, coverage, errors,
-// saturation, instrumentation, season, days, series, load, marks or spike.
+// saturation, instrumentation, season, days, series, load, marks, provisional or spike.
 type CompareWarning struct {
 	Code string `json:"code"`
 	Text string `json:"text"`

@@ -11,10 +11,12 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/seconds"
 	"tailscope/internal/series"
+	"tailscope/internal/store"
 	"tailscope/stat"
 )
 
@@ -61,6 +63,26 @@ func SecondsOf(ring *seconds.Ring, service string, a, b Window, now time.Time) (
 	return a, b, why
 }
 
+// CutAtMarks cuts the sides of a moment in seconds at the marks beside it that concern a
+// service: side A begins after the last of them, and side B ends at the first. CutA and cutB
+// are those marks, nil where nothing is cut. The mark named own does not count.
+func CutAtMarks(marks []store.Mark, own, service string, moment int64, a, b Window) (Window, Window, *store.Mark, *store.Mark) {
+	var cutA, cutB *store.Mark
+	for i := range marks {
+		m := &marks[i]
+		if m.ID == own || m.Service != "" && m.Service != service {
+			continue
+		}
+		switch t := m.Time.Unix(); {
+		case t > moment && t < b.End.Unix():
+			b.End, cutB = time.Unix(t, 0), m
+		case t < a.End.Unix() && t < moment && t+AfterMoment > a.Start.Unix():
+			a.Start, cutA = time.Unix(t+AfterMoment, 0), m
+		}
+	}
+	return a, b, cutA, cutB
+}
+
 // InSeconds returns a request for a provisional verdict on sides that SecondsOf returned.
 func InSeconds(r Request, ring *seconds.Ring, a, b Window) Request {
 	r.Mark, r.Moment, r.Newest = "", time.Time{}, nil
@@ -94,7 +116,17 @@ func (c *comparison) provisional(ctx context.Context) (*api.CompareResponse, err
 	if a.Start.IsZero() || b.Start.IsZero() || a.End.After(b.Start) {
 		return nil, nil
 	}
-	a, b, why := SecondsOf(c.Newest, c.Matchers[i].Value, a, b, c.Now)
+	service, moment, asked := c.Matchers[i].Value, b.Start.Unix(), b.End
+	if c.mark != nil {
+		moment = c.mark.Time.Unix()
+	}
+	a.Start = time.Unix(max(a.Start.Unix(), a.End.Unix()-mostBefore), 0)
+	marks, err := store.Marks(ctx, c.st, a.Start.Add(-AfterMoment*time.Second), c.Now)
+	if err != nil {
+		return nil, err
+	}
+	a, b, cutA, cutB := CutAtMarks(marks, c.Mark, service, moment, a, b)
+	a, b, why := SecondsOf(c.Newest, service, a, b, c.Now)
 	if why != "" {
 		return nil, nil
 	}
@@ -105,6 +137,19 @@ func (c *comparison) provisional(ctx context.Context) (*api.CompareResponse, err
 	}
 	if err != nil || out.Verdict == judge.TooLittle {
 		return nil, err
+	}
+	warn := func(code, format string, args ...any) {
+		out.Warnings = append(out.Warnings, api.CompareWarning{Code: code, Text: fmt.Sprintf(format, args...)})
+	}
+	if cutA != nil {
+		warn("marks", "side A begins after %s at %s UTC, which lies within it", quote(cutA.Name), clock(cutA.Time.Unix()))
+	}
+	if cutB != nil {
+		warn("marks", "side B ends at %s at %s UTC, which lies within it", quote(cutB.Name), clock(cutB.Time.Unix()))
+	}
+	if !asked.After(c.Now) {
+		warn("provisional", "side B is over and holds fewer than %d slots of 10 s: this stays provisional, and is answered while the newest %s are kept; write a longer side B for more",
+			fewestSlots, figure.Planned(float64(c.Newest.Keep())))
 	}
 	if c.mark != nil {
 		m := c.mark.API()

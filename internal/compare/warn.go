@@ -69,8 +69,11 @@ func (c *comparison) warnNumbers(ctx context.Context) error {
 
 // warnTime says what else differs between two times.
 func (c *comparison) warnTime(ctx context.Context) error {
-	if c.Label != "" || c.Seconds != nil {
+	switch {
+	case c.Label != "":
 		return nil
+	case c.Seconds != nil:
+		return c.warnMarks(ctx)
 	}
 	if c.several() {
 		c.warnWindows()

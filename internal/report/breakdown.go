@@ -184,7 +184,7 @@ func breakdownSheet(r *api.BreakdownResponse) (header []string, rows [][]string)
 		}
 		rows = append(rows, row)
 		for _, s := range c.Services {
-			rows = append(rows, []string{c.Component, s.Service, "", Raw(s.Seconds), Raw(s.Share), Raw(s.CriticalShare), "", "", "", "", "", "", "", "", "", "", "", "", "", "", "service"})
+			rows = append(rows, []string{c.Component, s.Service, "", Raw(s.Seconds), Raw(s.Share), Raw(s.CriticalShare), "", "", "", "", "", "", "", "", "", "", "", "", "service"})
 		}
 	}
 	for _, p := range r.Parts {

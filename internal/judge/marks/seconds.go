@@ -27,19 +27,14 @@ const (
 func (j *Judge) secondsOf(marks []store.Mark, i int, service string, now time.Time) (s sides, why string) {
 	at := marks[i].Time.Unix()
 	s = sides{before: span{at - blocksBefore*block, at}, after: span{at + compare.AfterMoment, now.Unix()}}
-	for k := range marks {
-		m := &marks[k]
-		if k == i || m.Service != "" && m.Service != service {
-			continue
-		}
-		switch t := m.Time.Unix(); {
-		case t > at && t < s.after.end:
-			s.after.end, s.cutAfter = t, m.Name
-		case t < at && t+compare.AfterMoment > s.before.start:
-			s.before.start, s.cutBefore = t+compare.AfterMoment, m.Name
-		}
+	a, b, cutBefore, cutAfter := compare.CutAtMarks(marks, marks[i].ID, service, at, s.before.window(), s.after.window())
+	if cutBefore != nil {
+		s.cutBefore = cutBefore.Name
 	}
-	a, b, why := compare.SecondsOf(j.o.Seconds, service, s.before.window(), s.after.window(), now)
+	if cutAfter != nil {
+		s.cutAfter = cutAfter.Name
+	}
+	a, b, why = compare.SecondsOf(j.o.Seconds, service, a, b, now)
 	s.before.start, s.after.end = a.Start.Unix(), b.End.Unix()
 	return s, why
 }

@@ -365,6 +365,42 @@ func TestSidesOfSeconds(t *testing.T) {
 	}
 }
 
+// A watched comparison cuts its sides at the marks beside as marks do, says so, and says
+// that it stays provisional where side B is over.
+func TestWatchedSidesOfSeconds(t *testing.T) {
+	s := simulate(t, 3, 700, traffic{perSecond: 20, ratio: 1})
+	defer s.close()
+	for s.now.Before(at(900)) {
+		s.second()
+	}
+	for _, m := range []store.Mark{mark("x", 500, "shop"), mark("other", 600, "bank"), mark("y", 760, "")} {
+		if err := store.PutMark(t.Context(), s.store, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := compare.Request{A: compare.Window{Start: at(100), End: at(700)}, B: compare.Window{Start: at(703), End: at(850)}, Live: true, Newest: s.ring, Now: s.now, Measures: []string{"p50"}, Limit: 1}
+	var err error
+	if r.Matchers, err = ofService("shop"); err != nil {
+		t.Fatal(err)
+	}
+	out, err := compare.Compare(t.Context(), s.store, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !out.Provisional || out.A.Start != epoch+503 || out.A.End != epoch+700 || out.B.Start != epoch+703 || out.B.End != epoch+760 {
+		t.Errorf("provisional %v, A %+v, B %+v", out.Provisional, out.A.Range, out.B.Range)
+	}
+	got := fmt.Sprint(out.Warnings)
+	for _, want := range []string{`side A begins after "x"`, `side B ends at "y"`, "side B is over and holds fewer than 20 slots of 10 s: this stays provisional, and is answered while the newest 15 min are kept"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("warnings %s, want %s", got, want)
+		}
+	}
+	if strings.Contains(got, "other") {
+		t.Errorf("a mark of another service: %s", got)
+	}
+}
+
 func (s *simulation) full(m store.Mark) *api.MarkVerdict {
 	s.t.Helper()
 	v, err := s.judge.Full(s.t.Context(), m)
