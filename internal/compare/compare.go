@@ -39,9 +39,11 @@ type Request struct {
 	// WindowsA and WindowsB, if not empty, are several windows that make a side in its
 	// place, such as five nights: what differs among them is then the noise.
 	WindowsA, WindowsB []Window
-	Mark               string // id of a mark
-	Label              string
-	ValueA, ValueB     string
+	// WantedA and WantedB are how many windows were asked for, 0 for those that are given.
+	WantedA, WantedB int
+	Mark             string // id of a mark
+	Label            string
+	ValueA, ValueB   string
 	// Moment, if not zero, is what lies between sides A and B, as a mark does: what comes
 	// and goes at it belongs to neither side.
 	Moment time.Time

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -266,18 +267,48 @@ func (c *comparison) warnWindows() {
 			c.warning("days", "only %d of the %d windows of side %s have %ss", busy, len(s.windows), s.name, c.what())
 		}
 	}
-	hours := func(s *side) (h map[int]bool) {
-		h = map[int]bool{}
-		for _, w := range s.windows {
-			h[time.Unix(w.start, 0).In(c.Zone).Hour()] = true
+	c.warnShort()
+	for _, of := range []struct {
+		what, same string
+		of         func(time.Time) int
+	}{
+		{"begin at other hours of the day, of which a daily season may be what differs", "hours", time.Time.Hour},
+		{"are of other days of the week, of which a weekly season may be what differs", "days of the week", weekend},
+	} {
+		seen := func(s *side) map[int]bool {
+			out := map[int]bool{}
+			for _, w := range s.windows {
+				out[of.of(time.Unix(w.start, 0).In(c.Zone))] = true
+			}
+			return out
 		}
-		return h
+		if !maps.Equal(seen(c.a), seen(c.b)) {
+			c.warning("season", "the windows of the sides %s: compare the same %s", of.what, of.same)
+		}
 	}
-	a, b := hours(c.a), hours(c.b)
-	for h := range b {
-		if !a[h] {
-			c.warning("season", "the windows of the sides begin at other hours of the day, of which a daily season may be what differs: compare the same hours")
-			return
+}
+
+// weekend is 1 on Saturdays and Sundays, else 0.
+func weekend(t time.Time) int {
+	if d := t.Weekday(); d == time.Saturday || d == time.Sunday {
+		return 1
+	}
+	return 0
+}
+
+// warnShort says how many windows are left out since they do not hold a whole slot, and how
+// many of a window that repeats there are not.
+func (c *comparison) warnShort() {
+	for _, x := range []struct {
+		s       *side
+		windows []Window
+		wanted  int
+	}{{c.a, c.WindowsA, c.WantedA}, {c.b, c.WindowsB, c.WantedB}} {
+		if n := len(x.windows); len(x.s.windows) < n {
+			c.warning("days", "%d of %s of side %s do not hold a slot of %d s: they are left out; write longer windows, or a shorter side beside them", n-len(x.s.windows), figure.Counted(n, "window"), x.s.name, c.step)
+		}
+		if n := len(x.windows); n < x.wanted {
+			c.warning("days", "only %d of the %d windows of side %s are over", n, x.wanted, x.s.name)
 		}
 	}
 }

@@ -144,6 +144,33 @@ func TestWindows(t *testing.T) {
 		t.Errorf("other hours: %v", r.Warnings)
 	}
 
+	// The season is looked for both ways: hours and days of the week that one side lacks.
+	if r = compared(t, st, Request{WindowsA: append(noon, a...), WindowsB: []Window{window(20*86400, 20*86400+1200)}}); !strings.Contains(fmt.Sprint(r.Warnings), "begin at other hours") {
+		t.Errorf("hours of side A that side B lacks: %v", r.Warnings)
+	}
+	days := func(weekends bool) (out []Window) {
+		for _, w := range append(a[:5:5], b...) {
+			if weekend(w.Start.UTC()) == 1 == weekends {
+				out = append(out, w)
+			}
+		}
+		return out
+	}
+	for _, r := range []Request{{WindowsA: days(true), WindowsB: days(false)}, {WindowsA: days(false), WindowsB: days(true)}} {
+		if r := compared(t, st, r); !strings.Contains(fmt.Sprint(r.Warnings), "are of other days of the week") {
+			t.Errorf("weekdays against weekends: %v", r.Warnings)
+		}
+	}
+
+	// Windows without a whole slot are left out, which is said; so are those to come.
+	long := append(a[:4:4], window(10*86400, 20*86400))
+	r = compared(t, st, Request{WindowsA: long, WindowsB: []Window{window(30*86400, 40*86400)}, WantedB: 5})
+	for _, want := range []string{fmt.Sprintf("4 of 5 windows of side A do not hold a slot of %d s", r.Slot), "only 1 of the 5 windows of side B are over"} {
+		if !strings.Contains(fmt.Sprint(r.Warnings), want) {
+			t.Errorf("slots of %d s: %v, want %s", r.Slot, r.Warnings, want)
+		}
+	}
+
 	for _, c := range []struct {
 		r    Request
 		want string

@@ -53,10 +53,10 @@ func (s *server) compare(ctx context.Context, in *api.CompareRequest) (*api.Comp
 			if in.A != "" {
 				return nil, query.Invalid("a", "days and like say what side A is; leave a out, or them")
 			}
-		} else if r.A, r.WindowsA, err = parseSide("a", in.A, r.Zone, now); err != nil {
+		} else if r.A, r.WindowsA, r.WantedA, err = parseSide("a", in.A, r.Zone, now); err != nil {
 			return nil, err
 		}
-		if r.B, r.WindowsB, err = parseSide("b", in.B, r.Zone, now); err != nil {
+		if r.B, r.WindowsB, r.WantedB, err = parseSide("b", in.B, r.Zone, now); err != nil {
 			return nil, err
 		}
 	}
@@ -91,30 +91,30 @@ func (s *server) target(ctx context.Context) (func(service, operation string) fl
 func earlier(in *api.CompareRequest) bool { return in.Days != 0 || in.Like != "" }
 
 // parseSide reads start/end; several of them, which commas divide; or a window that
-// repeats.
-func parseSide(field, text string, zone *time.Location, now time.Time) (w compare.Window, several []compare.Window, err error) {
+// repeats, with how many of it are wanted.
+func parseSide(field, text string, zone *time.Location, now time.Time) (w compare.Window, several []compare.Window, wanted int, err error) {
 	if compare.Repeats(text) {
 		r, err := compare.ParseRepeat(field, text, now, func(s string) (time.Time, error) { return Time(s).Parse(field, now, now) })
 		if err != nil {
-			return w, nil, err
+			return w, nil, 0, err
 		}
 		if several = r.Windows(zone, now); len(several) == 0 {
-			return w, nil, query.TooEarly(field, "none of the windows of %s is over yet; ask again later", quote(text))
+			return w, nil, 0, query.TooEarly(field, "none of the windows of %s is over yet; ask again later", quote(text))
 		}
-		return w, several, nil
+		return w, several, r.Count, nil
 	}
 	parts := strings.Split(text, ",")
 	if len(parts) == 1 {
 		w, err = parseWindow(field, text, now)
-		return w, nil, err
+		return w, nil, 0, err
 	}
 	for _, part := range parts {
 		if w, err = parseWindow(field, part, now); err != nil {
-			return w, nil, err
+			return w, nil, 0, err
 		}
 		several = append(several, w)
 	}
-	return compare.Window{}, several, nil
+	return compare.Window{}, several, 0, nil
 }
 
 // parseWindow reads start/end.
