@@ -14,6 +14,7 @@ import (
 	"tailscope/api"
 	"tailscope/internal/compare"
 	"tailscope/internal/judge"
+	"tailscope/internal/query"
 	"tailscope/internal/report"
 )
 
@@ -198,7 +199,7 @@ func (f *compareFlags) parseSide(name, text string) (side string, err error) {
 	}
 	for i, part := range parts {
 		if parts[i], f.ends, err = parseWindow(name, part, f.now()); err != nil && !strings.Contains(part, "..") {
-			err = withHint(err, "values of a label need --label")
+			err = withHint(err, "windows that repeat are written as 'daily 22:00-06:00 last 5'; values of a label need --label")
 		}
 		if err != nil {
 			return "", err
@@ -220,8 +221,11 @@ func (f *compareFlags) parseRepeat(name, text string) (string, error) {
 		text = strings.TrimSuffix(text, s) + strconv.FormatInt(at.Unix(), 10)
 		return at, err
 	})
+	if invalid := (*query.Error)(nil); errors.As(err, &invalid) { // the flag is its field
+		err = errors.New(invalid.Message)
+	}
 	if err != nil {
-		err = fmt.Errorf("--%s %w", name, err)
+		err = fmt.Errorf("--%s: %w", name, err)
 	}
 	return text, err
 }
@@ -233,11 +237,18 @@ func parseWindow(name, text string, now time.Time) (window string, ends time.Tim
 		return "", ends, fmt.Errorf("--%s %q is not a window: write START..END, such as now-2h..now-1h", name, text)
 	}
 	var at [2]string
+	var begins time.Time
 	for i, s := range []string{start, end} {
 		if ends, err = parseMoment(strings.TrimSpace(s), now); err != nil {
 			return "", ends, fmt.Errorf("--%s %w", name, err)
 		}
 		at[i] = strconv.FormatFloat(float64(ends.UnixMilli())/1e3, 'f', -1, 64)
+		if i == 0 {
+			begins = ends
+		}
+	}
+	if !ends.After(begins) {
+		return "", ends, fmt.Errorf("--%s %q ends before it begins: write START..END, such as now-2h..now-1h", name, text)
 	}
 	return at[0] + "/" + at[1], ends, nil
 }

@@ -205,6 +205,20 @@ func TestCompareExitCodes(t *testing.T) {
 	}
 }
 
+// What is wrong with a window is said in the syntax of the command line, and its flag once.
+func TestCompareRefusesWindows(t *testing.T) {
+	for a, want := range map[string]string{
+		"daily 22:00-06:00 last 99": "--a: 99 windows are not between 1 and 60; write one such as daily",
+		"daily 22:00-06:00 lst 5":   `--a: "daily 22:00-06:00 lst 5" is not a window that repeats; write one such as daily 22:00-06:00 last 5`,
+		"nightly":                   "windows that repeat are written as 'daily 22:00-06:00 last 5'",
+		"now-1h..now-2h":            `--a "now-1h..now-2h" ends before it begins: write START..END, such as now-2h..now-1h`,
+	} {
+		if _, stderr, code := run(t, "compare", "--a", a, "--b", "now-1h..now"); code != exitNoAnswer || !strings.Contains(stderr, want) || strings.Contains(stderr, "start/end") {
+			t.Errorf("%s: exit code %d, %s; want 3, %s", a, code, stderr, want)
+		}
+	}
+}
+
 func TestCompareAsks(t *testing.T) {
 	for args, want := range map[string]string{
 		"--a 1778313600..1778317200 --b 1778317200..1778320800":                                             "a=1778313600/1778317200&b=1778317200/1778320800&limit=10",

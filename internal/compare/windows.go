@@ -34,9 +34,11 @@ var repeated = regexp.MustCompile(`^(\S+) (\d\d):(\d\d)-(\d\d):(\d\d) (last|firs
 
 var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
+var hours = regexp.MustCompile(`^\S+ +\d\d?:\d\d-\d\d?:\d\d( |$)`)
+
 // Repeats reports whether a side is written as a window that repeats.
 func Repeats(text string) bool {
-	return strings.Contains(text, " last ") || strings.Contains(text, " first ")
+	return strings.Contains(text, " last ") || strings.Contains(text, " first ") || hours.MatchString(strings.TrimSpace(text))
 }
 
 // ParseRepeat reads DAYS HH:MM-HH:MM last COUNT [before TIME], or first COUNT after TIME.
