@@ -176,6 +176,8 @@ type CompareFigure struct {
 	// side then is; null if that is not known.
 	Needed        Float `json:"needed"`
 	NeededSeconds Float `json:"needed_seconds"`
+	// NeededWindows is how many windows each side then has, of sides of several windows.
+	NeededWindows int `json:"needed_windows,omitempty"`
 }
 
 // CompareRow is one operation or tenant. Of a metric, Operation is the labels

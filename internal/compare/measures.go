@@ -240,9 +240,13 @@ func (c *comparison) finding(m measure, of string, f *api.CompareFigure) *judge.
 		}
 		return out
 	}
+	if f.Verdict == judge.TooLittle && c.several() && min(len(c.a.windows), len(c.b.windows)) < fewestWindows {
+		out.Needs = fmt.Sprintf("give at least %d windows a side, such as --b 'daily 22:00-06:00 last 5', or earlier days, --days 4 --set like=day", fewestWindows)
+		return out
+	}
 	// How much more data there should be, if that is known and is more.
 	if float64(f.Needed) > 1 {
-		switch out.Needs = c.planned(float64(f.Needed), float64(f.NeededSeconds)) + " a side"; f.Verdict {
+		switch out.Needs = neededText(f) + " a side"; f.Verdict {
 		case judge.TooLittle:
 			out.Needs = "about " + out.Needs + " may do"
 		default:
@@ -292,6 +296,9 @@ func (c *comparison) figure(m measure, x stat.Change) api.CompareFigure {
 		}
 	}
 	f.NeededSeconds = api.Float(float64(f.Needed) * float64(length))
+	if c.several() && float64(f.Needed) > 1 {
+		f.NeededWindows = int(math.Ceil(float64(f.Needed) * float64(min(len(c.a.windows), len(c.b.windows)))))
+	}
 	return f
 }
 

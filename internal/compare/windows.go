@@ -3,7 +3,6 @@ package compare
 import (
 	"fmt"
 	"maps"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,6 +17,9 @@ import (
 
 // mostWindows is the most windows that make a side.
 const mostWindows = 60
+
+// fewestWindows are those of a side that can be judged, where sides are of several.
+const fewestWindows = 3
 
 // Repeat is a window that repeats: the same hours of several days, such as five nights.
 type Repeat struct {
@@ -315,11 +317,10 @@ func (c *comparison) warnShort() {
 	}
 }
 
-// planned says how much data would tell, times as much as there is.
-func (c *comparison) planned(times, seconds float64) string {
-	if !c.several() {
-		return figure.Planned(seconds)
+// neededText says how much data would tell, in windows where sides are of several.
+func neededText(f *api.CompareFigure) string {
+	if f.NeededWindows > 0 {
+		return figure.Counted(f.NeededWindows, "window")
 	}
-	n := math.Ceil(times * float64(min(len(c.a.windows), len(c.b.windows))))
-	return figure.Counted(int(n), "window")
+	return figure.Planned(float64(f.NeededSeconds))
 }

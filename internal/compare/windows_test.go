@@ -122,7 +122,7 @@ func TestWindows(t *testing.T) {
 	}
 
 	r = compared(t, st, Request{WindowsA: a, WindowsB: b[:2]})
-	if r.Verdict != judge.TooLittle || !strings.Contains(measureOf(t, r, "p50").Sentence, "side B: 2 windows with observations, at least 3 are needed") {
+	if r.Verdict != judge.TooLittle || !strings.Contains(measureOf(t, r, "p50").Sentence, "side B: 2 windows with observations, at least 3 are needed; give at least 3 windows a side, such as --b 'daily") {
 		t.Errorf("two nights: %s, %s", r.Verdict, measureOf(t, r, "p50").Sentence)
 	}
 	if r = compared(t, st, Request{WindowsA: a, B: b[0]}); r.Verdict != judge.TooLittle || len(r.B.Windows) != 1 {

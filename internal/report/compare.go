@@ -204,7 +204,11 @@ func (d *Comparison) measure(m *api.CompareMeasure) []string {
 		verdict += "; " + m.Allowed
 	}
 	if more := float64(f.Needed); more > 1 && (m.Verdict == judge.NoEvidence || m.Verdict == judge.TooLittle) {
-		verdict += "; needs about " + roughly(float64(f.NeededSeconds)) + " a side"
+		long := roughly(float64(f.NeededSeconds))
+		if f.NeededWindows > 0 {
+			long = figure.Counted(f.NeededWindows, "window")
+		}
+		verdict += "; needs about " + long + " a side"
 	}
 	return []string{strings.ReplaceAll(m.Name, "_", " "), value(f.A), value(f.B), d.effect(m, m.Raw.Effect), like, d.interval(m, f), bucket, verdict}
 }

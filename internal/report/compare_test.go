@@ -70,6 +70,15 @@ func TestAllowedBesideTheVerdict(t *testing.T) {
 	}
 }
 
+// What several windows need is said in windows, as in the sentence.
+func TestNeededWindows(t *testing.T) {
+	d := &Comparison{R: &api.CompareResponse{}}
+	m := &api.CompareMeasure{Name: "p99", Scale: "ratio", Verdict: "no evidence", Raw: api.CompareFigure{Needed: 96, NeededSeconds: 345600, NeededWindows: 288}}
+	if row := d.measure(m); row[7] != "no evidence; needs about 288 windows a side" {
+		t.Errorf("got %q", row)
+	}
+}
+
 func TestRoughly(t *testing.T) {
 	for seconds, want := range map[float64]string{40.2: "41s", 340: "6m", 4161: "1h10m", 11520: "3h12m", 63079: "18h", 817564: "10 days"} {
 		if got := roughly(seconds); got != want {

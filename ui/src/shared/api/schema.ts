@@ -723,6 +723,7 @@ export interface components {
             low: number | null;
             needed: number | null;
             needed_seconds: number | null;
+            needed_windows?: number;
             p: number | null;
             short?: string;
             verdict: components["schemas"]["Verdict"];

@@ -50,6 +50,7 @@ it('writes figures in their own unit', () => {
 
 it('says how much more data it takes', () => {
   expect(needs(measure(p99, of(1, 0.9, 1.1, 'no evidence', { needed: 2.5, needed_seconds: 4500 })))).toBe('needs about 75 min a side');
+  expect(needs(measure(p99, of(1, 0.9, 1.1, 'no evidence', { needed: 96, needed_seconds: 345600, needed_windows: 288 })))).toBe('needs about 288 windows a side');
   expect(needs(measure(p99, of(1, 0.9, 1.1, 'no evidence', { needed: 0.8, needed_seconds: 4500 })))).toBe('');
   expect(needs(measure(p99, of(null, null, null, 'too little data', { short: 'side B: 12 of 20 slots', needed: 2, needed_seconds: 200 })))).toBe('side B: 12 of 20 slots; about 4 min a side may do');
   expect(needs(measure(p99, of(1.3, 1.2, 1.4, 'slower', { needed: 3, needed_seconds: 4500 })))).toBe('');

@@ -126,12 +126,14 @@ export function planned(seconds: number): string {
   return seconds < 36 * 3600 ? `${Math.ceil(seconds / 3600)} h` : `${Math.ceil(seconds / 86400)} days`;
 }
 
+const neededOf = (f: CompareFigure): string => (f.needed_windows ? `${f.needed_windows} window${f.needed_windows === 1 ? '' : 's'}` : planned(f.needed_seconds ?? 0));
+
 /** What more data would take, where there is too little or no evidence. */
 export function needs(m: CompareMeasure): string {
   const f = judged(m);
-  if (m.verdict === 'too little data') return [f.short, f.needed_seconds != null && (f.needed ?? 0) > 1 ? `about ${planned(f.needed_seconds)} a side may do` : ''].filter(Boolean).join('; ');
+  if (m.verdict === 'too little data') return [f.short, f.needed_seconds != null && (f.needed ?? 0) > 1 ? `about ${neededOf(f)} a side may do` : ''].filter(Boolean).join('; ');
   if (m.verdict !== 'no evidence' || f.needed == null || f.needed <= 1 || f.needed_seconds == null) return '';
-  return `needs about ${planned(f.needed_seconds)} a side`;
+  return `needs about ${neededOf(f)} a side`;
 }
 
 /** How much a measure may differ and be the same, on its own scale: a ratio above 1, or a difference. */
