@@ -113,7 +113,7 @@ func (m *metricSearch) groups(ctx context.Context) ([]query.SlotGroup, error) {
 	}
 	step := m.step
 	apart, err := m.read(ctx, series.LabelService, series.LabelEnvironment)
-	if query.AsError(err) != nil {
+	if e := query.AsError(err); e != nil && e.Code == query.CodeInvalid {
 		return groups, nil // no series has the label
 	}
 	if err != nil || m.step != step {
