@@ -403,8 +403,8 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 			if t.folded {
 				folded++
 			}
-			if recent.on && !t.derived && (t.request || t.service != 0 && !a.reg.services[t.service].serves) {
-				recent.add(a.reg, t.marginal, s)
+			if recent.on && !t.derived && (t.request || recent.others(a.reg, t.service)) {
+				recent.add(a.reg, t.marginal, t.request, s)
 			}
 			a.observe(g, t.full, t.marginal, s.slot, s.nanos, s.weight, int(s.bucket))
 		}

@@ -38,8 +38,25 @@ func (a *Aggregator) beginRecent(nowNanos int64) (r recent) {
 	return r
 }
 
+// others reports whether spans of a service that are not requests by their kind stand for
+// some: it has had none of these, for as long as it takes a server's span to come after
+// its children's.
+func (r *recent) others(reg *registry, of uint32) bool {
+	switch s := reg.services[of]; {
+	case of == 0 || s.serves:
+		return false
+	case reg.generation-s.born < graceGenerations:
+		r.ring.Skip(s.name)
+		return false
+	}
+	return true
+}
+
+// graceGenerations is about a minute.
+const graceGenerations = 6
+
 // add appends a request of the series marginal, unless it is older than what the ring has.
-func (r *recent) add(reg *registry, marginal uint32, s *observation) {
+func (r *recent) add(reg *registry, marginal uint32, request bool, s *observation) {
 	second := int64(s.slot)*int64(series.Base) + int64(s.second)
 	if second < r.from {
 		return
@@ -55,6 +72,9 @@ func (r *recent) add(reg *registry, marginal uint32, s *observation) {
 	}
 	if len(r.log) == cap(r.log) {
 		r.full++
+		return
+	}
+	if !request && !r.ring.Spare(m.recent) {
 		return
 	}
 	r.log = append(r.log, seconds.Observation{Series: m.recent, Weight: s.weight, Second: uint32(second), Came: uint32(r.now), Nanos: s.nanos})

@@ -78,3 +78,56 @@ func TestRequestsComeIntoSeconds(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// Spans that are not requests wait a minute for a server's span of their service, as their
+// children come first after a start. A service that served an hour ago serves no more.
+func TestOthersComeIntoSeconds(t *testing.T) {
+	now := time.Unix(1_767_225_600, 0)
+	clock := func() time.Time { return now }
+	ring := seconds.New(seconds.Options{Now: clock})
+	a, err := Open(t.Context(), &nullStore{}, Options{Writer: "local", Dir: "data/journal", FS: vfs.NewMem(), Now: clock, FlushInterval: 24 * time.Hour, SyncInterval: 24 * time.Hour, Seconds: ring})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close(context.Background())
+	send := func(kinds ...string) (came uint64) {
+		t.Helper()
+		before := ring.Stats().Observations
+		b := a.NewBatch()
+		for _, kind := range kinds {
+			b.Observe(a.SpanTarget(&SpanIdentity{Service: "shop", Operation: "GET /", Component: "app", Kind: kind, Status: "ok"}), now.UnixNano(), 1e6, 1)
+		}
+		if _, err := b.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(10 * time.Second)
+		ring.Fold()
+		return ring.Stats().Observations - before
+	}
+	for i := range graceGenerations {
+		if n := send("client"); n != 0 {
+			t.Fatalf("after %d generations %d came", i, n)
+		}
+	}
+	if since, ok := ring.Since("shop"); !ok || since < now.Unix()-20 {
+		t.Errorf("complete since %d s ago, %v: nothing was counted so far", now.Unix()-since, ok)
+	}
+	if n := send("client"); n != 1 {
+		t.Errorf("of a service that serves nobody %d came, want 1", n)
+	}
+	if n := send("server", "client"); n != 1 {
+		t.Errorf("of a service that serves %d came, want its request", n)
+	}
+	for range hourOfGenerations + 2 {
+		send("producer")
+	}
+	a.mu.Lock()
+	a.reg.turn()
+	a.mu.Unlock()
+	if n := send("client"); n != 1 {
+		t.Errorf("of a service that served an hour ago %d came, want 1", n)
+	}
+}

@@ -129,7 +129,8 @@ type spanKey struct {
 // service bounds the values of labels within one service.
 type service struct {
 	name      string
-	serves    bool // has spans that are requests by their kind
+	serves    bool   // has spans that are requests by their kind; looked at anew each hour
+	born      uint32 // the generation in which it was first seen
 	tenants   *tenants
 	values    [boundDims]map[string]struct{}
 	extra     map[string]map[string]struct{}
@@ -235,7 +236,7 @@ func (r *registry) service(name string) (*service, uint32) {
 			r.foldedVals++
 			return r.service(series.Other)
 		}
-		s := &service{name: strings.Clone(name), tenants: newTenants(r.o.MaxTenants)}
+		s := &service{name: strings.Clone(name), tenants: newTenants(r.o.MaxTenants), born: r.generation}
 		n = uint32(len(r.services))
 		r.services = append(r.services, s)
 		r.serviceOf[s.name] = n
@@ -731,6 +732,9 @@ func (r *registry) updateSketches() {
 	}
 }
 
+// hourOfGenerations is an hour, at ten seconds each.
+const hourOfGenerations = 360
+
 // turn begins a new hour. It reports whether targets were buried because tenants gained
 // or lost their names.
 func (r *registry) turn() (changed bool) {
@@ -756,6 +760,14 @@ func (r *registry) turn() (changed bool) {
 		}
 	}
 	clear(r.groups)
+	for _, s := range r.services[1:] {
+		s.serves = false
+	}
+	for i := 1; i < r.targets.n; i++ {
+		if t := r.targets.at(uint32(i)); t.state == targetLive && t.request && max(t.generation, t.born)+hourOfGenerations >= r.generation {
+			r.services[t.service].serves = true
+		}
+	}
 	// Values that no active series has are removed, and others admitted.
 	for _, s := range r.services[1:] {
 		s.values = [boundDims]map[string]struct{}{}

@@ -30,6 +30,11 @@ func (r *Ring) Fold() {
 	r.logMu.Lock()
 	log, full := r.log, r.full
 	r.log = r.spare[:0]
+	r.others = 0
+	for service := range r.short {
+		r.whole[service] = r.newest + 1
+	}
+	clear(r.short)
 	renew := len(r.refused) > 0 && now-r.renewed >= renewAfter
 	if renew {
 		clear(r.names)
@@ -208,6 +213,7 @@ func (r *Ring) seal(s *second) {
 // far as there is memory for as much as the others take for each request.
 func (r *Ring) age() {
 	r.dropBuffers()
+	maps.DeleteFunc(r.whole, func(_ string, second int64) bool { return second < r.newest-r.Keep() })
 	kept := 0.0
 	var out []int
 	for i := range r.state {

@@ -81,6 +81,25 @@ const (
 	forgetLag = 60
 )
 
+// Spare reports whether the log may take another observation of series n, whose service
+// serves nobody: those take at most an othersShare of it. What is left out makes its
+// service incomplete, and no other. Call it between Begin and End.
+func (r *Ring) Spare(n uint32) bool {
+	if r.others < cap(r.log)/othersShare {
+		r.others++
+		return true
+	}
+	r.dropped++
+	r.Skip(r.kept[n].service)
+	return false
+}
+
+// Skip says that observations of a service were left out. Call it between Begin and End.
+func (r *Ring) Skip(service string) { r.short[service] = struct{}{} }
+
+// othersShare of the log is for services that serve nobody, as a divisor.
+const othersShare = 4
+
 // Stats are running totals, and present sizes.
 type Stats struct {
 	Observations uint64 // folded into seconds
@@ -103,6 +122,9 @@ type Ring struct {
 	kept    []name              // by number; 0 is never used
 	refused map[string]struct{} // services with series beyond Options.MaxNames
 	kick    chan struct{}
+	others  int                 // observations in log that Spare has let in
+	dropped uint64              // and those that it has not
+	short   map[string]struct{} // services of which some was left out since the last fold
 
 	mu      sync.RWMutex
 	began   int64  // the first second that can be complete
@@ -110,7 +132,8 @@ type Ring struct {
 	seen    []name // kept, as of the last fold
 	without map[string]struct{}
 	ring    []second
-	state   []state // by number
+	state   []state          // by number
+	whole   map[string]int64 // the first second from which on a service is complete, if that is not the ring's
 	lags    map[string]*lag
 	lastLag *lag // that of lastOf
 	lastOf  string
@@ -161,7 +184,7 @@ func New(o Options) *Ring {
 	r := &Ring{
 		o: o, began: now + 1, newest: now, minute: now / 60,
 		log: make([]Observation, 0, o.Log), spare: make([]Observation, 0, o.Log),
-		kick: make(chan struct{}, 1), names: map[name]uint32{}, kept: make([]name, 1), refused: map[string]struct{}{},
+		kick: make(chan struct{}, 1), names: map[name]uint32{}, kept: make([]name, 1), refused: map[string]struct{}{}, short: map[string]struct{}{}, whole: map[string]int64{},
 		seen: make([]name, 1), state: make([]state, 1), lags: map[string]*lag{}, renewed: now,
 		ring: make([]second, int(o.Keep/time.Second)+ahead),
 	}
@@ -219,7 +242,7 @@ const statusError = "error"
 func (r *Ring) End(log []Observation, full int) {
 	r.log = log
 	r.full += uint64(full)
-	half := 2*len(log) >= cap(log)
+	half := 2*len(log) >= cap(log) || 2*r.others >= cap(log)/othersShare
 	r.logMu.Unlock()
 	if half {
 		select {
@@ -232,12 +255,12 @@ func (r *Ring) End(log []Observation, full int) {
 // Stats returns the totals so far.
 func (r *Ring) Stats() Stats {
 	r.logMu.Lock()
-	full := r.full
+	full, dropped := r.full, r.dropped
 	r.logMu.Unlock()
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	s := r.stats
-	s.Overflowed, s.Bytes = full, r.bytes
+	s.Overflowed, s.Bytes = full+dropped, r.bytes
 	for i := range r.state[1:] {
 		if r.state[1+i].out {
 			s.SeriesOut++
@@ -267,7 +290,7 @@ func (r *Ring) since(service string) (second int64, ok bool) {
 	if _, refused := r.without[service]; refused {
 		return 0, false
 	}
-	second = max(r.began, r.newest-r.Keep())
+	second = max(r.began, r.newest-r.Keep(), r.whole[service])
 	for i, n := range r.seen {
 		if s := &r.state[i]; n.service == service {
 			if s.out {

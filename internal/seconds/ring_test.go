@@ -364,6 +364,39 @@ func TestFullLog(t *testing.T) {
 	}
 }
 
+// Services that serve nobody have a share of the log; what finds it full makes its own
+// service incomplete, not those that serve.
+func TestShareOfTheLog(t *testing.T) {
+	c := newClock(Options{Log: 100})
+	other := func(service string) {
+		log, _ := c.Begin()
+		if n := c.Number(labelsOf(service, "run", "internal", "ok")); c.Spare(n) {
+			log = append(log, Observation{Series: n, Weight: 1, Second: epoch, Came: epoch, Nanos: 1e6})
+		}
+		c.End(log, 0)
+	}
+	other("cron")
+	for range 200 {
+		other("batch")
+	}
+	for range 75 {
+		c.send(labelsOf("shop", "GET /", "server", "ok"), epoch, 1e6, 1)
+	}
+	c.play(epoch+10, nil)
+	if s := c.Stats(); s.Overflowed != 176 || s.Observations != 100 {
+		t.Errorf("%+v, want 176 left out and 25 + 75 folded", s)
+	}
+	for service, want := range map[string]int64{"shop": 1, "cron": 1, "batch": 2} {
+		if since, ok := c.Since(service); !ok || since != epoch+want {
+			t.Errorf("%s: since %d, %v, want %d", service, since-epoch, ok, want)
+		}
+	}
+	c.play(epoch+1200, nil)
+	if len(c.whole) != 0 {
+		t.Errorf("%v is never forgotten", c.whole)
+	}
+}
+
 func TestAppendingDoesNotAllocate(t *testing.T) {
 	c := newClock(Options{Log: 1 << 12})
 	l := labelsOf("shop", "GET /", "server", "ok")
