@@ -3,11 +3,10 @@
 // request (queue) hangs below zero, as a band of its own. A step without
 // requests is a gap in every layer, never zero.
 
-import type { BreakdownResponse } from '../shared/api/schema';
+import type { BreakdownPart, BreakdownResponse } from '../shared/api/schema';
 import { byComponent, componentName } from '../shared/text/components';
 import { onSteps } from '../shared/page/days';
 import type { Num } from '../shared/api/types';
-import { partKey } from './tail';
 
 export interface Layer {
   key: string;
@@ -76,6 +75,9 @@ export function lineOf(name: string, dash: number[], from: { start: number; step
 
 export type Unit = 'request' | 'second' | 'share';
 export type Kind = 'self' | 'critical';
+
+/** What tells parts apart. */
+export const partKey = (p: Pick<BreakdownPart, 'service' | 'component' | 'operation' | 'system'>): string => `${p.service} ${p.component} ${p.operation}${p.system ? ` ${p.system}` : ''}`;
 
 /**
  * The layers of a breakdown: seconds per request, seconds per second, or shares

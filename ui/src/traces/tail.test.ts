@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Band, BreakdownPart, FanOut, PartIn } from '../shared/api/schema';
-import { bandName, bandOf, bars, calls, differences, instances, partKey, sentence } from './tail';
+import { partKey } from './stack';
+import { bandName, bandOf, bars, calls, differences, instances, sentence } from './tail';
 
 const inside = (seconds: number, calls = 1, critical = seconds): PartIn => ({ seconds, critical, share: 0, calls });
 

@@ -90,9 +90,6 @@ export function differences(parts: BreakdownPart[], band: Band, kind: Kind): Dif
 }
 
 /** What a part is called: the operation, or the component where it has none. */
-/** What tells parts apart. */
-export const partKey = (p: Pick<BreakdownPart, 'service' | 'component' | 'operation' | 'system'>): string => `${p.service} ${p.component} ${p.operation}${p.system ? ` ${p.system}` : ''}`;
-
 export function partName(p: { operation: string; component: string }): string {
   return p.operation || componentName(p.component);
 }
