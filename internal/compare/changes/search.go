@@ -149,7 +149,7 @@ func inTurnText(service string, environments []string) string {
 
 // unsearched says up to when changes can be found where slots are long.
 func unsearched(out *api.ChangesResponse) []string {
-	const short = 10 // seconds
+	const short = 60 // seconds: the newest ten minutes are no surprise
 	if out.Slot <= short {
 		return nil
 	}
