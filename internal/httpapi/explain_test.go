@@ -94,7 +94,7 @@ func TestExplainBefore(t *testing.T) {
 	if len(r.Items) != 1 || r.Items[0].Labels["tenant"] != "acme" || !strings.HasPrefix(r.Sentence, "tenant acme: ") || r.Against != "before" {
 		t.Errorf("became slow: %+v", r)
 	}
-	if b := r.Before; b == nil || b.Mark != "m1" || b.Name != "deploy 2" || b.End != querytest.Epoch+2400 || b.Start != querytest.Epoch+1200 || r.From != b.End || b.Count != 120*60 || b.Inside == 0 || !(b.Now > b.Share) {
+	if b := r.Before; b == nil || b.Mark != "m1" || b.Name != "deploy 2" || b.End != querytest.Epoch+2400 || b.Start != querytest.Epoch+1300 || r.From != querytest.Epoch+2500 || b.Count != 110*60 || b.Inside == 0 || !(b.Now > b.Share) {
 		t.Errorf("the stretch before: %+v", r.Before)
 	}
 	const nothing = "nothing became slower here; what is slow has been slow"

@@ -118,10 +118,11 @@ func (p *backtest) findData(ctx context.Context) (time.Time, error) {
 	if !first.After(p.start.Add(-window)) {
 		return p.start, nil
 	}
-	if window == 0 {
+	whole := first.Add(window + query.Whole)
+	if window == 0 || !whole.Before(p.end) { // data shorter than a window are tested as they are
 		return first, nil
 	}
-	return first.Add(window + query.Whole), nil
+	return whole, nil
 }
 
 // firstData returns the start of the first slot of a selection from a moment on, the
