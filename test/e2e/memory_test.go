@@ -6,8 +6,10 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"net/http"
@@ -168,14 +170,20 @@ func (s *server) looksAt(t *testing.T, debug string) (off string, small bool) {
 	return off, live < 100<<20
 }
 
-// arenas counts the arenas of glibc's allocator beside the main one: each begins
-// with an anonymous mapping at a multiple of 64 MiB.
+// arenas counts the arenas of glibc's allocator beside the main one. Each consists of
+// heaps, anonymous mappings at multiples of 64 MiB, which begin with pointers to the arena
+// and to the heap before it (malloc/arena.c, heap_info): the first has none before it.
 func arenas(t *testing.T, pid int) (n int) {
 	t.Helper()
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
+	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
 	for line := range strings.Lines(string(maps)) {
 		f := strings.Fields(line)
 		from, _, _ := strings.Cut(f[0], "-")
@@ -184,7 +192,14 @@ func arenas(t *testing.T, pid int) (n int) {
 			t.Fatal(err)
 		}
 		if len(f) == 5 && f[1] == "rw-p" && at%(64<<20) == 0 && at > 0xff<<32 { // Go's heap is below
-			n++
+			var heap [2]uint64
+			if err := binary.Read(io.NewSectionReader(memory, int64(at), 16), binary.NativeEndian, &heap); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("a heap of C at %#x: arena %#x, after %#x", at, heap[0], heap[1])
+			if heap[0]&^(64<<20-1) == at && heap[1] == 0 {
+				n++
+			}
 		}
 	}
 	return n
