@@ -176,7 +176,7 @@ type CompareFigure struct {
 	// side then is; null if that is not known.
 	Needed        Float `json:"needed"`
 	NeededSeconds Float `json:"needed_seconds"`
-	// NeededWindows is how many windows each side then has, of sides of several windows.
+	// NeededWindows counts the windows that each side then has; only of sides of several.
 	NeededWindows int `json:"needed_windows,omitempty"`
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// mostFlags is how many flags a command may have beside --help and --server. What is not
-// written daily is a setting.
+// mostFlags bounds the flags of a command beside --help and --server. What is not written
+// daily is a setting.
 const mostFlags = 20
 
 func TestNoCommandHasTooManyFlags(t *testing.T) {

@@ -39,7 +39,7 @@ type Request struct {
 	// WindowsA and WindowsB, if not empty, are several windows that make a side in its
 	// place, such as five nights: what differs among them is then the noise.
 	WindowsA, WindowsB []Window
-	// WantedA and WantedB are how many windows were asked for, 0 for those that are given.
+	// WantedA and WantedB count the windows that were asked for; 0 for those that are given.
 	WantedA, WantedB int
 	Mark             string // id of a mark
 	Label            string

@@ -245,7 +245,7 @@ func rowLead(r *api.CompareRow, way judge.Way, within float64) *api.CompareMeasu
 	return leadOf(r.Measures, func(m *api.CompareMeasure) bool { return m.Change == way && sure(r, m) }, within)
 }
 
-// Say is the sentence of the measure that stands for those that are found to have changed.
+// Say returns the sentence of the measure that stands for those found to have changed.
 // Where both errors and times got worse it says both, errors first.
 func Say(of []api.CompareMeasure, found func(*api.CompareMeasure) bool, within float64) string {
 	worse := func(of []api.CompareMeasure, errors bool) *api.CompareMeasure {

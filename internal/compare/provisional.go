@@ -23,9 +23,10 @@ import (
 // Until there are slots of ten seconds enough after a moment, it is judged provisionally on
 // slots of one second, for gross changes alone: those whose interval lies beyond a margin.
 const (
-	fewestSeconds = 20  // of side B
-	mostBefore    = 600 // seconds of side A at most
-	leastBefore   = 120 // and at least
+	fewestSeconds = 20  // of side B, at least
+	leastBefore   = 120 // of side A, at least
+	// MostBefore is the greatest length of side A, in seconds.
+	MostBefore = 600
 	// AfterMoment is where side B begins, in seconds after that of the moment: its own
 	// second and two more are left out.
 	AfterMoment = 3
@@ -51,7 +52,7 @@ func SecondsOf(ring *seconds.Ring, service string, a, b Window, now time.Time) (
 	if !ok {
 		return a, b, "its requests come too late, or are too few"
 	}
-	from := max(a.Start.Unix(), a.End.Unix()-mostBefore, since)
+	from := max(a.Start.Unix(), a.End.Unix()-MostBefore, since)
 	until := min(b.End.Unix(), now.Unix()-late)
 	a.Start, b.End = time.Unix(from, 0), time.Unix(until, 0)
 	switch before, after := a.End.Unix()-from, until-b.Start.Unix(); {
@@ -120,7 +121,7 @@ func (c *comparison) provisional(ctx context.Context) (*api.CompareResponse, err
 	if c.mark != nil {
 		moment = c.mark.Time.Unix()
 	}
-	a.Start = time.Unix(max(a.Start.Unix(), a.End.Unix()-mostBefore), 0)
+	a.Start = time.Unix(max(a.Start.Unix(), a.End.Unix()-MostBefore), 0)
 	marks, err := store.Marks(ctx, c.st, a.Start.Add(-AfterMoment*time.Second), c.Now)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	"tailscope/internal/store"
 )
 
-// maxBackends is how many backends are answered, those with the most time.
+// maxBackends bounds the backends that are answered, those with the most time.
 const maxBackends = 100
 
 // backendKey names what calls go to: a system, such as mysql, and one node of it.

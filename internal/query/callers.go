@@ -99,3 +99,25 @@ func Callers(ctx context.Context, st store.Store, r CallersRequest) (*api.Caller
 	})
 	return out, nil
 }
+
+// ServiceCalls returns, for each service, the services that its requests call, directly
+// or by way of others.
+func ServiceCalls(ctx context.Context, st store.Store, start, end int64) (map[string]map[string]bool, error) {
+	q := store.Query{Family: series.BreakdownWith, By: []string{series.LabelService, series.LabelPartService}, Measure: store.Moments, Schema: hist.DefaultSchema, Start: start, End: end}
+	res, err := st.Query(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]map[string]bool{}
+	for _, g := range res.Groups {
+		caller, callee := g.Labels.Get(series.LabelService), g.Labels.Get(series.LabelPartService)
+		if caller == callee || groupCount(g) == 0 {
+			continue
+		}
+		if out[caller] == nil {
+			out[caller] = map[string]bool{}
+		}
+		out[caller][callee] = true
+	}
+	return out, nil
+}

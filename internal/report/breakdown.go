@@ -10,7 +10,7 @@ import (
 	"tailscope/internal/figure"
 )
 
-// mostServices is how many services of a component have a row in the table.
+// mostServices bounds the services of a component that have a row in the table.
 const mostServices = 5
 
 // Breakdown returns a report of where the time of requests and of the slowest requests

@@ -25,8 +25,8 @@ const (
 )
 
 const (
-	// mostParts is how many parts of a service's requests are searched, and
-	// mostPartsRead how many one question reads.
+	// mostParts bounds the parts of a service's requests that are searched,
+	// mostPartsRead those that one question reads.
 	mostParts     = 8
 	mostPartsRead = 100
 

@@ -29,7 +29,7 @@ const fewest = 200
 // fewestSlots with requests that a side of a comparison needs.
 const fewestSlots = 20
 
-// fewestAfter is how many slots a change is from the end of a range at least.
+// fewestAfter is the least distance of a change from the end of a range, in slots.
 const fewestAfter = 10
 
 // measures that stretches are compared by.

@@ -13,8 +13,8 @@ import (
 	"tailscope/stat"
 )
 
-// longest is how many times as long as the stretch before it, and as that after it, a spike
-// is at most.
+// longest is the greatest length of a spike, in lengths of the stretch before it and of that
+// after it.
 const longest = 2
 
 // back is the share of a spike's height that may be left after it.

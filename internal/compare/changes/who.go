@@ -15,7 +15,7 @@ import (
 	"tailscope/internal/store"
 )
 
-// mostWho is of how many changes of services, the newest, it is said who moved: each is a
+// mostWho bounds the changes of services, the newest, that name who moved: each takes a
 // comparison of its own.
 const mostWho = 8
 
@@ -56,7 +56,7 @@ func nameWho(ctx context.Context, st store.Store, s *compare.Stretches, r *Reque
 	return nil
 }
 
-// ofWhom is how many rows of a comparison are looked at.
+// ofWhom bounds the rows of a comparison that are looked at.
 const ofWhom = 200
 
 // movedRows returns the names of the rows that surely moved, and how many were judged.
@@ -86,7 +86,7 @@ func whoText(w *api.ChangeWho) string {
 	return tenants + "; " + operations
 }
 
-// namedAtMost is how many of those that moved are named in a sentence.
+// namedAtMost bounds the names in a sentence.
 const namedAtMost = 3
 
 func movedText(what string, moved []string, judged int) string {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
@@ -93,7 +92,7 @@ func (p *backtest) findData(ctx context.Context) (time.Time, error) {
 			window = cmp.Or(v.Query.Over, 5*time.Minute)
 		}
 	case v.Expr != nil:
-		counts := strings.Contains(v.Expr.String(), "count") || strings.Contains(v.Expr.String(), "sum")
+		counts := v.Expr.Calls("count", "sum")
 		for _, s := range v.Expr.Selectors() {
 			of = append(of, spec.Series{Family: s.Family, Matchers: s.Matchers})
 			if counts && s.By == expr.ByTimeRange && s.Newer == 0 && s.Older <= time.Hour {

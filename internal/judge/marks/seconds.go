@@ -14,19 +14,17 @@ import (
 )
 
 // Until there are slots of ten seconds enough after a mark, it is judged provisionally on
-// slots of one second (see compare.InSeconds), in steps of so many seconds.
+// slots of one second (see compare.InSeconds).
 const (
-	block        = 1   // seconds of a slot
-	blocksBefore = 600 // slots of side A at most
-	firstLook    = 30  // seconds after a mark
-	nextSecond   = 5   // seconds between two looks
+	firstLook  = 30 // seconds after a mark
+	nextSecond = 5  // seconds between two looks
 )
 
 // secondsOf returns the sides of mark i for a service in seconds, as far as they have come
 // and are complete at now; why says why they cannot be judged.
 func (j *Judge) secondsOf(marks []store.Mark, i int, service string, now time.Time) (s sides, why string) {
 	at := marks[i].Time.Unix()
-	s = sides{before: span{at - blocksBefore*block, at}, after: span{at + compare.AfterMoment, now.Unix()}}
+	s = sides{before: span{at - compare.MostBefore, at}, after: span{at + compare.AfterMoment, now.Unix()}}
 	a, b, cutBefore, cutAfter := compare.CutAtMarks(marks, marks[i].ID, service, at, s.before.window(), s.after.window())
 	if cutBefore != nil {
 		s.cutBefore = cutBefore.Name
@@ -53,7 +51,7 @@ func (j *Judge) bySeconds(ctx context.Context, marks []store.Mark, i int, now ti
 	}
 	services := []string{m.Service}
 	if m.Service == "" {
-		before := sides{before: span{whole.before.end - blocksBefore*block, whole.before.end}, after: span{whole.before.end, now.Unix()}}
+		before := sides{before: span{whole.before.end - compare.MostBefore, whole.before.end}, after: span{whole.before.end, now.Unix()}}
 		if services, err = busiest(ctx, j.o.Store, before, now); err != nil {
 			return v, true, err
 		}
@@ -83,7 +81,7 @@ func (j *Judge) bySeconds(ctx context.Context, marks []store.Mark, i int, now ti
 		}
 		return v, true, nil
 	}
-	v.State, v.Judged, v.Step = Provisional, api.UnixTime(now), block
+	v.State, v.Judged, v.Step = Provisional, api.UnixTime(now), 1
 	conclude(&v)
 	return v, true, nil
 }

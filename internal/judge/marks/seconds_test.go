@@ -238,7 +238,7 @@ func TestProvisional(t *testing.T) {
 	first, full := v.First, s.full(m)
 	of := full.Services[0]
 	if of.After.Start != at(s.mark).Unix()+compare.AfterMoment || of.After.End-of.After.Start < 20 || of.After.End > s.now.Unix()-3 ||
-		of.Before.End != at(s.mark).Unix() || of.Before.End-of.Before.Start != blocksBefore {
+		of.Before.End != at(s.mark).Unix() || of.Before.End-of.Before.Start != compare.MostBefore {
 		t.Errorf("sides %+v, %+v", of.Before, of.After)
 	}
 	if len(of.Operations) != 2 || len(of.Measures) != len(measures) {

@@ -127,6 +127,9 @@ type Program struct {
 // String returns the source.
 func (p *Program) String() string { return p.source }
 
+// Calls reports whether the program calls one of the functions named.
+func (p *Program) Calls(names ...string) bool { return p.root.calls(names) }
+
 // Selectors returns the selectors of the program, in the order written.
 func (p *Program) Selectors() []*Selector { return p.selectors }
 

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -74,6 +75,11 @@ const (
 var operators = map[op]string{opOr: "or", opAnd: "and", opEqual: "==", opUnequal: "!=",
 	opLess: "<", opLessEqual: "<=", opGreater: ">", opGreaterEqual: ">=",
 	opAdd: "+", opSubtract: "-", opMultiply: "*", opDivide: "/", opModulo: "%", opPower: "^"}
+
+// calls reports whether n or what is in it calls one of the functions named.
+func (n *node) calls(names []string) bool {
+	return n.op == opCall && slices.Contains(names, n.function.Name) || slices.ContainsFunc(n.args, func(a *node) bool { return a.calls(names) })
+}
 
 // list reports whether n is several values.
 func (n *node) list() bool { return n.op == opSelect && n.selector.list() }
