@@ -29,7 +29,7 @@ var floors = [][]string{
 		"api", "hist", "internal/experiment/mirror/content", "internal/experiment/mirror/mirrortest",
 		"internal/experiment/mirror/redact", "internal/experiment/simulate/queueing", "internal/figure",
 		"internal/guard/check/event", "internal/http1", "internal/listen", "internal/observe/queuetime",
-		"internal/observe/sqltext", "internal/route", "internal/strictyaml", "internal/strictyaml/schematest", "internal/trials", "ui",
+		"internal/observe/sqltext", "internal/route", "internal/strictyaml", "internal/strictyaml/schematest", "internal/trials", "internal/weekday", "ui",
 	},
 	{ // 2
 		"client", "internal/config", "internal/experiment/bench", "internal/experiment/bench/load",

@@ -12,6 +12,7 @@ import (
 	"tailscope/api"
 	"tailscope/internal/figure"
 	"tailscope/internal/query"
+	"tailscope/internal/weekday"
 	"tailscope/stat"
 )
 
@@ -23,7 +24,7 @@ const fewestWindows = 3
 
 // Repeat is a window that repeats: the same hours of several days, such as five nights.
 type Repeat struct {
-	Weekdays [7]bool // on which a window begins
+	Weekdays weekday.Set // on which a window begins
 	// From and To are minutes of the day; a window of which To is not after From ends on
 	// the next day.
 	From, To int
@@ -33,8 +34,6 @@ type Repeat struct {
 }
 
 var repeated = regexp.MustCompile(`^(\S+) (\d\d):(\d\d)-(\d\d):(\d\d) (last|first) (\d+)(?: (before|after) (.+))?$`)
-
-var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
 var hours = regexp.MustCompile(`^\S+ +\d\d?:\d\d-\d\d?:\d\d( |$)`)
 
@@ -80,21 +79,15 @@ func ParseRepeat(field, text string, now time.Time, moment func(string) (time.Ti
 // setWeekdays reads daily, mon-fri, or sat,sun.
 func (r *Repeat) setWeekdays(text string) error {
 	if text == "daily" {
-		r.Weekdays = [7]bool{true, true, true, true, true, true, true}
+		r.Weekdays = weekday.All
 		return nil
 	}
-	for part := range strings.SplitSeq(strings.ToLower(text), ",") {
-		from, to, several := strings.Cut(part, "-")
-		if !several {
-			to = from
-		}
-		i, k := slices.Index(weekdays, from), slices.Index(weekdays, to)
-		if i < 0 || k < 0 {
+	for part := range strings.SplitSeq(text, ",") {
+		set, ok := weekday.ParseSet(part)
+		if !ok {
 			return fmt.Errorf("%s are not weekdays: daily, mon-fri and sat,sun are", quote(text))
 		}
-		for r.Weekdays[i] = true; i != k; r.Weekdays[i] = true {
-			i = (i + 1) % 7
-		}
+		r.Weekdays |= set
 	}
 	return nil
 }
@@ -109,7 +102,7 @@ func (r Repeat) Windows(zone *time.Location, now time.Time) []Window {
 			w.End = time.Date(y, month, d+day+1, 0, r.To, 0, 0, zone)
 		}
 		// The day's own weekday: of an hour that clocks skip, begin may be of another.
-		return w, r.Weekdays[time.Date(y, month, d+day, 12, 0, 0, 0, zone).Weekday()] && w.End.After(w.Start)
+		return w, r.Weekdays.Has(time.Date(y, month, d+day, 12, 0, 0, 0, zone).Weekday()) && w.End.After(w.Start)
 	}
 	var out []Window
 	for i := 0; i <= 7*(mostWindows+1) && len(out) < r.Count; i++ {

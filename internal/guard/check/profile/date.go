@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"tailscope/internal/weekday"
 )
 
 // A day is a date of the Gregorian calendar, counted from 1970-01-01, without a
@@ -54,7 +56,7 @@ func parseDate(text string) (date, error) {
 	}
 	if len(s) >= 8 && s[2] == '-' && s[6] == '#' {
 		m, err := strconv.Atoi(s[:2])
-		w, ok := weekday(s[3:6])
+		w, ok := weekday.Parse(s[3:6])
 		n, err2 := strconv.Atoi(s[7:])
 		if err != nil || !ok || m < 1 || m > 12 || s[7:] != "l" && (err2 != nil || n < 1 || n > 5) {
 			return date{}, wrong
@@ -66,7 +68,7 @@ func parseDate(text string) (date, error) {
 	}
 	var r date
 	if len(s) == 9 && (s[5] == '+' || s[5] == '-') {
-		w, ok := weekday(s[6:])
+		w, ok := weekday.Parse(s[6:])
 		if !ok {
 			return date{}, wrong
 		}
@@ -141,16 +143,4 @@ func easter(y int) day {
 	n := (h + l - 7*m + 90) / 25
 	p := (h + l - 7*m + 33*n + 19) % 32
 	return dayOf(y, time.Month(n), p)
-}
-
-var weekdays = [...]string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
-
-// weekday reads mon or monday.
-func weekday(s string) (time.Weekday, bool) {
-	for i, w := range weekdays {
-		if s == w || s == strings.ToLower(time.Weekday(i).String()) {
-			return time.Weekday(i), true
-		}
-	}
-	return 0, false
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tailscope/internal/guard/check/spec"
+	"tailscope/internal/weekday"
 )
 
 // Profile returns what was learned as an operator would write it, with the name of its
@@ -19,7 +20,7 @@ func (l *Learned) Profile(calendar string, cal *Calendar) spec.Profile {
 		sunday := false
 		for _, w := range kind.Weekdays {
 			sunday = sunday || w == time.Sunday
-			day.Weekdays = append(day.Weekdays, weekdays[w])
+			day.Weekdays = append(day.Weekdays, weekday.Names[w])
 		}
 		if len(l.Kinds) == 1 {
 			day.Weekdays = nil

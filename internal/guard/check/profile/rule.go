@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tailscope/internal/guard/check/spec"
+	"tailscope/internal/weekday"
 )
 
 // class is the order in which day rules are asked. It is Bischeck's.
@@ -30,7 +31,7 @@ type rule struct {
 	holiday   bool
 	dates     []date
 	weeks     uint64 // bit n: week n
-	weekdays  uint8  // bit n: time.Weekday(n)
+	weekdays  weekday.Set
 	months    uint16 // bit n: month n
 	monthDays uint64 // bit n: day n
 	fromEnd   uint64 // bit n: the nth day from the month's end, 1 is the last
@@ -51,7 +52,7 @@ func (r *rule) applies(c *Calendar, d day) bool {
 	if len(r.dates) > 0 && !slices.ContainsFunc(r.dates, func(x date) bool { return x.is(d) }) {
 		return false
 	}
-	if r.weekdays != 0 && r.weekdays&(1<<d.weekday()) == 0 {
+	if r.weekdays != 0 && !r.weekdays.Has(d.weekday()) {
 		return false
 	}
 	if r.weeks != 0 && r.weeks&(1<<c.week(d)) == 0 {
@@ -93,7 +94,7 @@ func (r *rule) when(s spec.ProfileDay) (errs []error) {
 		r.weeks |= 1 << w
 	}
 	for _, text := range s.Weekdays {
-		set, ok := parseWeekdays(text)
+		set, ok := weekday.ParseSet(text)
 		if !ok {
 			wrong("write mon, or mon-fri", "weekday %q is not known", text)
 		}
@@ -143,27 +144,6 @@ func (r *rule) rank() class {
 		return byWeek
 	}
 	return byDefault
-}
-
-// parseWeekdays reads mon, mon-fri, and fri-mon, which goes around.
-func parseWeekdays(text string) (uint8, bool) {
-	a, b, ranged := strings.Cut(strings.ToLower(strings.TrimSpace(text)), "-")
-	from, ok := weekday(a)
-	if !ok {
-		return 0, false
-	}
-	to := from
-	if ranged {
-		if to, ok = weekday(b); !ok {
-			return 0, false
-		}
-	}
-	set := uint8(1 << from)
-	for w := from; w != to; {
-		w = (w + 1) % 7
-		set |= 1 << w
-	}
-	return set, true
 }
 
 // describe names a rule by its conditions.
