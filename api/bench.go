@@ -198,7 +198,10 @@ type BenchGenerator struct {
 	CPUPerRequest Float `json:"cpu_per_request"` // seconds a sent request
 	Cores         Float `json:"cores"`           // busy on average
 	Loops         int   `json:"loops"`           // threads that send, 0 if there are none of its own
-	Busiest       Float `json:"busiest"`         // share of the time its busiest thread ran, 0..1
+	// Busiest is the share of the time that its busiest thread ran or was ready to run,
+	// 0..1; Starved is the part of it in which that thread had no core.
+	Busiest Float `json:"busiest"`
+	Starved Float `json:"starved"`
 	// Late is how long after it was due a request was sent although a connection
 	// was free: the generator's own error. Blocked is how long requests waited for
 	// a connection: the target's doing.

@@ -422,6 +422,9 @@ func generatorLines(r *api.BenchResult) []string {
 	text := fmt.Sprintf("CPU %s, %s a request", SecondsUnit.Value(g.CPUSeconds), SecondsUnit.Value(g.CPUPerRequest))
 	if g.Loops > 0 {
 		text += fmt.Sprintf("; %d sending, the busiest %s of the time", g.Loops, Percent(g.Busiest))
+		if g.Starved >= 0.01 {
+			text += fmt.Sprintf(", %s of it without a core", Percent(g.Starved))
+		}
 	}
 	if !IsNaN(g.Host) {
 		text += fmt.Sprintf("; the machine's cores %s busy", Percent(g.Host))

@@ -170,7 +170,7 @@ func (st *Stage) session(s *Scenario, o MeasureOptions) (session.Options, error)
 func (s *Scenario) limits(asked tally.Limits) tally.Limits {
 	return tally.Limits{
 		Late:  cmp.Or(asked.Late, s.Limits.Late),
-		Share: cmp.Or(asked.Share, s.Limits.Share), Busiest: cmp.Or(asked.Busiest, s.Limits.Busiest), Host: cmp.Or(asked.Host, s.Limits.Host),
+		Share: cmp.Or(asked.Share, s.Limits.Share), Busiest: cmp.Or(asked.Busiest, s.Limits.Busiest), Starved: cmp.Or(asked.Starved, s.Limits.Starved), Host: cmp.Or(asked.Host, s.Limits.Host),
 	}
 }
 

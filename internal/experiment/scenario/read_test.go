@@ -97,7 +97,7 @@ func TestLimits(t *testing.T) {
 		"":                              {},
 		"limits: {late: 20%, cpu: 98%}": {tally.Limits{Share: 0.2, Busiest: 0.98, Host: 0.98}, "late by up to 20 % of the latency and busy for up to 98 % of the time"},
 		"limits: {late: 100%}":          {tally.Limits{Share: math.Inf(1)}, "late by any share of the latency"},
-		"limits: {cpu: 1}":              {tally.Limits{Busiest: math.Inf(1), Host: math.Inf(1)}, "busy all the time"},
+		"limits: {cpu: 1}":              {tally.Limits{Busiest: math.Inf(1), Starved: math.Inf(1), Host: math.Inf(1)}, "busy all the time"},
 	} {
 		s, problems := readText(ok+words+"\n", nil)
 		if len(problems) > 0 || s.Limits != want.limits || s.LimitsText() != want.text {

@@ -211,6 +211,9 @@ func (r *reader) limits(raw *fileLimits) {
 	r.out.Limits.Share = of(&raw.Late)
 	r.out.Limits.Busiest = of(&raw.CPU)
 	r.out.Limits.Host = r.out.Limits.Busiest
+	if math.IsInf(r.out.Limits.Busiest, 1) {
+		r.out.Limits.Starved = math.Inf(1)
+	}
 }
 
 func (r *reader) http(raw *scenarioFile) {

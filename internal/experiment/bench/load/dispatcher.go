@@ -91,10 +91,33 @@ func (d *dispatcher) pace(ctx context.Context) {
 	default:
 		d.repeat(ctx)
 	}
+	if d.o.Duration > 0 && d.waits() && d.until(ctx, d.o.Duration) {
+		d.end()
+	}
 	d.mu.Lock()
 	d.ending = true
 	d.closeIfEmpty()
 	d.mu.Unlock()
+}
+
+// waits reports whether requests that have fallen due are still to be sent.
+func (d *dispatcher) waits() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.waiting.len() > 0
+}
+
+// end lets nothing be sent any more that waits.
+func (d *dispatcher) end() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.leaveUnsent()
+}
+
+// leaveUnsent counts what waits as unsent. The dispatcher is locked.
+func (d *dispatcher) leaveUnsent() {
+	d.account.Unsent += uint64(d.waiting.len())
+	d.waiting = ring[job]{}
 }
 
 // until waits until due and reports whether the run goes on.
@@ -426,8 +449,7 @@ func (d *dispatcher) cutOff() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ending, d.ended = true, true
-	d.account.Unsent += uint64(d.waiting.len())
-	d.waiting = ring[job]{}
+	d.leaveUnsent()
 	now := d.now()
 	for _, l := range d.lines {
 		if l.busy {

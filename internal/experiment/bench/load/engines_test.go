@@ -436,6 +436,22 @@ func TestEndOfTheRun(t *testing.T) {
 	}
 }
 
+// A target that cannot keep up does not lengthen the run: what waits at the end stays
+// unsent and is counted, and only what is under way may take its time.
+func TestRunEndsOnTimeUnderOverload(t *testing.T) {
+	const length, takes = 400 * time.Millisecond, 100 * time.Millisecond
+	eachEngine(t, func(t *testing.T, e *engine) {
+		e.serve(func(http.ResponseWriter, *http.Request) { time.Sleep(takes) })
+		a := e.load(t.Context(), Options{Pacer: every(time.Millisecond, 1000), Connections: 2, Duration: length, Timeout: time.Minute})
+		if n := e.causes(); a.Due != 400 || a.Sent == 0 || a.Sent > 2*uint64(length/takes)+2 || a.Sent+a.Unsent != a.Due || n[Answered] != int(a.Sent) {
+			t.Errorf("%+v %v", a, n)
+		}
+		if unloaded := 5 * time.Second; a.Elapsed < length || a.Elapsed > unloaded { // the backlog would take 20 s
+			t.Errorf("it took %s", a.Elapsed)
+		}
+	})
+}
+
 func TestEndOfTheRequests(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e *engine) {
 		e.serve(func(w http.ResponseWriter, r *http.Request) { time.Sleep(10 * time.Millisecond) })

@@ -150,7 +150,7 @@ type Options struct {
 	Begun func(time.Time)
 	// Recorded takes Due from the requests instead of a Pacer.
 	Recorded bool
-	Duration time.Duration // 0: until the plan, the requests or ctx end
+	Duration time.Duration // nothing is sent later; 0: until the plan, the requests or ctx end
 	Timeout  time.Duration // of a request from when it was sent; default 30 s
 	// Drain bounds the time that requests under way at the end may still take;
 	// default Timeout.
@@ -172,6 +172,8 @@ type Account struct {
 	Elapsed                    time.Duration
 	Loops                      int
 	CPU                        time.Duration // of the loops' threads, user and system; of the process where they are none
-	Busiest                    float64       // share of Elapsed that the busiest loop ran, 0..1
-	Exhausted                  bool          // the requests ran out
+	// Busiest is the share of Elapsed that the busiest loop ran or was ready to run, 0..1,
+	// and Starved the part of it in which it had no core; 0 where the system does not say.
+	Busiest, Starved float64
+	Exhausted        bool // the requests ran out
 }

@@ -30,6 +30,7 @@ type loop struct {
 	request       Request // of recorded requests the next, if ahead
 	ahead         bool
 	ended         bool // nothing more falls due
+	over          bool // nor is sent: what waits stays unsent
 	drained       time.Duration
 	in            *receiver
 	seen          Observation
@@ -38,6 +39,7 @@ type loop struct {
 	prompt        time.Duration // until when answers are read as soon as they arrive
 
 	account Account
+	starved time.Duration // ready to run without a core
 	err     error
 }
 
@@ -55,7 +57,7 @@ func (l *loop) free() int { return l.idle.n + l.shut.n }
 
 // run sends until the end, on the loop's own thread.
 func (l *loop) run() {
-	before := threadCPU()
+	before, waited := threadCPU(), threadWait()
 	for l.now() < 0 && !l.stop.Load() {
 		_, _ = l.poll.wait(-l.now())
 	}
@@ -74,6 +76,7 @@ func (l *loop) run() {
 	}
 	l.account.Elapsed = l.now()
 	l.account.CPU = threadCPU() - before
+	l.starved = max(0, threadWait()-waited)
 }
 
 // step does what is to be done now, waits for what comes next, and reports whether
@@ -157,7 +160,7 @@ func (l *loop) leaves(d time.Duration) bool {
 
 // waits reports whether requests that have fallen due are still to be sent.
 func (l *loop) waits() bool {
-	return l.queue != nil && l.queue.waiting > 0 || l.ahead || len(l.thinking) > 0
+	return !l.over && (l.queue != nil && l.queue.waiting > 0 || l.ahead || len(l.thinking) > 0)
 }
 
 // next returns the time at which something is to be done, whatever happens before.
@@ -168,6 +171,9 @@ func (l *loop) next() time.Duration {
 	}
 	if l.ended {
 		next = min(next, l.drained)
+	}
+	if l.o.Duration > 0 && l.waits() {
+		next = min(next, l.o.Duration)
 	}
 	switch {
 	case l.queue != nil:
@@ -204,8 +210,23 @@ func (l *loop) end(now time.Duration) {
 	l.drained = max(now, l.o.Duration) + l.o.Drain
 }
 
-// send sends the requests that are due and find a connection free.
+// send sends the requests that are due and find a connection free. At the end of the
+// run's time it does so once more.
 func (l *loop) send(now time.Duration) {
+	if l.over {
+		return
+	}
+	if l.o.Duration > 0 && now >= l.o.Duration {
+		defer func() {
+			l.over = true
+			l.leaveUnsent(now)
+			l.end(now)
+		}()
+		if q := l.queue; q != nil && q.waiting > 0 {
+			q.arrive(now, 0)
+			return
+		}
+	}
 	switch {
 	case l.queue != nil:
 		l.sendQueue(now)
@@ -309,16 +330,22 @@ func (l *loop) expire(now time.Duration) {
 	}
 }
 
-// cutOff ends what is under way and what waits.
-func (l *loop) cutOff(now time.Duration) {
-	if l.queue != nil {
-		l.queue.arrive(min(now, never-1), 0)
-	}
+// leaveUnsent counts recorded requests that have fallen due as unsent. Those of a queue
+// are what is left in it.
+func (l *loop) leaveUnsent(now time.Duration) {
 	for l.ahead && l.request.Due <= now {
 		l.account.Due++
 		l.account.Unsent++
 		l.fetch()
 	}
+}
+
+// cutOff ends what is under way and what waits.
+func (l *loop) cutOff(now time.Duration) {
+	if l.queue != nil {
+		l.queue.arrive(min(now, never-1), 0)
+	}
+	l.leaveUnsent(now)
 	l.ended, l.drained, l.ahead = true, now, false
 	for l.busy.n > 0 {
 		l.finish(&l.conns[l.busy.first], CutOff, now)

@@ -2,6 +2,7 @@ package load
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"syscall"
 	"time"
@@ -123,6 +124,27 @@ func threadCPU() time.Duration {
 		return 0
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// threadWait returns how long the calling thread was ready to run and had no core: the
+// second number of schedstat (Documentation/scheduler/sched-stats.rst in the kernel's
+// sources). It returns 0 if the kernel does not count it.
+func threadWait() time.Duration {
+	var buf [64]byte
+	f, err := os.Open("/proc/thread-self/schedstat")
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	n, err := f.Read(buf[:])
+	if err != nil {
+		return 0
+	}
+	var ran, waited time.Duration
+	if _, err := fmt.Sscan(string(buf[:n]), &ran, &waited); err != nil {
+		return 0
+	}
+	return waited
 }
 
 // nap sleeps whatever happens on the connections.

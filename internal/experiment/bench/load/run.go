@@ -14,9 +14,10 @@ import (
 // Run sends load until the plan, the requests, Options.Duration or ctx end.
 //
 // It connects once before it begins, so that an unreachable target is an error before
-// any load is sent. Requests that are due before the end and wait for a connection
-// are still sent for as long as Options.Drain lasts: their wait is part of the
-// answer. When ctx is done Run sends nothing more, counts what waits as unsent, cuts
+// any load is sent. At Options.Duration it sends what is due and finds a connection free,
+// counts what waits as unsent, and gives what is under way Options.Drain. Where a plan
+// without a duration ends, requests that wait for a connection are still sent for as long
+// as Options.Drain lasts. When ctx is done Run sends nothing more, counts what waits as unsent, cuts
 // off what is under way, and returns. It returns when the last request has been
 // accounted for. Neither the end of ctx nor failed requests are errors.
 func Run(ctx context.Context, o Options) (Account, error) {

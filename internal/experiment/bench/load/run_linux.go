@@ -87,7 +87,10 @@ func sum(loops []*loop, start time.Time) (Account, error) {
 		errs = append(errs, l.err)
 	}
 	for _, l := range loops {
-		a.Busiest = max(a.Busiest, min(1, l.account.CPU.Seconds()/max(a.Elapsed, 1).Seconds()))
+		elapsed := max(a.Elapsed, 1).Seconds()
+		if busy := min(1, (l.account.CPU+l.starved).Seconds()/elapsed); busy > a.Busiest {
+			a.Busiest, a.Starved = busy, min(busy, l.starved.Seconds()/elapsed)
+		}
 	}
 	return a, errors.Join(errs...)
 }

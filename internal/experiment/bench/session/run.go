@@ -359,5 +359,5 @@ func (r *run) generator(res *api.BenchResult, account load.Account, now time.Tim
 	g := &res.Generator
 	r.delays.sample()
 	fill(g, measureUsage(now).since(r.usage), r.delays.sum, r.delays.known, account.Sent)
-	g.Loops, g.Busiest = account.Loops, api.Float(account.Busiest)
+	g.Loops, g.Busiest, g.Starved = account.Loops, api.Float(account.Busiest), api.Float(account.Starved)
 }

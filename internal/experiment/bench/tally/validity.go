@@ -19,9 +19,13 @@ type Limits struct {
 	// Share bounds lateness beyond Late as a share of the measured latency at the
 	// same percentile; default 0.1.
 	Share float64
-	// Busiest bounds how busy the generator's busiest thread is on average, 0..1;
-	// default 0.95.
+	// Busiest bounds the share of time in which the generator's busiest thread runs or
+	// is ready to run, 0..1; default 0.95.
 	Busiest float64
+	// Starved bounds the share of time in which that thread is ready to run and has no
+	// core, 0..1; default 0.1. What a thread does later than it could makes the target
+	// look slower.
+	Starved float64
 	// Host bounds how busy all cores of the machine are on average, 0..1; default
 	// 0.95. More is a reason only if the generator's threads waited for a core longer
 	// than Share of the mean latency, or if their wait is not known.
@@ -38,6 +42,9 @@ func (l Limits) WithDefaults() Limits {
 	}
 	if l.Busiest == 0 {
 		l.Busiest = 0.95
+	}
+	if l.Starved == 0 {
+		l.Starved = 0.1
 	}
 	if l.Host == 0 {
 		l.Host = 0.95
@@ -77,7 +84,9 @@ func (l Limits) Judge(r *api.BenchResult) []string {
 		out = append(out, text+fmt.Sprintf(" (allowed: %s or %s of it); ask for a lower rate, or run it on a machine with idle cores", Short(floor), share(l.Share)))
 		break
 	}
-	if float64(g.Busiest) > l.Busiest {
+	if starved := float64(g.Starved); starved > l.Starved {
+		out = append(out, fmt.Sprintf("the generator's busiest thread was ready to run and had no core for %s of the time (allowed: %s), so that the target seems slower than it is; end other programs on this machine, or ask for a lower rate", share(starved), share(l.Starved)))
+	} else if float64(g.Busiest) > l.Busiest {
 		out = append(out, fmt.Sprintf("the generator's busiest thread ran %s of the time (allowed: %s), so that it and not the target set the pace; ask for a lower rate, or let several machines send", share(float64(g.Busiest)), share(l.Busiest)))
 	}
 	if delayed, mean := float64(g.Delayed), float64(r.Uncorrected.Mean); float64(g.Host) > l.Host && !(delayed <= l.Share*mean) {

@@ -49,6 +49,8 @@ func TestJudge(t *testing.T) {
 			r.Generator.Late.Count = 500
 		}, nil},
 		{"a busy thread", func(r *api.BenchResult) { r.Generator.Busiest = 0.97 }, []string{"busiest thread ran 97 % of the time (allowed: 95 %)"}},
+		{"a thread without a core", func(r *api.BenchResult) { r.Generator.Busiest, r.Generator.Starved = 0.53, 0.48 }, []string{"ready to run and had no core for 48 % of the time (allowed: 10 %)"}},
+		{"a thread that waited now and then", func(r *api.BenchResult) { r.Generator.Busiest, r.Generator.Starved = 0.5, 0.08 }, nil},
 		{"a full machine on which it did not wait", func(r *api.BenchResult) { r.Generator.Host, r.Generator.Delayed = 1, 40e-6 }, nil},
 		{"a full machine", func(r *api.BenchResult) { r.Generator.Host, r.Generator.Delayed = 1, 300e-6 },
 			[]string{"busy 100 % of the time (allowed: 95 %), and the generator waited for one for 300 µs a request, 30 % of the mean latency"}},

@@ -164,6 +164,7 @@ export interface components {
             host: number | null;
             late: components["schemas"]["BenchLatency"];
             loops: number;
+            starved: number | null;
         };
         BenchLatency: {
             bounds?: (number | null)[];
