@@ -300,6 +300,7 @@ type SessionVerdictRequest struct {
 	Start    Time     `query:"start" doc:"beginning of what is judged of a mirror session, inclusive; default that of the session"`
 	End      Time     `query:"end" doc:"end of what is judged of a mirror session, exclusive; default that of the session"`
 	Measures []string `query:"measures" doc:"judge only these measures of a mirror session: ratio, p50, p75, p90, p95, p99, p99.9, mean, errors, first_byte, bytes"`
+	Allow    []string `query:"allow" doc:"changes of a mirror session that are allowed, MEASURE=DIRECTION:SIZE such as worse:3% or p99=increase:3%,errors=0.1%; default what the session was started with"`
 	Limit    int      `query:"limit" doc:"operations, and tenants, of a mirror session to answer; default 20"`
 }
 

@@ -146,6 +146,9 @@ type MirrorSettings struct {
 	// Spread is the time within which the further copies of a request are sent,
 	// seconds; it stays.
 	Spread Float `json:"spread"`
+	// Allow are the changes that the verdict allows, as those of a CompareRequest, with
+	// commas between; empty if it allows none. It stays.
+	Allow string `json:"allow,omitempty"`
 }
 
 // MirrorTarget is a server, or a pool of servers of one role.
@@ -283,7 +286,9 @@ type MirrorVerdictResponse struct {
 	// experiment runs; else they hold at one, when it has ended.
 	Live bool `json:"live"`
 	// Slots of the range in which control, or primary without one, has requests.
-	Slots      int              `json:"slots"`
+	Slots int `json:"slots"`
+	// Allow are the changes that were allowed, those of the request or the session's.
+	Allow      string           `json:"allow,omitempty"`
 	Candidates []MirrorVerdict  `json:"candidates"`
 	Warnings   []CompareWarning `json:"warnings"`
 }
@@ -294,7 +299,7 @@ type MirrorVerdict struct {
 	Against   string `json:"against"`          // name of the reference: control or primary
 	Caveat    string `json:"caveat,omitempty"` // what a reference that answers clients does not hold equal
 	// Verdict is faster, slower, fewer errors, more errors, mixed, within the
-	// noise floor, same, no evidence, too little data.
+	// noise floor, within tolerance, same, no evidence, too little data.
 	Verdict Verdict `json:"verdict"`
 	// Headline is a sentence with its interval; after "mind that" stands what may
 	// be the reason for all of it, of which the warnings say more.
@@ -330,14 +335,16 @@ type MirrorMeasure struct {
 	// as a share: 0.03 is from 1/1.03 to 1.03. Of errors it is a difference.
 	Noise Float `json:"noise"`
 	// P is the probability of an effect as far out if the true one were within
-	// the noise floor, Adjusted the same among all that was looked at.
+	// the noise floor and what is allowed, Adjusted the same among all that was looked at.
 	P        Float `json:"p"`
 	Adjusted Float `json:"adjusted_p"`
 	// Verdict is faster, slower, fewer errors, more errors, higher, lower (all
-	// claimed at an adjusted probability of 0.05), within the noise floor, same,
-	// no evidence, too little data.
+	// claimed at an adjusted probability of 0.05), within the noise floor, within
+	// tolerance, same, no evidence, too little data.
 	Verdict  Verdict `json:"verdict"`
 	Sentence string  `json:"sentence"`
+	// Allowed says which change was allowed, if one was.
+	Allowed string `json:"allowed,omitempty"`
 	// Points of the distribution of the per-request ratio; of the ratio alone,
 	// and of everything together alone.
 	Points []MirrorPoint `json:"points,omitempty"`

@@ -23,7 +23,7 @@ func newReportSession(io streams) *cobra.Command {
 	fs := cmd.Flags()
 	f.serverFlag.register(fs)
 	f.registerFormat(fs)
-	bind(fs, &f.wanted, "start", "end", "measures", "limit")
+	bind(fs, &f.wanted, "start", "end", "measures", "allow", "limit")
 	fs.StringVar(&f.output, "output", "", "`file` to write to instead of the terminal")
 	cmd.RunE = f.run(func(ctx context.Context, args []string) error { return f.report(ctx, args[0]) })
 	return cmd

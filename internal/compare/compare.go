@@ -157,16 +157,7 @@ func (r *Request) check() error {
 }
 
 // CheckGates refuses gates of measures that there are not.
-func CheckGates(gates judge.Gates) error {
-	for _, g := range gates {
-		if g.Measure != "" {
-			if err := checkMeasures("allow", []string{g.Measure}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
+func CheckGates(gates judge.Gates) error { return checkMeasures("allow", gates.Measures()) }
 
 // comparison is a comparison being made.
 type comparison struct {

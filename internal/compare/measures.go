@@ -276,7 +276,7 @@ func (c *comparison) figure(m measure, x stat.Change) api.CompareFigure {
 	found := c.finding(m, "", &f)
 	if found.Gate != nil {
 		var p float64
-		found.Evidence, p = found.Gate.Judge(&x)
+		found.Evidence, p = found.Gate.Judge(&x, 0)
 		f.P = api.Float(p)
 	} else {
 		found.Evidence = judge.EvidenceOf(x.Verdict(margin), x.Short)

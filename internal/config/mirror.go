@@ -43,6 +43,7 @@ type Mirror struct {
 	Compare        []string      `key:"compare" is:"commas" doc:"What of the answers is compared: ‘status’, ‘headers’, and ‘body’ (its bytes) or ‘json’ (its fields). Default: nothing."`
 	Ignore         []string      `key:"ignore" is:"lines" doc:"Places that may differ: ‘header NAME’, ‘body .items[].id’."`
 	Redact         []string      `key:"redact" is:"lines" doc:"Rules for what is not kept in examples and recordings, beside credentials; see docs/mirror.md."`
+	Allow          []string      `key:"allow" is:"commas" doc:"Changes that the verdict allows, such as ‘worse:3%’ or ‘p99=increase:5%’; default none."`
 	Record         string        `key:"record" doc:"Write what clients sent to this file."`
 	RecordBodies   bool          `key:"record_bodies" doc:"Write the bodies of requests too."`
 	TCP            bool          `key:"tcp" doc:"Copy the bytes of connections without understanding them."`

@@ -87,7 +87,7 @@ func answered[T any](ctx context.Context, s *server, out *T, err error) (*body[T
 }
 
 func (s *server) sessionVerdict(ctx context.Context, in *api.SessionVerdictRequest) (*api.MirrorVerdictResponse, error) {
-	now, q := s.Now(), logbook.VerdictRequest{ID: in.ID, Measures: in.Measures, Limit: in.Limit}
+	now, q := s.Now(), logbook.VerdictRequest{ID: in.ID, Measures: in.Measures, Allow: strings.Join(in.Allow, ","), Limit: in.Limit}
 	var err error
 	if q.Start, err = Time(in.Start).Parse("start", now, time.Time{}); err != nil {
 		return nil, err

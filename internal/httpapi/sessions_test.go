@@ -1,11 +1,17 @@
 package httpapi
 
 import (
+	"cmp"
+	"encoding/json"
+	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"tailscope/api"
+	"tailscope/internal/judge/legs/legstest"
 	"tailscope/internal/query/querytest"
+	"tailscope/internal/store/storetest"
 )
 
 const sessionReport = `{"kind":"mirror","name":"new cache","service":"checkout","start":1778317000,"mirror":{"mode":"http","listen":":8080",
@@ -81,6 +87,7 @@ func TestExperimentErrors(t *testing.T) {
 		{"GET", "/api/v1/sessions/x?start=now", "", 400, "takes no parameters"},
 		{"GET", "/api/v1/sessions/x/verdicts", "", 404, "there is no /api/v1/sessions/x/verdicts"},
 		{"GET", "/api/v1/sessions/x/verdict?measures=p98", "", 400, `there is no measure \"p98\"`},
+		{"GET", "/api/v1/sessions/x/verdict?allow=p98%3D3%25", "", 400, `"field":"allow"`},
 		{"GET", "/api/v1/sessions/x/verdict?limit=-1", "", 400, `"field":"limit"`},
 		{"GET", "/api/v1/sessions/y/verdict", "", 404, "there is no session"},
 		{"POST", "/api/v1/sessions/x", "{}", 405, "takes DELETE or GET or PATCH or PUT, not POST"},
@@ -105,5 +112,54 @@ func TestExperimentErrors(t *testing.T) {
 		if code != tc.code || !strings.Contains(body, tc.says) {
 			t.Errorf("%s %s: %d %s", tc.method, tc.path, code, body)
 		}
+	}
+}
+
+// What a mirror allows is honoured by its verdict and said beside it; a question may
+// allow something else. The candidate is 10 % slower than the control.
+func TestMirrorAllows(t *testing.T) {
+	st := storetest.NewTwin()
+	s := legstest.Steady
+	s.Operations, s.Slower = 0, 1.1
+	s.Put(t, st, "x")
+	at := time.Unix(querytest.Epoch+920, 0)
+	srv := serve(t, Options{Store: st, Now: func() time.Time { return at }})
+	state := legstest.State()
+	for _, c := range []struct {
+		own, asked string
+		want       api.Verdict
+		p50        api.Verdict
+		says       string // of p50
+	}{
+		{"", "", "slower", "slower", ""},
+		{"worse:5%", "", "slower", "slower", "an increase of 5 % is allowed"},
+		{"worse:20%", "", "within tolerance", "within tolerance", "an increase of 20 % is allowed"},
+		{"worse:20%", "worse:5%", "slower", "slower", "an increase of 5 % is allowed"},
+		{"", "decrease:3%", "within tolerance", "within tolerance", "a decrease of 3 % is allowed"},
+		{"", "p99=worse:20%", "slower", "slower", ""},
+		{"worse:10%", "", "no evidence", "no evidence", "an increase of 10 % is allowed"},
+	} {
+		state.Settings.Allow = c.own
+		report, err := json.Marshal(api.SessionReport{Kind: "mirror", Name: "new cache", Service: "shop", Start: api.Float(querytest.Epoch), Mirror: state})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code, body := send(t, srv, "PUT", "/api/v1/sessions/x", string(report)); code != 200 {
+			t.Fatal(body)
+		}
+		code, body := fetch(t, srv, "/api/v1/sessions/x/verdict?measures=ratio,p50,p95&allow="+url.QueryEscape(c.asked))
+		v := decodeJSON[api.MirrorVerdictResponse](t, body)
+		if code != 200 || len(v.Candidates) != 1 || v.Candidates[0].Verdict != c.want || v.Allow != cmp.Or(c.asked, c.own) {
+			t.Errorf("own %q, asked %q: %d %s, want %s", c.own, c.asked, code, body, c.want)
+			continue
+		}
+		if m := v.Candidates[0].Measures[1]; m.Verdict != c.p50 || m.Allowed != c.says {
+			t.Errorf("own %q, asked %q: p50 %s, %q; want %s, %q", c.own, c.asked, m.Verdict, m.Allowed, c.p50, c.says)
+		}
+	}
+	state.Settings.Allow = "worse:much"
+	report, _ := json.Marshal(api.SessionReport{Kind: "mirror", Name: "new cache", Service: "shop", Start: api.Float(querytest.Epoch), Mirror: state})
+	if code, body := send(t, srv, "PUT", "/api/v1/sessions/x", string(report)); code != 400 || !strings.Contains(body, `"field":"mirror.settings.allow"`) {
+		t.Errorf("%d %s", code, body)
 	}
 }

@@ -84,6 +84,16 @@ func ParseGates(text string) (gs Gates, err error) {
 	return gs, nil
 }
 
+// Measures returns the measures that are named.
+func (gs Gates) Measures() (names []string) {
+	for _, g := range gs {
+		if g.Measure != "" {
+			names = append(names, g.Measure)
+		}
+	}
+	return names
+}
+
 // Of returns the gate of a figure: the last that names it, else the last that names none,
 // with the figure's own margin as the size where it is compared by difference.
 func (gs Gates) Of(f Figure, margin float64) (gate Gate, ok bool) {
@@ -110,18 +120,24 @@ func (gs Gates) Of(f Figure, margin float64) (gate Gate, ok bool) {
 
 // Judge returns the evidence of a change beyond what is allowed, and its probability
 // without one. A change lies beyond where its interval does, and within tolerance where
-// its interval does, toward the direction that matters.
-func (g Gate) Judge(x *stat.Change) (e Evidence, p float64) {
+// its interval does, toward the direction that matters. Noise is that of Finding, on the
+// scale of the change, and 0 without a floor: a change within it is hidden.
+func (g Gate) Judge(x *stat.Change, noise float64) (e Evidence, p float64) {
 	if x.Short != "" {
 		return Evidence{Short: x.Short}, math.NaN()
 	}
+	up, down := g.bounds(x.Log)
+	bound := max(down, noise)
+	if x.Effect > 0 {
+		bound = max(up, noise)
+	}
 	p = 1
-	if up, down := g.bounds(x.Log); x.Effect > 0 && !math.IsInf(up, 1) {
-		p = x.Beyond(up)
-	} else if x.Effect <= 0 && !math.IsInf(down, 1) {
-		p = x.Beyond(down)
+	if !math.IsInf(bound, 1) {
+		p = x.Beyond(bound)
 	}
 	e = g.Evidence(x.CI.Low, x.CI.High, x.Log)
+	e.Hidden = e.Sure && x.CI.Low <= noise && x.CI.High >= -noise
+	e.Sure = e.Sure && !e.Hidden
 	e.Sure, e.Drifts, e.ByLoad = e.Sure && !x.Drifts, e.Sure && x.Drifts, x.ByLoad
 	return e, p
 }

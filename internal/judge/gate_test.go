@@ -103,10 +103,34 @@ func TestGateJudges(t *testing.T) {
 	} {
 		x := stat.Change{Effect: math.Log(c.effect), CI: stat.Interval{Low: math.Log(c.low), High: math.Log(c.high)}, Log: true, Level: 0.95, DF: 20}
 		f := Finding{Figure: p99, Of: "shop", Effect: c.effect, Low: c.low, High: c.high, Level: 0.95, Noise: math.NaN(), Gate: &c.gate}
-		f.Evidence, _ = c.gate.Judge(&x)
+		f.Evidence, _ = c.gate.Judge(&x, 0)
 		f.Conclude()
 		if got := f.Sentence(); f.Verdict != c.want || !strings.Contains(got, c.says) {
 			t.Errorf("%+v of %g–%g: %s: %s; want %s: %s", c.gate, c.low, c.high, f.Verdict, got, c.want, c.says)
+		}
+	}
+}
+
+// Outside a noise floor a change has to be surely beyond both.
+func TestGateWithANoiseFloor(t *testing.T) {
+	for _, c := range []struct {
+		gate                     Gate
+		noise, effect, low, high float64 // ratios, but for the noise
+		want                     Verdict
+	}{
+		{Gate{Direction: Increase, Allowed: 0.03}, 0.02, 1.1, 1.05, 1.15, Slower},
+		{Gate{Direction: Increase, Allowed: 0.03}, 0.08, 1.1, 1.05, 1.15, WithinFloor},
+		{Gate{Direction: Increase, Allowed: 0.2}, 0.08, 1.1, 1.05, 1.15, WithinTolerance},
+		{Gate{Direction: Increase, Allowed: 0.1}, 0.02, 1.1, 1.05, 1.15, NoEvidence},
+		{Gate{Direction: Increase, Allowed: 0.03}, 0.02, 0.6, 0.5, 0.7, WithinTolerance},
+		{Gate{Allowed: 0.03}, math.Inf(1), 1.1, 1.05, 1.15, TooLittle},
+		{Gate{Allowed: 0.03}, math.Inf(1), 1, 0.99, 1.01, WithinTolerance},
+	} {
+		x := stat.Change{Effect: math.Log(c.effect), CI: stat.Interval{Low: math.Log(c.low), High: math.Log(c.high)}, Log: true, Level: 0.95, DF: 20}
+		f := Finding{Figure: Figure{Name: "p99", Kind: Time, Ratio: true}, Against: "control", Effect: c.effect, Low: c.low, High: c.high, Level: 0.95, Noise: c.noise, Gate: &c.gate}
+		f.Evidence, _ = c.gate.Judge(&x, math.Log1p(c.noise))
+		if f.Conclude(); f.Verdict != c.want {
+			t.Errorf("%+v, noise %g, of %g–%g: %s, want %s", c.gate, c.noise, c.low, c.high, f.Verdict, c.want)
 		}
 	}
 }

@@ -73,6 +73,9 @@ func (d *Document) Verdict(v *api.MirrorVerdictResponse) {
 			intervals += " that hold at every look"
 		}
 		d.Item(fmt.Sprintf("%s requests answered by both %s and %s, in %d slots of %s; intervals of %s", figure.Thousands(c.Requests), c.Candidate, c.Against, v.Slots, Seconds(float64(v.Slot)), intervals))
+		if v.Allow != "" {
+			d.Item("allowed: " + v.Allow)
+		}
 		if c.Caveat != "" {
 			d.Item(c.Caveat)
 		}
@@ -105,9 +108,16 @@ func measuresTable(c *api.MirrorVerdict) *Table {
 	t := Columns("", ">"+c.Against, ">"+c.Candidate, ">change", ">interval", ">noise floor", "verdict")
 	for i := range c.Measures {
 		m := &c.Measures[i]
-		t.Rows = append(t.Rows, []string{strings.ReplaceAll(m.Name, "_", " "), mirrorValue(m, m.Reference), mirrorValue(m, m.Candidate), mirrorEffect(m, m.Effect), mirrorInterval(m), noiseFloor(m), string(m.Verdict)})
+		t.Rows = append(t.Rows, []string{strings.ReplaceAll(m.Name, "_", " "), mirrorValue(m, m.Reference), mirrorValue(m, m.Candidate), mirrorEffect(m, m.Effect), mirrorInterval(m), noiseFloor(m), mirrorVerdict(m)})
 	}
 	return t
+}
+
+func mirrorVerdict(m *api.MirrorMeasure) string {
+	if m.Allowed != "" && m.Verdict != judge.TooLittle {
+		return string(m.Verdict) + "; " + m.Allowed
+	}
+	return string(m.Verdict)
 }
 
 func rowsTable(name string, rows []api.MirrorRow) *Table {

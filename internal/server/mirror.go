@@ -53,7 +53,7 @@ func MirrorOptions(m config.Mirror) mirror.Options {
 		Host: m.Host, Rewrites: m.Rewrite, SetHeaders: m.SetHeader, DropHeaders: m.DropHeader,
 		Amplify: m.Amplify, Spread: m.Spread, Using: m.Using,
 		Queue: m.Queue, Buffer: m.Buffer, BodyLimit: m.BodyLimit, Timeout: m.Timeout, Connections: m.Connections, Clients: m.Clients, PrimaryTimeout: m.PrimaryTimeout,
-		Compare: m.Compare, Ignore: m.Ignore, Redact: m.Redact, Record: m.Record, RecordBodies: m.RecordBodies,
+		Compare: m.Compare, Ignore: m.Ignore, Redact: m.Redact, Allow: m.Allow, Record: m.Record, RecordBodies: m.RecordBodies,
 		TCP: m.TCP, TLSCert: m.TLSCert, TLSKey: m.TLSKey, CA: m.CA, Insecure: m.Insecure, AllowSame: m.AllowSame, For: m.For,
 	}
 	for _, c := range m.Candidates {

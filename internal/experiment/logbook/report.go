@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"tailscope/api"
+	"tailscope/internal/judge/legs"
 	"tailscope/internal/query"
 	"tailscope/internal/store"
 )
@@ -319,6 +320,9 @@ func shorten(p *api.SessionReport, most int, t *tidier) (size int, err error) {
 func checkMirror(m *api.MirrorState) error {
 	if len(m.Shadows) > maxShadows {
 		return query.Invalid("mirror.shadows", "%d shadows are more than %d", len(m.Shadows), maxShadows)
+	}
+	if _, err := legs.Gates(m.Settings.Allow); err != nil {
+		return query.Invalid("mirror.settings.allow", "%v", err)
 	}
 	names := map[string]bool{}
 	for i := -1; i < len(m.Shadows); i++ {

@@ -1,6 +1,7 @@
 package logbook
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -19,6 +20,7 @@ type VerdictRequest struct {
 	ID         string
 	Start, End time.Time // within its time; zero: all of it
 	Measures   []string  // all if empty
+	Allow      string    // changes that are allowed; empty: what the session itself says
 	Limit      int       // operations, and tenants; 0 is 20
 }
 
@@ -39,6 +41,9 @@ func (r *Registry) Verdict(ctx context.Context, q VerdictRequest) (*api.MirrorVe
 	if err := legs.CheckMeasures(q.Measures); err != nil {
 		return nil, err
 	}
+	if _, err := legs.Gates(q.Allow); err != nil {
+		return nil, err
+	}
 	x, err := r.Get(ctx, q.ID)
 	if err != nil {
 		return nil, err
@@ -46,12 +51,13 @@ func (r *Registry) Verdict(ctx context.Context, q VerdictRequest) (*api.MirrorVe
 	if x.Kind != KindMirror {
 		return nil, query.Invalid("id", "%q is not a mirror session: its verdict is in the answer of /api/v1/sessions/%s, and tailscope report session %s shows it", q.ID, q.ID, q.ID)
 	}
+	q.Allow = cmp.Or(q.Allow, x.Mirror.Settings.Allow)
 	start, end, err := r.span(x, q)
 	if err != nil {
 		return nil, err
 	}
-	return r.answers.Get(ctx, fmt.Sprintf("%s %s %d %d %d %s", x.ID, x.State, q.Start.Unix(), q.End.Unix(), q.Limit, strings.Join(q.Measures, ",")), r.o.Now(), func() (*api.MirrorVerdictResponse, error) {
-		return legs.Judge(ctx, r.o.Store, x, legs.Request{Start: start, End: end, Measures: q.Measures, Limit: q.Limit})
+	return r.answers.Get(ctx, fmt.Sprintf("%s %s %d %d %d %s %s", x.ID, x.State, q.Start.Unix(), q.End.Unix(), q.Limit, strings.Join(q.Measures, ","), q.Allow), r.o.Now(), func() (*api.MirrorVerdictResponse, error) {
+		return legs.Judge(ctx, r.o.Store, x, legs.Request{Start: start, End: end, Measures: q.Measures, Allow: q.Allow, Limit: q.Limit})
 	})
 }
 

@@ -107,6 +107,10 @@ type Options struct {
 	Record       string
 	RecordBodies bool
 
+	// Allow are the changes that the verdict allows, in the grammar of judge.Gates.
+	// Default none.
+	Allow []string
+
 	// TCP duplicates bytes without understanding them.
 	TCP bool
 

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -235,7 +236,7 @@ func (s *Session) State() api.MirrorState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.Applied = s.applied
-	m.Settings = api.MirrorSettings{Share: api.Float(s.share), Paused: s.paused, Spread: api.Float(s.o.Spread.Seconds())}
+	m.Settings = api.MirrorSettings{Share: api.Float(s.share), Paused: s.paused, Spread: api.Float(s.o.Spread.Seconds()), Allow: strings.Join(s.o.Allow, ",")}
 	return m
 }
 

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"tailscope/internal/judge/legs"
 )
 
 // Validate reports every problem at once: the option's name, what is wrong, and what
@@ -60,6 +62,9 @@ func (o *Options) Validate() error {
 	duration("primary-timeout", o.PrimaryTimeout, 0, 24*time.Hour)
 	duration("for", o.For, 0, 10*365*24*time.Hour)
 
+	if _, err := legs.Gates(strings.Join(o.Allow, ",")); err != nil {
+		bad("allow", "%w", err)
+	}
 	if len(o.Compare) == 0 && len(o.Ignore) > 0 {
 		bad("ignore", "nothing is compared: add --compare status,headers,json")
 	}

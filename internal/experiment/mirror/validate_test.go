@@ -66,6 +66,8 @@ func TestValidate(t *testing.T) {
 		{"rewrite", func(o *Options) { o.Rewrites = []string{"x"} }, []string{`rewrite: "x"`}},
 		{"tenant", func(o *Options) { o.Tenant = "x" }, []string{"tenant"}},
 		{"compare", func(o *Options) { o.Compare = []string{"xml"} }, []string{`compare: "xml"`, "status, headers, and body or json"}},
+		{"allow, no size", func(o *Options) { o.Allow = []string{"worse:much"} }, []string{`allow: "much" is not the size of a change`, "write one such as worse:3%"}},
+		{"allow, no measure", func(o *Options) { o.Allow = []string{"3%", "p98=3%"} }, []string{`allow: there is no measure "p98"`}},
 		{"ignore", func(o *Options) { o.Ignore = []string{"header date"} }, []string{"ignore: nothing is compared", "--compare"}},
 		{"record", func(o *Options) { o.RecordBodies = true }, []string{"record-bodies: nothing is recorded", "--record FILE"}},
 		{"half a certificate", func(o *Options) { o.TLSCert = "x.pem" }, []string{"tls-cert: ", "mirror.tls_key"}},

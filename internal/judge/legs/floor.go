@@ -29,8 +29,13 @@ func (j *judged) noiseOfBuckets() float64 {
 	return math.Log1p(j.effect.ErrorB)
 }
 
-// beyond says that the interval lies wholly on one side, outside the floor.
+// beyond says that the interval lies wholly on one side, outside the floor and what is
+// allowed.
 func (j *judged) beyond() bool {
+	if j.gate != nil {
+		e, _ := j.gate.Judge(&j.effect, j.noise)
+		return e.Sure
+	}
 	return j.effect.Short == "" && (j.effect.CI.Low > j.noise || j.effect.CI.High < -j.noise)
 }
 

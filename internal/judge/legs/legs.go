@@ -26,6 +26,7 @@ import (
 type Request struct {
 	Start, End int64    // Unix seconds, half open
 	Measures   []string // all if empty
+	Allow      string   // changes that are allowed, as Gates reads them
 	Limit      int      // operations, and tenants
 }
 
@@ -47,10 +48,14 @@ type judgement struct {
 // Judge makes the verdict of a session.
 func Judge(ctx context.Context, st store.Store, x *api.Session, q Request) (*api.MirrorVerdictResponse, error) {
 	j := &judgement{x: x, m: x.Mirror, primary: x.Mirror.Primary.Name, limit: q.Limit, o: stat.Options{Level: level}}
-	var err error
-	if j.measures, err = checkMeasures(q.Measures); err != nil {
+	if err := CheckMeasures(q.Measures); err != nil {
 		return nil, err
 	}
+	gates, err := Gates(q.Allow)
+	if err != nil {
+		return nil, err
+	}
+	j.measures = asked(q.Measures, gates)
 	if i := slices.IndexFunc(j.m.Shadows, func(t api.MirrorTarget) bool { return t.Role == "control" }); i >= 0 {
 		j.control = j.m.Shadows[i].Name
 	}
@@ -62,7 +67,7 @@ func Judge(ctx context.Context, st store.Store, x *api.Session, q Request) (*api
 		j.o.Live = liveIn(j.d.step)
 	}
 	out := &api.MirrorVerdictResponse{
-		Range: api.Range{Start: j.d.start, End: j.d.end()}, ID: x.ID, Slot: j.d.step, Level: level, Live: j.o.Live != nil,
+		Range: api.Range{Start: j.d.start, End: j.d.end()}, ID: x.ID, Slot: j.d.step, Level: level, Live: j.o.Live != nil, Allow: q.Allow,
 		Candidates: []api.MirrorVerdict{}, Warnings: []api.CompareWarning{},
 	}
 	if l := j.d.duration[legKey{variant: cmp.Or(j.control, j.primary)}]; l != nil {
@@ -290,7 +295,7 @@ var main = []string{judge.Ratio, "p50", "p95", "p99", judge.ErrorShare}
 // differ by much.
 func direction(ms []api.MirrorMeasure) judge.Verdict {
 	var sum judge.Sum
-	same := slices.ContainsFunc(ms, func(m api.MirrorMeasure) bool { return m.Verdict == judge.Same })
+	same := slices.ContainsFunc(ms, func(m api.MirrorMeasure) bool { return m.Verdict == judge.Same || m.Verdict == judge.WithinTolerance })
 	for _, m := range ms {
 		switch of := slices.Contains(main, m.Name); {
 		case m.Verdict == judge.NoEvidence && !of && same:
@@ -328,7 +333,9 @@ func conclude(v *api.MirrorVerdict, allLookedAt bool) {
 	v.Verdict = direction(v.Measures)
 	lead := leadOf(v.Measures, v.Verdict)
 	if lead == nil && v.Verdict == judge.NoEvidence { // some are the same, of others there is too little
-		lead = leadOf(v.Measures, judge.Same)
+		if lead = leadOf(v.Measures, judge.Same); lead == nil {
+			lead = leadOf(v.Measures, judge.WithinTolerance)
+		}
 	}
 	if lead != nil {
 		v.Headline = figure.Sentence(lead.Sentence)

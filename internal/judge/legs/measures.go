@@ -15,7 +15,8 @@ type measure struct {
 	judge.Figure
 	kind kind
 	q    float64
-	row  bool // operations and tenants are judged by it too
+	row  bool        // operations and tenants are judged by it too
+	gate *judge.Gate // what is allowed, nil if a session allows nothing of it
 }
 
 type kind int
@@ -30,7 +31,7 @@ const (
 )
 
 func timeMeasure(name string, kind kind, q float64, row bool) measure {
-	return measure{judge.Figure{Name: name, Kind: judge.Time, Ratio: true}, kind, q, row}
+	return measure{Figure: judge.Figure{Name: name, Kind: judge.Time, Ratio: true}, kind: kind, q: q, row: row}
 }
 
 var measures = []measure{
@@ -42,9 +43,9 @@ var measures = []measure{
 	timeMeasure("p99", ofQuantiles, 0.99, true),
 	timeMeasure("p99.9", ofQuantiles, 0.999, false),
 	timeMeasure(judge.Mean, ofMeans, 0, false),
-	{judge.Figure{Name: judge.ErrorShare, Kind: judge.Errors}, ofErrors, 0, true},
+	{Figure: judge.Figure{Name: judge.ErrorShare, Kind: judge.Errors}, kind: ofErrors, row: true},
 	timeMeasure(judge.FirstByte, ofFirstBytes, 0.5, false),
-	{judge.Figure{Name: judge.Bytes, Ratio: true, Sense: judge.NeitherIsBetter}, ofBytes, 0, false},
+	{Figure: judge.Figure{Name: judge.Bytes, Ratio: true, Sense: judge.NeitherIsBetter}, kind: ofBytes},
 }
 
 const (
@@ -63,23 +64,43 @@ const (
 )
 
 // CheckMeasures refuses names of measures that there are not.
-func CheckMeasures(names []string) error {
-	_, err := checkMeasures(names)
-	return err
+func CheckMeasures(names []string) error { return check("measures", names) }
+
+// Gates reads what a session allows, as judge.ParseGates does, of the measures that there
+// are.
+func Gates(text string) (judge.Gates, error) {
+	gates, err := judge.ParseGates(text)
+	if err != nil {
+		return nil, query.Invalid("allow", "%v", err)
+	}
+	return gates, check("allow", gates.Measures())
 }
 
-// checkMeasures returns those named, all of them if none is.
-func checkMeasures(names []string) ([]measure, error) {
+func check(field string, names []string) error {
 	var known []string
 	for _, m := range measures {
 		known = append(known, m.Name)
 	}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			return nil, query.Invalid("measures", "there is no measure %q; %s", name, query.Suggest(name, known))
+			return query.Invalid(field, "there is no measure %q; %s", name, query.Suggest(name, known))
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(measures), func(m measure) bool { return len(names) > 0 && !slices.Contains(names, m.Name) }), nil
+	return nil
+}
+
+// asked returns the measures that are named, all of them if none is, with their gates.
+func asked(names []string, gates judge.Gates) (out []measure) {
+	for _, m := range measures {
+		if len(names) > 0 && !slices.Contains(names, m.Name) {
+			continue
+		}
+		if gate, ok := gates.Of(m.Figure, judge.MarginOfErrors); ok {
+			m.gate = &gate
+		}
+		out = append(out, m)
+	}
+	return out
 }
 
 // figures are all that is measured of everything, of an operation or a tenant.
@@ -160,7 +181,10 @@ func (m measure) judge(f figures, candidate, reference, control, primary string,
 			return j, err
 		}
 	}
-	if j.effect.Short == "" {
+	switch {
+	case m.gate != nil:
+		_, j.p = m.gate.Judge(&j.effect, j.noise)
+	case j.effect.Short == "":
 		j.p = j.effect.Beyond(j.noise)
 	}
 	return j, nil
@@ -178,10 +202,15 @@ func (j *judged) finding(of, against string) *judge.Finding {
 	if j.floor != nil {
 		f.Noise = j.shownNoise()
 	}
-	v := c.Verdict(0)
-	f.Evidence = judge.Evidence{Short: c.Short, Sure: j.claimed() && (v == stat.Less || v == stat.More)}
-	f.Same = !f.Sure && c.Within(f.Margin) < 1-level
-	f.Hidden = v != stat.NoEvidence && !j.beyond()
+	if f.Gate = j.gate; f.Gate != nil {
+		f.Evidence, _ = f.Gate.Judge(c, j.noise)
+		f.Sure = f.Sure && j.claimed()
+	} else {
+		v := c.Verdict(0)
+		f.Evidence = judge.Evidence{Short: c.Short, Sure: j.claimed() && (v == stat.Less || v == stat.More)}
+		f.Same = !f.Sure && c.Within(f.Margin) < 1-level
+		f.Hidden = v != stat.NoEvidence && !j.beyond()
+	}
 	f.Conclude()
 	return f
 }
@@ -206,6 +235,9 @@ func (j *judged) api(of, against string) api.MirrorMeasure {
 	}
 	if j.floor != nil || j.kind == ofRatios {
 		out.Noise = api.Float(j.shownNoise())
+	}
+	if f.Gate != nil {
+		out.Allowed = f.Gate.Text(f.Figure)
 	}
 	return out
 }

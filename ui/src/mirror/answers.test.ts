@@ -20,8 +20,8 @@ test('secrets that were taken out are told apart', () => {
 
 test('exports', () => {
   expect(answersCsv([row({ place: 'header a, b' })])).toBe('shadow,operation,place,compared,differ,noise,noise_of,p,real\ncandidate,GET /,"header a, b",10,1,,0,,false\n');
-  expect(sessionCommand('a b', { start: 1, end: 2, whole: false }, 'http://h:1')).toBe("tailscope session show 'a b' --start 1 --end 2 --server http://h:1");
-  expect(sessionCommand('x', { start: 1, end: 2, whole: true }, 'http://127.0.0.1:7099')).toBe('tailscope session show x');
+  expect(sessionCommand('a b', { start: 1, end: 2, whole: false }, 'worse:3%', 'http://h:1')).toBe("tailscope report session 'a b' --start 1 --end 2 --allow worse:3% --server http://h:1");
+  expect(sessionCommand('x', { start: 1, end: 2, whole: true }, '', 'http://127.0.0.1:7099')).toBe('tailscope session show x');
   const e = { mirror: { requests: 10, skipped: { share: 4 }, failed: {}, shadows: [{ name: 'c', account: { offered: 6, queued: 0, dropped: { refused: 1 }, mirrored: 5, waiting: 0, failed: {}, answered: 5, pairing: 0, paired: 5, unpaired: 0, buffered: 0, buffer_bound: 0 } }] } } as unknown as Session;
   expect(accountCsv(e)).toContain('clients,chosen,6\n');
   expect(accountCsv(e)).toContain('c,dropped refused,1\n');

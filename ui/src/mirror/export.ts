@@ -6,9 +6,11 @@ import { chosen, ledger } from './account';
 import { shellQuote } from '../shared/page/match';
 
 /** The command that asks the same. Times are Unix seconds, so it means the same tomorrow. */
-export function sessionCommand(id: string, window: { start: number; end: number; whole: boolean } | undefined, server: string): string {
-  const parts = ['tailscope', 'session', 'show', shellQuote(id)];
-  if (window && !window.whole) parts.push('--start', String(window.start), '--end', String(window.end));
+export function sessionCommand(id: string, window: { start: number; end: number; whole: boolean } | undefined, allow: string, server: string): string {
+  const part = window && !window.whole ? window : undefined;
+  const parts = ['tailscope', ...(part || allow ? ['report', 'session'] : ['session', 'show']), shellQuote(id)];
+  if (part) parts.push('--start', String(part.start), '--end', String(part.end));
+  if (allow) parts.push('--allow', shellQuote(allow));
   parts.push(...serverFlag(server));
   return parts.join(' ');
 }

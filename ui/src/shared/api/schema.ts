@@ -1316,6 +1316,7 @@ export interface components {
         };
         MirrorMeasure: {
             adjusted_p: number | null;
+            allowed?: string;
             candidate: number | null;
             effect: number | null;
             floor: number | null;
@@ -1363,6 +1364,7 @@ export interface components {
             url: string;
         };
         MirrorSettings: {
+            allow?: string;
             paused: boolean;
             share: number | null;
             spread: number | null;
@@ -1435,6 +1437,7 @@ export interface components {
             verdict: components["schemas"]["Verdict"];
         };
         MirrorVerdictResponse: {
+            allow?: string;
             candidates: components["schemas"]["MirrorVerdict"][];
             end: number;
             id: string;

@@ -49,7 +49,7 @@ export const isTab = (page: Page): page is ServiceTab => (serviceTabs as readonl
 export const follows = (v: View) => v.page === 'sessions' || (v.page !== 'compare' && v.page !== 'trace' && v.page !== 'simulate' && 'last' in v.range);
 
 /** The sides of a comparison, and how it is shown. */
-const compareKeys = ['by', 'a', 'b', 'mark', 'settle', 'window', 'label', 'days', 'like', 'family', 'per', 'within', 'level', 'watch', 'tail'] as const;
+const compareKeys = ['by', 'a', 'b', 'mark', 'settle', 'window', 'label', 'days', 'like', 'family', 'per', 'within', 'level', 'allow', 'watch', 'tail'] as const;
 /** The fields of a check that is being edited. */
 export const draftKeys = ['expr', 'must', 'of', 'warn', 'crit', 'bad', 'good'] as const;
 /** The fields of the form of a simulation. */

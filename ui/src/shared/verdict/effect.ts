@@ -159,6 +159,7 @@ export function verdictMarkdown(r: MirrorVerdictResponse, name: string, address:
   const out = [`## ${name}`, '', `${slotName(r.start, r.end)}. [Open it](${address})`];
   for (const c of r.candidates) {
     out.push('', `### ${markdownCell(c.candidate)}: ${c.verdict}`, '', c.headline, '');
+    if (r.allow) out.push(`Allowed: ${markdownCell(r.allow)}.`, '');
     if (c.caveat) out.push(`> ${c.caveat}`, '');
     out.push(`| ${count(c.requests)} requests | ${markdownCell(c.against)} | ${markdownCell(c.candidate)} | effect | interval | noise floor | verdict |`, '|---|---:|---:|---|---|---|---|');
     for (const m of ratiosFirst(c.measures)) out.push(measureLine(measureName(m.name), m));
