@@ -21,6 +21,10 @@ describe('the address', () => {
     expect(moreOfSides(sides({ by: 'mark', mark: 'x', a: '1/2', label: 'version' }), { watch: ['1'], box: ['z'] })).toEqual({ by: ['mark'], mark: ['x'], watch: ['1'] });
     expect(moreOfSides(sides({ by: 'days', b: '1/2', days: 4, like: 'weekday', tz: 'UTC' }))).toEqual({ by: ['days'], b: ['1/2'], tz: ['UTC'] });
   });
+  it('takes a mark alone for its two sides', () => {
+    expect(sidesOf({ mark: ['x'] })).toEqual(sides({ by: 'mark', mark: 'x' }));
+    expect(sidesOf({ mark: ['x'], a: ['1/2'], b: ['2/3'] }).by).toBe('windows');
+  });
   it('takes nonsense for its defaults', () => expect(sidesOf({ by: ['x'], days: ['-3'], like: ['y'] })).toEqual(sides({})));
 });
 

@@ -45,7 +45,7 @@ export function sidesOf(more: More): Sides {
   const one = (k: string) => more[k]?.[0] ?? '';
   const days = Number(one('days'));
   return {
-    by: ways.find(([w]) => w === one('by'))?.[0] ?? 'windows',
+    by: ways.find(([w]) => w === one('by'))?.[0] ?? (one('mark') && !one('a') && !one('b') ? 'mark' : 'windows'),
     a: one('a'), b: one('b'), mark: one('mark'), settle: one('settle'), window: one('window'), label: one('label'),
     days: Number.isInteger(days) && days > 0 ? days : defaultDays,
     like: (['day', 'weekday', 'workday'] as const).find((l) => l === one('like')) ?? 'weekday',

@@ -8,7 +8,7 @@ describe('marks', () => {
   it('says a verdict and when', () => {
     const clock = (t: number) => `t${t}`;
     expect(verdictWords(undefined, clock)).toEqual({ word: '', said: 'not judged', note: '' });
-    expect(verdictWords(verdict({ state: 'waiting', next: 300 }), clock)).toEqual({ word: 'waiting', said: 'waiting', note: 'judged at t300' });
+    expect(verdictWords(verdict({ state: 'waiting', next: 300 }), clock)).toEqual({ word: 'waiting', said: 'waiting', note: 'will be judged at t300' });
     expect(verdictWords(verdict({ state: 'early', verdict: 'improvement' }), clock)).toEqual({ word: 'improvement', said: 'improvement', note: 'so far' });
     const after = { start: 100, end: 140 };
     const services = [{ service: 'shop', verdict: 'regression', sentence: '', before: after, after, measures: [], operations: [], tenants: [], tenants_judged: 0, shapes: [], warnings: [] }] as MarkVerdict['services'];

@@ -6,7 +6,7 @@ import type { MarkVerdict } from '../api/schema';
 /** The word of a verdict and what is to be said of when: "so far" while more is to come. */
 export function verdictWords(v: MarkVerdict | undefined, clock: (t: number) => string): { word: string; said: string; note: string } {
   if (!v) return { word: '', said: 'not judged', note: '' };
-  if (v.state === 'waiting') return { word: 'waiting', said: 'waiting', note: v.next == null ? '' : `judged at ${clock(v.next)}` };
+  if (v.state === 'waiting') return { word: 'waiting', said: 'waiting', note: v.next == null ? '' : `will be judged at ${clock(v.next)}` };
   const word = v.verdict ?? '';
   return { word, said: word, note: stateNote(v) };
 }
