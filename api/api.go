@@ -231,10 +231,12 @@ type NearestSeries struct {
 // id is given by the server) and answers it; GET /api/v1/marks?start&end lists
 // them; DELETE /api/v1/marks/{id} removes one.
 type Mark struct {
-	ID          string `json:"id,omitempty"`
-	Time        Float  `json:"time,omitempty"` // Unix seconds
-	Name        string `json:"name"`
-	Service     string `json:"service,omitempty"`
+	ID      string `json:"id,omitempty"`
+	Time    Float  `json:"time,omitempty"` // Unix seconds
+	Name    string `json:"name"`
+	Service string `json:"service,omitempty"`
+	// Environment is that of the service which the mark concerns; empty: all that it has.
+	Environment string `json:"environment,omitempty"`
 	Revision    string `json:"revision,omitempty"`
 	User        string `json:"user,omitempty"`
 	Description string `json:"description,omitempty"`

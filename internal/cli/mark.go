@@ -50,6 +50,7 @@ func newMarkAdd(io streams) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&at, "at", "now", "the `moment`: RFC 3339, Unix seconds, 2006-01-02 15:04, now-10m")
 	f.StringVar(&m.Service, "service", "", "the service it concerns; default every service")
+	f.StringVar(&m.Environment, "environment", "", "the environment of the service that it concerns; default all that it has")
 	f.StringVar(&m.Revision, "revision", "", "the version or commit")
 	f.StringVar(&m.User, "user", "", "who did it")
 	f.StringVar(&m.Description, "description", "", "what was done")

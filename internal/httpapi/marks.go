@@ -90,6 +90,7 @@ type markBody struct {
 	Name        string          `json:"name"`
 	Service     string          `json:"service"`
 	Revision    string          `json:"revision"`
+	Environment string          `json:"environment"`
 	User        string          `json:"user"`
 	Description string          `json:"description"`
 	Link        string          `json:"link"`
@@ -118,10 +119,13 @@ func (s *server) putMark(ctx context.Context, raw []byte) (*api.Mark, error) {
 	if b.ID != "" {
 		return nil, query.Invalid("id", "the server gives a mark its id; leave it out")
 	}
-	for field, v := range map[string]string{"name": b.Name, "service": b.Service, "revision": b.Revision, "user": b.User, "description": b.Description, "link": b.Link, "allow": b.Allow} {
+	for field, v := range map[string]string{"name": b.Name, "service": b.Service, "environment": b.Environment, "revision": b.Revision, "user": b.User, "description": b.Description, "link": b.Link, "allow": b.Allow} {
 		if len(v) > maxMarkText {
 			return nil, query.Invalid(field, "%s is longer than %d bytes", field, maxMarkText)
 		}
+	}
+	if b.Environment != "" && b.Service == "" {
+		return nil, query.Invalid("environment", "an environment is of a service; give service too")
 	}
 	if b.Link != "" {
 		if u, err := url.Parse(b.Link); err != nil || u.Scheme != "http" && u.Scheme != "https" {
@@ -156,7 +160,7 @@ func (s *server) putMark(ctx context.Context, raw []byte) (*api.Mark, error) {
 	var id [8]byte
 	rand.Read(id[:]) //nolint:errcheck // never fails
 	m := store.Mark{
-		ID: hex.EncodeToString(id[:]), Time: at.Truncate(time.Millisecond), Name: strings.TrimSpace(b.Name), Service: b.Service,
+		ID: hex.EncodeToString(id[:]), Time: at.Truncate(time.Millisecond), Name: strings.TrimSpace(b.Name), Service: b.Service, Environment: b.Environment,
 		Revision: b.Revision, User: b.User, Description: b.Description, Link: b.Link, Allow: strings.TrimSpace(b.Allow),
 	}
 	if err := store.PutMark(ctx, s.Store, m); err != nil {
@@ -174,7 +178,7 @@ func markBodyError(err error) error {
 	case strings.HasPrefix(err.Error(), "json: unknown field "):
 		name := strings.Trim(strings.TrimPrefix(err.Error(), "json: unknown field "), `"`)
 		return query.Invalid(name, "a mark has no %q; %s", name,
-			query.Suggest(name, []string{"time", "name", "service", "revision", "user", "description", "link", "allow"}))
+			query.Suggest(name, []string{"time", "name", "service", "environment", "revision", "user", "description", "link", "allow"}))
 	}
 	return query.Invalid("body", `the body is not JSON (%v); write {"name": "deploy 1.2"}`, err)
 }

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -63,8 +64,9 @@ func (s *server) latestMarks(ctx context.Context, services []api.Service, start,
 		of[m.Service] = append(of[m.Service], i)
 	}
 	for i := range services {
-		name := services[i].Name
-		if at := s.latestMarkOf(marks, of[name], of[""], name, start); at >= 0 {
+		name, environment := services[i].Name, services[i].Environment
+		own := slices.DeleteFunc(slices.Clone(of[name]), func(at int) bool { return !marks[at].Concerns(name, environment) })
+		if at := s.latestMarkOf(marks, own, of[""], name, start); at >= 0 {
 			m := s.judged(marks[at], name)
 			services[i].LatestMark = &m
 		}

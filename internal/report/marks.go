@@ -22,11 +22,11 @@ func Marks(r *api.MarksResponse, zone *time.Location) *Document {
 	var rows [][]string
 	for _, m := range marks {
 		word, found := verdictOf(m.Verdict)
-		row := func(at, found string) []string {
-			return []string{at, m.Name, m.Service, word, found, m.Revision, m.User, m.Description, m.Link, m.ID}
+		row := func(at, where, found string) []string {
+			return []string{at, m.Name, where, word, found, m.Revision, m.User, m.Description, m.Link, m.ID}
 		}
-		t.Add(row(ClockIn(m.Time, zone), withoutInterval(found))...)
-		rows = append(rows, row(unixFloat(m.Time), found))
+		t.Add(row(ClockIn(m.Time, zone), whereOf(&m), withoutInterval(found))...)
+		rows = append(rows, row(unixFloat(m.Time), m.Service, found))
 	}
 	d.Table(t)
 	if len(r.Groups) > 0 {
@@ -72,11 +72,16 @@ func withoutInterval(sentence string) string {
 	return sentence
 }
 
+// whereOf returns what a mark concerns: shop in staging; empty for every service.
+func whereOf(m *api.Mark) string {
+	return marks.Title(&api.ServiceVerdict{Service: m.Service, Environment: m.Environment})
+}
+
 // Mark returns a mark as it is read: what it is, then the word, then the reasons.
 func Mark(m *api.Mark, zone *time.Location) *Document {
 	d := &Document{Name: m.Name, Data: m}
 	clock := func(t api.Float) string { return ClockIn(t, zone) }
-	d.Line(fmt.Sprintf("%s, %s, %s", m.Name, cmp.Or(m.Service, "every service"), clock(m.Time)))
+	d.Line(fmt.Sprintf("%s, %s, %s", m.Name, cmp.Or(whereOf(m), "every service"), clock(m.Time)))
 	for _, x := range []string{m.Revision, m.User, m.Description, m.Link} {
 		if x != "" {
 			d.Line(x)

@@ -20,6 +20,7 @@ type Mark struct {
 	Time        time.Time
 	Name        string
 	Service     string // empty for every service
+	Environment string // of the service; empty for all that it has
 	Revision    string
 	User        string
 	Description string
@@ -30,9 +31,15 @@ type Mark struct {
 // API returns the mark in the form of the API, without a verdict.
 func (m Mark) API() api.Mark {
 	return api.Mark{
-		ID: m.ID, Time: api.UnixTime(m.Time), Name: m.Name, Service: m.Service,
+		ID: m.ID, Time: api.UnixTime(m.Time), Name: m.Name, Service: m.Service, Environment: m.Environment,
 		Revision: m.Revision, User: m.User, Description: m.Description, Link: m.Link, Allow: m.Allow,
 	}
+}
+
+// Concerns reports whether a mark may be of what was measured of a service in one of its
+// environments; an empty name stands for any.
+func (m *Mark) Concerns(service, environment string) bool {
+	return (m.Service == "" || service == "" || m.Service == service) && (m.Environment == "" || environment == "" || m.Environment == environment)
 }
 
 // KindMarks is the kind of the records that hold marks, under their ids.
@@ -42,6 +49,7 @@ const KindMarks = "marks"
 type storedMark struct {
 	Name        string `json:"name"`
 	Service     string `json:"service,omitempty"`
+	Environment string `json:"environment,omitempty"`
 	Revision    string `json:"revision,omitempty"`
 	User        string `json:"user,omitempty"`
 	Description string `json:"description,omitempty"`
@@ -52,7 +60,7 @@ type storedMark struct {
 // AppendMark appends the value of a mark's record: its time as big-endian Unix
 // nanoseconds, so that marks of other times need not be decoded, then JSON.
 func AppendMark(dst []byte, m Mark) ([]byte, error) {
-	b, err := json.Marshal(storedMark{m.Name, m.Service, m.Revision, m.User, m.Description, m.Link, m.Allow})
+	b, err := json.Marshal(storedMark{m.Name, m.Service, m.Environment, m.Revision, m.User, m.Description, m.Link, m.Allow})
 	if err != nil {
 		return dst, fmt.Errorf("encode mark %s: %w", m.ID, err)
 	}
@@ -104,7 +112,7 @@ func Marks(ctx context.Context, r Records, start, end time.Time) ([]Mark, error)
 		if err := json.Unmarshal(x.Value[8:], &m); err != nil {
 			return fmt.Errorf("mark %q: %w: %w", x.Key, ErrCorrupt, err)
 		}
-		out = append(out, Mark{x.Key, time.Unix(0, at).UTC(), m.Name, m.Service, m.Revision, m.User, m.Description, m.Link, m.Allow})
+		out = append(out, Mark{x.Key, time.Unix(0, at).UTC(), m.Name, m.Service, m.Environment, m.Revision, m.User, m.Description, m.Link, m.Allow})
 		return nil
 	})
 	if err != nil {

@@ -196,7 +196,7 @@ func near(c *api.Change, slot int64, marks []store.Mark) []api.Mark {
 	out := []api.Mark{}
 	for _, m := range marks {
 		at := api.UnixTime(m.Time)
-		if m.ID == c.Mark || m.Service != "" && m.Service != c.Service || float64(c.Low-at) > wide || float64(at-c.High) > wide {
+		if m.ID == c.Mark || m.Service != "" && m.Service != c.Service || !m.Concerns(c.Service, c.Environment) || float64(c.Low-at) > wide || float64(at-c.High) > wide {
 			continue
 		}
 		out = append(out, m.API())

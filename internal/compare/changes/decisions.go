@@ -187,7 +187,7 @@ func (f *Finder) decide(ctx context.Context, all []decision, c *api.ChangeDecisi
 		if name == "" {
 			name = printed(cmp.Or(c.Family, c.Operation, c.Service)) + " changed"
 		}
-		m := store.Mark{ID: now.Mark, Time: time.Unix(now.Time, 0), Name: name, Service: c.Service, Description: c.Description}
+		m := store.Mark{ID: now.Mark, Time: time.Unix(now.Time, 0), Name: name, Service: c.Service, Environment: now.Environment, Description: c.Description}
 		if err := store.PutMark(ctx, f.st, m); err != nil {
 			return nil, nil, err
 		}

@@ -151,3 +151,55 @@ func TestEnvironmentsInTurn(t *testing.T) {
 		t.Errorf("notes %q", r.Notes)
 	}
 }
+
+// A confirmed change becomes a mark of the environment in which it is, whichever of them
+// it is and however little the other does; marks of another environment are no causes.
+func TestMarksOfChangesHaveTheirEnvironment(t *testing.T) {
+	for _, changed := range []string{"staging", "production"} {
+		t.Run(changed, func(t *testing.T) {
+			w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(18, 5))
+			for sec := int64(0); sec < 4200; sec += 10 {
+				for _, e := range []struct {
+					environment string
+					n           int
+				}{{"production", 100}, {"staging", 3}} {
+					if e.environment == changed {
+						e.n = max(e.n, 20)
+					}
+					l := labels.FromStrings(series.LabelService, "shop", series.LabelOperation, "GET /cart", series.LabelKind, "server", series.LabelStatus, "ok", series.LabelComponent, "app", series.LabelEnvironment, e.environment)
+					median := 0.05
+					if sec >= 2400 && e.environment == changed {
+						median *= 2
+					}
+					for range e.n {
+						w.Span(epoch+sec, l, median*math.Exp(0.5*rng.NormFloat64()))
+					}
+				}
+			}
+			st := put(t, storetest.NewTwin(), w)
+			for _, m := range []store.Mark{{ID: "p", Name: "deploy", Service: "shop", Environment: "production"}, {ID: "s", Name: "deploy", Service: "shop", Environment: "staging"}} {
+				m.Time = time.Unix(epoch+2400, 0)
+				if err := store.PutMark(t.Context(), st, m); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f := NewFinder(st)
+			c := of(found(t, f, asked(0, 4200)), "")
+			if c == nil || c.Environment != changed || len(c.Near) != 1 || c.Near[0].Environment != changed {
+				t.Fatalf("found %+v", c)
+			}
+			decided, err := f.Decide(t.Context(), api.ChangeDecision{ID: c.ID, Time: c.Time, Low: c.Low, High: c.High, Service: c.Service, Environment: c.Environment, Status: Confirmed})
+			if err != nil {
+				t.Fatal(err)
+			}
+			marks, err := store.AllMarks(t.Context(), st)
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(marks, func(m store.Mark) bool { return m.ID == decided.Mark })
+			if i < 0 || marks[i].Service != "shop" || marks[i].Environment != changed {
+				t.Errorf("marks %+v", marks)
+			}
+		})
+	}
+}

@@ -189,7 +189,7 @@ func (j *Judge) compare(ctx context.Context, marks []store.Mark, i int, now time
 		if now.Before(time.Unix(s.complete(), 0)) {
 			v.State = Early
 		}
-		environments, err := environmentsOf(ctx, j.o.Store, service, s)
+		environments, err := environmentsOf(ctx, j.o.Store, m, service, s)
 		if err != nil {
 			return v, err
 		}

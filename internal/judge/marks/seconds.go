@@ -92,6 +92,9 @@ func (j *Judge) compareSeconds(ctx context.Context, m *store.Mark, service strin
 	if r.Matchers, err = ofService(service); err != nil {
 		return api.ServiceVerdict{}, err
 	}
+	if m.Environment != "" { // which slots of seconds do not tell apart: the answer says so
+		r.Matchers = append(r.Matchers, inEnvironment(m.Environment))
+	}
 	out, err := compare.Compare(ctx, j.o.Store, r)
 	var invalid *query.Error
 	if errors.As(err, &invalid) && (invalid.Code == query.CodeInvalid || invalid.Code == query.CodeTooEarly) {

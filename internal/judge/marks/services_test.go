@@ -15,6 +15,7 @@ import (
 	"tailscope/internal/query"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
+	"tailscope/internal/store"
 	"tailscope/internal/store/storetest"
 )
 
@@ -183,5 +184,44 @@ func TestWholeOfEnvironments(t *testing.T) {
 		if _, got := whole(c.services); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
+	}
+}
+
+// A mark of one environment is judged there alone, and marks of others do not cut its
+// sides.
+func TestAMarkOfAnEnvironment(t *testing.T) {
+	st, w, rng := storetest.NewTwin(), querytest.NewWriter(), rand.New(rand.NewPCG(18, 6))
+	for sec := int64(0); sec < 7200; sec += 10 {
+		for environment, after := range map[string]float64{"production": 1, "staging": 2} {
+			median := 0.05
+			if sec >= 3600 {
+				median *= after
+			}
+			for range 20 {
+				w.Span(epoch+sec, labels.FromStrings(series.LabelService, "shop", series.LabelOperation, "GET /cart", series.LabelKind, "server",
+					series.LabelStatus, "ok", series.LabelComponent, "app", series.LabelEnvironment, environment), median*math.Exp(0.4*rng.NormFloat64()))
+			}
+		}
+	}
+	if err := w.Put(t.Context(), st, 1); err != nil {
+		t.Fatal(err)
+	}
+	world := newWorld(t, st)
+	quiet, changed := mark("quiet", 3595, "shop"), mark("changed", 3594, "shop")
+	quiet.Environment, changed.Environment = "production", "staging"
+	world.put(quiet)
+	world.put(changed)
+	world.round(7300)
+	for _, c := range []struct {
+		mark  store.Mark
+		moved bool
+	}{{quiet, false}, {changed, true}} {
+		v := world.full(c.mark)
+		if len(v.Services) != 1 || v.Services[0].Environment != c.mark.Environment || judge.Moved(v.Verdict) != c.moved || len(v.Services[0].Warnings) > 0 {
+			t.Errorf("%s: %s, %s: %+v", c.mark.Environment, v.Verdict, v.Sentence, v.Services)
+		}
+	}
+	if v := world.full(changed); v.Verdict != judge.Regression || !strings.Contains(v.Sentence, " of shop in staging takes 2 times as long") {
+		t.Errorf("%s: %s", v.Verdict, v.Sentence)
 	}
 }

@@ -59,7 +59,7 @@ func sidesOf(marks []store.Mark, i int, service string, window time.Duration) si
 	s := sides{before: span{at - length, at}, after: span{from, from + length}}
 	for k := range marks {
 		m := &marks[k]
-		if k == i || m.Service != "" && service != "" && m.Service != service {
+		if k == i || !m.Concerns(service, marks[i].Environment) {
 			continue
 		}
 		switch t := slotOf(m.Time); {
@@ -119,9 +119,12 @@ func beside(marks []store.Mark, i int, window time.Duration) string {
 	b.WriteString(strconv.FormatInt(at, 10))
 	first, _ := slices.BinarySearchFunc(marks, at-reach, func(m store.Mark, t int64) int { return cmp.Compare(m.Time.Unix(), t) })
 	for k := first; k < len(marks) && marks[k].Time.Unix() < at+reach; k++ {
-		if n := &marks[k]; k != i && (n.Service == m.Service || n.Service == "" || m.Service == "") {
+		if n := &marks[k]; k != i && n.Concerns(m.Service, m.Environment) {
 			b.WriteString(" " + n.ID + "@" + strconv.FormatInt(slotOf(n.Time), 10))
 		}
+	}
+	if m.Environment != "" {
+		b.WriteString(" in " + m.Environment)
 	}
 	if m.Allow != "" {
 		b.WriteString(" allow " + m.Allow)
@@ -173,9 +176,16 @@ func ofService(name string) ([]*labels.Matcher, error) {
 	return []*labels.Matcher{m}, nil
 }
 
-// environmentsOf matches each environment of a service around a mark; nil stands for
-// the service as a whole, which has one environment or none.
-func environmentsOf(ctx context.Context, st store.Store, service string, s sides) ([]*labels.Matcher, error) {
+func inEnvironment(name string) *labels.Matcher {
+	return labels.MustNewMatcher(labels.MatchEqual, series.LabelEnvironment, name)
+}
+
+// environmentsOf matches each environment of a service around a mark, or that of the
+// mark; nil stands for the service as a whole, which has one environment or none.
+func environmentsOf(ctx context.Context, st store.Store, m *store.Mark, service string, s sides) ([]*labels.Matcher, error) {
+	if m.Environment != "" {
+		return []*labels.Matcher{inEnvironment(m.Environment)}, nil
+	}
 	of, err := ofService(service)
 	if err != nil {
 		return nil, err
@@ -191,7 +201,7 @@ func environmentsOf(ctx context.Context, st store.Store, service string, s sides
 	}
 	var out []*labels.Matcher
 	for _, s := range found.Services {
-		out = append(out, labels.MustNewMatcher(labels.MatchEqual, series.LabelEnvironment, s.Environment))
+		out = append(out, inEnvironment(s.Environment))
 	}
 	return out, nil
 }

@@ -587,7 +587,7 @@ func equals(name, value string) []*labels.Matcher {
 func testMarks(t *testing.T, st store.Store) {
 	ctx := context.Background()
 	at := func(s int) time.Time { return time.Unix(T0+int64(s), 5).UTC() }
-	m := store.Mark{ID: "1", Time: at(10), Name: "deploy", Service: "a", Revision: "r1", User: "u", Description: "d", Link: "https://example.com"}
+	m := store.Mark{ID: "1", Time: at(10), Name: "deploy", Service: "a", Environment: "staging", Revision: "r1", User: "u", Description: "d", Link: "https://example.com"}
 	check(t, store.PutMark(ctx, st, m))
 	check(t, store.PutMark(ctx, st, store.Mark{ID: "2", Time: at(5), Name: "backup"}))
 	check(t, store.PutMark(ctx, st, store.Mark{ID: "3", Time: at(20), Name: "end"}))

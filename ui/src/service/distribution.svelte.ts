@@ -12,6 +12,7 @@ import { defaultKinds, selection, type Filters } from '../shared/page/match';
 import { measured } from '../shared/page/measure';
 import { app, Query } from '../shared/page/state.svelte';
 import { spanFamily } from '../shared/page/url';
+import { concerns } from '../shared/verdict/marks';
 import { resolve } from '../shared/text/time';
 import { apdexFits, readApdex } from './apdex';
 import { searchedBy } from './changes';
@@ -80,7 +81,7 @@ export class Distribution {
     return rows.length === 1 ? rows[0] : undefined;
   });
   warnings = $derived([this.timeline.data?.warnings, this.totals.data?.warnings]);
-  shownMarks = $derived((this.marks.data?.marks ?? []).filter((m) => !m.service || !this.isService || m.service === app.view.name));
+  shownMarks = $derived((this.marks.data?.marks ?? []).filter((m) => concerns(m, this.isService ? app.view.name : '', app.view.filters.environment)));
   markTimes = $derived(this.shownMarks.map((m) => m.time ?? 0));
   problem = $derived(this.labels.error && !this.labels.data ? this.labels.error : (this.heat.error ?? this.timeline.error ?? this.totals.error));
 

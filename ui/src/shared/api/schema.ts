@@ -1204,6 +1204,7 @@ export interface components {
         Mark: {
             allow?: string;
             description?: string;
+            environment?: string;
             id?: string;
             link?: string;
             name: string;

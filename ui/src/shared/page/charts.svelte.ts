@@ -5,6 +5,7 @@ import { api } from '../api/client';
 import { app, Query } from './state.svelte';
 import type { MarksResponse } from '../api/schema';
 import { typed } from './keys';
+import { concerns } from '../verdict/marks';
 
 export class Charts {
   /** The moment pointed at in any of them; while there is one, live refresh waits. */
@@ -12,7 +13,7 @@ export class Charts {
   /** The pointer is in a table, whose rows must not move away from under it. */
   reading = $state(false);
   private query = new Query<MarksResponse>();
-  marks = $derived((this.query.data?.marks ?? []).filter((m) => !m.service || m.service === app.view.name));
+  marks = $derived((this.query.data?.marks ?? []).filter((m) => concerns(m, app.view.name, app.view.filters.environment)));
 
   /** Call while a component is being set up. Marks are those around the range given. */
   constructor(range?: () => { start: number; end: number }) {

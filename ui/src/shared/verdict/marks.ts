@@ -1,7 +1,17 @@
 // Marks and their verdicts, as lists show them. Pure.
 
 import { verdictSign } from './words';
-import type { MarkVerdict } from '../api/schema';
+import type { Mark, MarkVerdict } from '../api/schema';
+
+/** Whether a mark may be of a service in one of some environments; none stands for any. */
+export const concerns = (m: Mark, service: string, environments: string[] = []): boolean =>
+  (!m.service || !service || m.service === service) && (!m.environment || !environments.length || environments.includes(m.environment));
+
+/** What a mark concerns: shop in staging. */
+export const whereOf = (m: Mark, every: string): string => (m.service ? m.service + (m.environment ? ` in ${m.environment}` : '') : every);
+
+/** The filters of what a mark of one environment leads to. */
+export const environmentOf = (m: Mark): Record<string, string[]> => (m.environment ? { environment: [m.environment] } : {});
 
 /** The word of a verdict and what is to be said of when: "so far" while more is to come. */
 export function verdictWords(v: MarkVerdict | undefined, clock: (t: number) => string): { word: string; said: string; note: string } {
