@@ -238,7 +238,7 @@ func (l *accounting) replay(f found, j *journal) error {
 		return err
 	}
 	if f.stored && acc.applied > 0 {
-		l.acts.damaged(store.Damage{File: j.path, Reason: fmt.Sprintf("the store's log had lost generation %d, which it had put: its %d observations are replayed; traces kept and marks set since, which no journal holds, may be missing", f.generation, acc.applied),
+		l.acts.damaged(store.Damage{File: j.path, Reason: fmt.Sprintf("the store's log had lost generation %d, which it had put: its %d observations are replayed; breakdowns, traces kept and marks set since, which no journal holds, may be missing", f.generation, acc.applied),
 			Found: l.now, From: millis(acc.from), To: millis(acc.to)})
 	}
 	return l.acts.put(f, j, acc, l.at)

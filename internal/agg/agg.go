@@ -6,7 +6,8 @@
 // Merging a batch twice would count it twice, so exactly-once rests on generations: one
 // synced Put stores generation G with the fact that G is stored, G's journal is deleted
 // once the store has G in a table, and after a crash the journals above the store's last
-// generation are replayed. A batch is wholly in one generation.
+// generation are replayed. A batch is wholly in one generation. What is derived from
+// accepted observations is part of a generation but of no journal; see NewDerivedBatch.
 //
 // An observation of a span updates two series: the Full one, with its tenant, and the
 // Marginal, without. Total is made from Marginal cells when a generation is flushed. The
@@ -195,7 +196,8 @@ type generation struct {
 	began   time.Time
 	cells   *cells
 	journal *journal // nil until the first commit
-	entries uint64
+	entries uint64   // that its journal holds
+	derived bool     // it also holds what no journal does; see NewDerivedBatch
 	records []store.State
 	infos   []store.FamilyInfo
 	totals  bool // its Total cells are made

@@ -33,7 +33,10 @@ type Batch struct {
 	hist  []byte
 
 	handed []hist.Histogram // decoded cumulative histograms, so that commit need not decode them
-	counts []uint64         // backing array of their counts
+	counts []uint64         // backing array of their counts, or those of derivations
+
+	derived     bool // see NewDerivedBatch
+	derivations []distribution
 
 	heads   []uint32 // scratch of prefetch
 	fetched uint64   // keeps the compiler from dropping the loads
@@ -90,6 +93,7 @@ func (a *Aggregator) NewBatch() *Batch {
 	b.seen, b.ops = b.seen[:0], b.ops[:0]
 	clear(b.handed)
 	b.handed, b.counts = b.handed[:0], b.counts[:0]
+	b.derived, b.derivations = false, b.derivations[:0]
 	return b
 }
 
@@ -127,21 +131,20 @@ func (b *Batch) Observe(t Target, endNanos, durationNanos int64, weight uint32) 
 	if !b.inRange(endNanos) {
 		return
 	}
-	slot := endNanos / slotNanos
-	delta := slot - b.base
-	buf := b.buf
-	if weight <= 1 {
-		weight = 1
-		buf = binary.AppendUvarint(buf, uint64(t.index())<<3|opObserve)
-		buf = binary.AppendVarint(buf, delta)
+	slot, weight := endNanos/slotNanos, max(weight, 1)
+	if !b.derived {
+		op := uint64(opObserve)
+		if weight > 1 {
+			op = opWeighted
+		}
+		buf := binary.AppendUvarint(b.buf, uint64(t.index())<<3|op)
+		buf = binary.AppendVarint(buf, slot-b.base)
 		buf = binary.AppendUvarint(buf, uint64(durationNanos))
-	} else {
-		buf = binary.AppendUvarint(buf, uint64(t.index())<<3|opWeighted)
-		buf = binary.AppendVarint(buf, delta)
-		buf = binary.AppendUvarint(buf, uint64(durationNanos))
-		buf = binary.AppendUvarint(buf, uint64(weight))
+		if weight > 1 {
+			buf = binary.AppendUvarint(buf, uint64(weight))
+		}
+		b.buf = buf
 	}
-	b.buf = buf
 	second := uint8(uint64(endNanos%slotNanos) / 1e9)
 	b.seen = append(b.seen, observation{t, uint32(slot), weight, durationNanos, int32(b.tab.bucket(durationNanos)), second})
 }
@@ -149,7 +152,7 @@ func (b *Batch) Observe(t Target, endNanos, durationNanos int64, weight uint32) 
 // Distribution adds a histogram of delta temporality to the slot that holds timeNanos. h
 // is not retained.
 func (b *Batch) Distribution(t Target, timeNanos int64, h *hist.Histogram) {
-	if t == 0 || t.kind() != series.Distribution || !b.encode(h) {
+	if t == 0 || t.kind() != series.Distribution || !b.derived && !b.encode(h) {
 		b.rejects.Invalid++
 		return
 	}
@@ -157,6 +160,12 @@ func (b *Batch) Distribution(t Target, timeNanos int64, h *hist.Histogram) {
 		return
 	}
 	if h.Count == 0 {
+		return
+	}
+	if b.derived {
+		if !b.addDerived(t, timeNanos, h) {
+			b.rejects.Invalid++
+		}
 		return
 	}
 	slot := timeNanos / slotNanos
@@ -182,7 +191,7 @@ func (b *Batch) appendHist() (at, end int) {
 
 // Number adds one sample of a gauge, or of a counter's running total.
 func (b *Batch) Number(t Target, timeNanos int64, v float64) {
-	if t == 0 || t.kind() == series.Distribution || math.IsNaN(v) {
+	if t == 0 || b.derived || t.kind() == series.Distribution || math.IsNaN(v) {
 		b.rejects.Invalid++
 		return
 	}
@@ -200,7 +209,7 @@ func (b *Batch) Number(t Target, timeNanos int64, v float64) {
 // stream's running total. An increment older than the stream's last counts at the time
 // of that.
 func (b *Batch) DeltaNumber(t Target, id StreamID, timeNanos int64, v float64) {
-	if t == 0 || t.kind() == series.Distribution || math.IsNaN(v) || math.IsInf(v, 0) {
+	if t == 0 || b.derived || t.kind() == series.Distribution || math.IsNaN(v) || math.IsInf(v, 0) {
 		b.rejects.Invalid++
 		return
 	}
@@ -221,7 +230,7 @@ func (b *Batch) DeltaNumber(t Target, id StreamID, timeNanos int64, v float64) {
 // only if startNanos is after the aggregator first saw the resource, which is given as a
 // hash. startNanos is 0 if unknown.
 func (b *Batch) Cumulative(t Target, id StreamID, resource uint64, startNanos, timeNanos int64, h *hist.Histogram) {
-	if t == 0 || t.kind() != series.Distribution || !b.encode(h) {
+	if t == 0 || b.derived || t.kind() != series.Distribution || !b.encode(h) {
 		b.rejects.Invalid++
 		return
 	}
@@ -274,10 +283,13 @@ type Rejects struct {
 // Total returns the number of refused observations.
 func (r Rejects) Total() int { return r.TooOld + r.TooNew + r.OutOfOrder + r.Invalid }
 
-// Commit journals the batch and applies it. When it returns a nil error the batch
-// survives a crash of the process; Rejects counts what was refused. If it returns
-// ErrOverloaded or the journal's error, nothing was accepted and the request may be
-// retried. The batch must not be used afterwards.
+// entries returns the number of entries.
+func (b *Batch) entries() int { return len(b.seen) + len(b.ops) + len(b.derivations) }
+
+// Commit journals the batch, unless it is derived, and applies it. When it returns a nil
+// error a journalled batch survives a crash of the process; Rejects counts what was
+// refused. If it returns ErrOverloaded or the journal's error, nothing was accepted and
+// the request may be retried. The batch must not be used afterwards.
 func (b *Batch) Commit(ctx context.Context) (Rejects, error) {
 	defer b.Discard()
 	if err := ctx.Err(); err != nil {
@@ -297,7 +309,7 @@ func (b *Batch) Commit(ctx context.Context) (Rejects, error) {
 		return b.rejects, err
 	}
 	s := &a.stats
-	s.Observations += uint64(len(b.seen) + len(b.ops) - refused)
+	s.Observations += uint64(b.entries() - refused)
 	s.Late += uint64(b.lates)
 	s.DroppedOld += uint64(b.rejects.TooOld)
 	s.DroppedNew += uint64(b.rejects.TooNew)
@@ -309,7 +321,7 @@ func (b *Batch) Commit(ctx context.Context) (Rejects, error) {
 // Discard ends the batch without accepting anything.
 func (b *Batch) Discard() {
 	b.a.unpin(b.epoch)
-	if cap(b.buf) > 8<<20 || cap(b.seen) > 1<<18 || cap(b.ops) > 1<<16 || cap(b.handed) > 1<<14 {
+	if cap(b.buf) > 8<<20 || cap(b.seen) > 1<<18 || cap(b.ops) > 1<<16 || cap(b.handed) > 1<<14 || cap(b.counts) > maxHanded {
 		return // a giant buffer is not kept
 	}
 	b.a.batches.Put(b)
@@ -321,73 +333,26 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 	if a.closed {
 		return 0, ErrClosed
 	}
-	if len(b.seen)+len(b.ops) == 0 {
+	if b.entries() == 0 {
 		return 0, nil
 	}
-	if used := a.memory() + int64(len(b.buf)); used > a.o.MemoryBytes {
+	if used := a.memory() + int64(len(b.buf)) + 4*int64(len(b.counts)); used > a.o.MemoryBytes {
 		a.full.Store(true)
 		a.stats.Overloads++
 		a.nudge()
 		return 0, fmt.Errorf("%w: %d MiB of open slots, at most %d MiB are allowed", ErrOverloaded, used>>20, a.o.MemoryBytes>>20)
 	}
 	g := a.open
-	if g.journal == nil {
-		j, err := createJournal(a.o.FS, a.o.Dir, header{g.number, a.lastJournal, a.position})
-		if err != nil {
-			return 0, a.journalFailed(err)
-		}
-		g.journal = j
-		a.newFiles = true
-	}
-	j := g.journal
-	// Definitions that this batch is the first to need come before it.
-	a.defs, a.defsAt = a.defs[:0], 0
-	targets, gen := &a.reg.targets, uint32(g.number)
-	for i := range b.seen {
-		t := b.seen[i].target
-		r := targets.get(t.index())
-		if r.generation != gen || r.incarnation != t.incarnation() {
-			if err := a.define(t, gen); err != nil {
-				a.undefine(b)
-				return 0, err
-			}
-		}
-	}
-	for i := range b.ops {
-		t := b.ops[i].target
-		if r := targets.get(t.index()); r.generation != gen || r.incarnation != t.incarnation() {
-			if err := a.define(t, gen); err != nil {
-				a.undefine(b)
-				return 0, err
-			}
-		}
-	}
-	out, entries, frames := b.buf, uint64(len(b.seen)+len(b.ops)), uint32(1)
-	if len(a.defs) > 0 {
-		sealFrame(a.defs, a.defsAt, 0)
-		for at := 0; at < len(a.defs); frames++ {
-			placeFrame(a.defs[at:], j.seed, j.frame+frames, a.position)
-			at += frameHeader + int(binary.LittleEndian.Uint32(a.defs[at:]))
-		}
-		placeFrame(b.buf, j.seed, j.frame+frames, a.position)
-		a.defs = append(a.defs, b.buf...)
-		out = a.defs
+	if b.derived {
+		err = a.use(b)
+		g.derived = g.derived || err == nil
 	} else {
-		placeFrame(b.buf, j.seed, j.frame+frames, a.position)
+		err = a.writeJournal(g, b)
 	}
-	if err := j.write(out); err != nil {
-		if frames > 1 {
-			a.undefine(b)
-		}
-		return 0, a.journalFailed(err)
+	if err != nil {
+		return 0, err
 	}
-	j.frame += frames
-	a.position += entries
-	if err := a.ack.set(mark{g.number, a.position}); err != nil {
-		a.stats.SyncErrors++ // the request is in the journal; the mark only serves to notice a loss
-	}
-	a.stats.JournalBytes += uint64(len(out))
-	g.entries += entries
+	targets := &a.reg.targets
 	folded := uint64(0)
 	recent := a.beginRecent(b.now)
 	for rest := b.seen; len(rest) > 0; {
@@ -426,11 +391,77 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 			refused++
 		}
 	}
+	for i := range b.derivations {
+		d := &b.derivations[i]
+		a.derive(g, targets.at(d.target.index()), d, b.counts[d.at:d.end])
+	}
 	a.stats.FoldedObservations += folded
 	if g.cells.size > a.o.MemoryBytes/4 {
 		a.nudge()
 	}
 	return refused, nil
+}
+
+// writeJournal writes a batch to the journal of the open generation, g.
+func (a *Aggregator) writeJournal(g *generation, b *Batch) error {
+	if g.journal == nil {
+		j, err := createJournal(a.o.FS, a.o.Dir, header{g.number, a.lastJournal, a.position})
+		if err != nil {
+			return a.journalFailed(err)
+		}
+		g.journal = j
+		a.newFiles = true
+	}
+	j := g.journal
+	// Definitions that this batch is the first to need come before it.
+	a.defs, a.defsAt = a.defs[:0], 0
+	targets, gen := &a.reg.targets, uint32(g.number)
+	for i := range b.seen {
+		t := b.seen[i].target
+		r := targets.get(t.index())
+		if r.generation != gen || r.incarnation != t.incarnation() {
+			if err := a.define(t, gen); err != nil {
+				a.undefine(b)
+				return err
+			}
+		}
+	}
+	for i := range b.ops {
+		t := b.ops[i].target
+		if r := targets.get(t.index()); r.generation != gen || r.incarnation != t.incarnation() {
+			if err := a.define(t, gen); err != nil {
+				a.undefine(b)
+				return err
+			}
+		}
+	}
+	out, entries, frames := b.buf, uint64(len(b.seen)+len(b.ops)), uint32(1)
+	if len(a.defs) > 0 {
+		sealFrame(a.defs, a.defsAt, 0)
+		for at := 0; at < len(a.defs); frames++ {
+			placeFrame(a.defs[at:], j.seed, j.frame+frames, a.position)
+			at += frameHeader + int(binary.LittleEndian.Uint32(a.defs[at:]))
+		}
+		placeFrame(b.buf, j.seed, j.frame+frames, a.position)
+		a.defs = append(a.defs, b.buf...)
+		out = a.defs
+	} else {
+		placeFrame(b.buf, j.seed, j.frame+frames, a.position)
+	}
+	if err := j.write(out); err != nil {
+		if frames > 1 {
+			a.undefine(b)
+		}
+		return a.journalFailed(err)
+	}
+	j.frame += frames
+	a.position += entries
+	if err := a.ack.set(mark{g.number, a.position}); err != nil {
+		a.stats.SyncErrors++ // the request is in the journal; the mark only serves to notice a loss
+	}
+	a.stats.JournalBytes += uint64(len(out))
+	g.entries += entries
+	return nil
 }
 
 // fetchAhead is the number of observations that one call of prefetch loads: they should
@@ -485,14 +516,11 @@ func (a *Aggregator) nudge() {
 
 // define appends the definitions of a target to a.defs.
 func (a *Aggregator) define(t Target, gen uint32) error {
+	if err := a.valid(t); err != nil {
+		return err
+	}
 	n := t.index()
-	if n == 0 || int(n) >= a.reg.targets.n {
-		return fmt.Errorf("target %d does not exist", n)
-	}
 	r := a.reg.targets.at(n)
-	if r.incarnation != t.incarnation() || r.state == targetFree {
-		return fmt.Errorf("target %d is of an earlier epoch: resolve targets anew when Batch.Epoch changes", n)
-	}
 	for _, s := range [...]uint32{r.marginal, r.full} {
 		if s != 0 && a.reg.series.at(s).defined != gen {
 			a.reg.series.at(s).defined = gen

@@ -60,6 +60,9 @@ func slowBucket(ns int64) int {
 	return int(hist.BucketIndex(hist.Seconds(ns), cellSchema))
 }
 
+// high returns the bucket of the longest duration.
+func (t *bucketTable) high() int { return t.low + len(t.upper) - 1 }
+
 // find returns the bucket of ns > 0.
 func (t *bucketTable) find(ns int64) int {
 	lz := bits.LeadingZeros64(uint64(ns))

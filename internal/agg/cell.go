@@ -56,6 +56,7 @@ type cell struct {
 
 const (
 	flagWeighted = 1
+	flagSpilled  = 2 // some of its counts are in cells.spill
 	squareCounts = 2 // counts of a weighted cell's page that hold its squares
 )
 
@@ -356,6 +357,7 @@ func (g *cells) add(c *cell, bucket int, n uint64) {
 		if g.spill == nil {
 			g.spill = map[spillKey]uint64{}
 		}
+		c.flags |= flagSpilled
 		keep := max(v&math.MaxUint32, 1)
 		g.spill[spillKey{c.series, c.key, int32(bucket)}] += v - keep
 		v = keep
@@ -390,13 +392,10 @@ func (g *cells) toPage(c *cell) {
 			i++
 		}
 	}
-	c.n = paged
-	c.w = [inlineWords]uint64{3: math.MaxUint64}
 	if lo > hi {
 		lo, hi = 0, 0
 	}
-	class, base := pageFor(lo, hi)
-	c.setPage(g.newPage(class), base, class)
+	g.firstPage(c, lo, hi)
 	for i := 0; i < n; i++ {
 		ns, w := int64(old[i]&^weightedBit), uint32(1)
 		if old[i]&weightedBit != 0 {
@@ -405,6 +404,14 @@ func (g *cells) toPage(c *cell) {
 		}
 		g.observe(c, ns, w, g.tab.bucket(ns))
 	}
+}
+
+// firstPage makes a paged cell of c, without observations, for buckets lo to hi.
+func (g *cells) firstPage(c *cell, lo, hi int) {
+	c.n = paged
+	c.w = [inlineWords]uint64{3: math.MaxUint64}
+	class, base := pageFor(lo, hi)
+	c.setPage(g.newPage(class), base, class)
 }
 
 // pageFor returns a page for buckets lo to hi, with space on both sides: at least
@@ -570,30 +577,47 @@ func (g *cells) absorb(c, o *cell) error {
 	}
 	g.moments(c, o.w[0], o.w[1], o.w[2], o.w[3], o.w[4])
 	counts, base := g.counts(o), o.base()
-	lo, hi := -1, -1
-	for i, n := range counts {
-		if n != 0 {
-			if lo < 0 {
-				lo = i
+	if o.flags&flagSpilled != 0 {
+		for i, n := range counts {
+			if n != 0 {
+				g.add(c, base+i, uint64(n)+g.spill[spillKey{o.series, o.key, int32(base + i)}])
 			}
-			hi = i
 		}
-	}
-	if lo < 0 {
 		return nil
 	}
-	if base+lo < c.base() || base+hi >= c.base()+c.buckets() {
-		g.widen(c, base+lo, base+hi)
+	addCounts(g, c, base, counts)
+	return nil
+}
+
+// addCounts adds counts of buckets from base on to a paged cell, whose page it widens at
+// most once.
+func addCounts[C uint32 | uint64](g *cells, c *cell, base int, counts []C) {
+	base, counts = trim(base, counts)
+	if len(counts) == 0 {
+		return
 	}
-	for i := lo; i <= hi; i++ {
-		if n := uint64(counts[i]); n != 0 {
-			if g.spill != nil {
-				n += g.spill[spillKey{o.series, o.key, int32(base + i)}]
-			}
-			g.add(c, base+i, n)
+	if base < c.base() || base+len(counts) > c.base()+c.buckets() {
+		g.widen(c, base, base+len(counts)-1)
+	}
+	page := g.counts(c)[base-c.base():]
+	for i, n := range counts {
+		if v := uint64(page[i]) + uint64(n); v <= math.MaxUint32 {
+			page[i] = uint32(v)
+		} else {
+			g.add(c, base+i, uint64(n))
 		}
 	}
-	return nil
+}
+
+// trim returns counts of buckets from base on without the zeros at their ends.
+func trim[C uint32 | uint64](base int, counts []C) (int, []C) {
+	for len(counts) > 0 && counts[0] == 0 {
+		base, counts = base+1, counts[1:]
+	}
+	for len(counts) > 0 && counts[len(counts)-1] == 0 {
+		counts = counts[:len(counts)-1]
+	}
+	return base, counts
 }
 
 // histogram replaces h by the durations of cell c.
@@ -603,24 +627,17 @@ func (g *cells) histogram(h *hist.Histogram, c *cell) {
 	*h = hist.Histogram{Schema: cellSchema, ZeroThreshold: hist.DefaultZeroThreshold, Weighted: c.flags&flagWeighted != 0}
 	h.Negative.Counts = neg
 	if c.n == paged {
-		page, base := g.counts(c), c.base()
-		lo, hi := 0, len(page)
-		for lo < hi && page[lo] == 0 {
-			lo++
-		}
-		for hi > lo && page[hi-1] == 0 {
-			hi--
-		}
+		base, page := trim(c.base(), g.counts(c))
 		var inBuckets uint64
-		for i := lo; i < hi; i++ {
-			n := uint64(page[i])
-			if g.spill != nil {
+		for i, v := range page {
+			n := uint64(v)
+			if c.flags&flagSpilled != 0 {
 				n += g.spill[spillKey{c.series, c.key, int32(base + i)}]
 			}
 			inBuckets += n
 			counts = append(counts, n)
 		}
-		h.Positive = hist.Buckets{Offset: int32(base + lo), Counts: counts}
+		h.Positive = hist.Buckets{Offset: int32(base), Counts: counts}
 		h.Count, h.ZeroCount = c.w[0], c.w[0]-inBuckets
 		if h.Weighted {
 			h.Squares = g.squares(c)
@@ -706,7 +723,7 @@ func (g *cells) appendDurations(dst []byte, c *cell, h *hist.Histogram) ([]byte,
 				return hist.AppendNanos(dst, cellSchema, ns[:c.n], nil)
 			}
 		}
-	} else if g.spill == nil && c.w[2] == 0 && c.w[1] <= math.MaxInt64 && c.w[3] > 0 {
+	} else if c.flags&flagSpilled == 0 && c.w[2] == 0 && c.w[1] <= math.MaxInt64 && c.w[3] > 0 {
 		return hist.AppendCell(dst, &hist.Cell{
 			Schema: cellSchema, Weighted: c.flags&flagWeighted != 0, Squares: g.squares(c), Count: c.w[0],
 			SumNanos: int64(c.w[1]), MinNanos: int64(c.w[3]), MaxNanos: int64(c.w[4]), Offset: int32(c.base()),

@@ -30,7 +30,7 @@ func (a *Aggregator) cut(now time.Time) {
 		a.expiry = now
 		a.streams.expire()
 	}
-	if g.entries == 0 && len(g.records) == 0 && len(a.declared) == 0 && len(a.streams.expired) == 0 {
+	if g.entries == 0 && !g.derived && len(g.records) == 0 && len(a.declared) == 0 && len(a.streams.expired) == 0 {
 		if g.journal != nil && g.journal.torn { // continue in a fresh file under a fresh number
 			a.frozen = append(a.frozen, g)
 			a.openGeneration(g.number+1, now)

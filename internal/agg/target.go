@@ -27,11 +27,11 @@ func (t Target) kind() series.Kind   { return series.Kind(t>>62) - 1 }
 type target struct {
 	full, marginal uint32 // series numbers; marginal is 0 if there is none
 	incarnation    uint32
-	generation     uint32 // the last generation that used it, whose journal defines it
+	generation     uint32 // the last generation whose journal defines it
 	hits           uint32 // weight that the sketch has not counted yet
 	service        uint32 // index into registry.services
 	tenant         uint64 // hash; 0 for none
-	born           uint32 // the generation that was open when it was made
+	used           uint32 // the generation that was open when it was made, or the last that used it without its journal
 	state          uint8
 	folded         bool // its tenant's name was folded
 	request        bool // a span that is a request by its kind
@@ -521,7 +521,7 @@ func (r *registry) newTarget(key series.ID, full, marginal uint32) uint32 {
 		r.keys = push(r.keys, series.ID{})
 	}
 	inc := max(r.targets.at(n).incarnation, r.incarnation)
-	*r.targets.at(n) = target{full: full, marginal: marginal, incarnation: inc, born: r.generation, state: targetLive}
+	*r.targets.at(n) = target{full: full, marginal: marginal, incarnation: inc, used: r.generation, state: targetLive}
 	r.keys[n] = key
 	r.lookup.Add(key, n)
 	r.series.at(full).refs++
@@ -595,7 +595,7 @@ func (r *registry) retire(since uint32, must bool) (buried int) {
 	if !must {
 		idle := 0
 		for i := range r.targets.n {
-			if t := r.targets.at(uint32(i)); t.state == targetLive && max(t.generation, t.born) < since {
+			if t := r.targets.at(uint32(i)); t.state == targetLive && max(t.generation, t.used) < since {
 				idle++
 			}
 		}
@@ -604,7 +604,7 @@ func (r *registry) retire(since uint32, must bool) (buried int) {
 		}
 	}
 	for i := 1; i < r.targets.n; i++ {
-		if t := r.targets.at(uint32(i)); t.state == targetLive && max(t.generation, t.born) < since {
+		if t := r.targets.at(uint32(i)); t.state == targetLive && max(t.generation, t.used) < since {
 			r.bury(uint32(i))
 			buried++
 		}
@@ -764,7 +764,7 @@ func (r *registry) turn() (changed bool) {
 		s.serves = false
 	}
 	for i := 1; i < r.targets.n; i++ {
-		if t := r.targets.at(uint32(i)); t.state == targetLive && t.request && max(t.generation, t.born)+hourOfGenerations >= r.generation {
+		if t := r.targets.at(uint32(i)); t.state == targetLive && t.request && max(t.generation, t.used)+hourOfGenerations >= r.generation {
 			r.services[t.service].serves = true
 		}
 	}

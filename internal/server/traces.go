@@ -69,7 +69,7 @@ func (s *Server) assembler() otlp.Assembler {
 // traceSink commits breakdowns and traces to the aggregator.
 type traceSink struct{ *agg.Aggregator }
 
-func (s traceSink) NewBatch() traces.Batch { return traceBatch{s.Aggregator.NewBatch()} }
+func (s traceSink) NewBatch() traces.Batch { return traceBatch{s.Aggregator.NewDerivedBatch()} }
 
 func (s traceSink) SelfTarget(request *traces.Identity, component string, failed bool) traces.Target {
 	id := agg.SpanIdentity{
