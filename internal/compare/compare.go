@@ -19,7 +19,6 @@ import (
 
 	"tailscope/api"
 	"tailscope/hist"
-	"tailscope/internal/figure"
 	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/seconds"
@@ -84,7 +83,10 @@ type Request struct {
 	Width, Rows int // the most columns of a side of the heat, and its rows; 0 is 240, and 120
 	// Measures to judge; all if empty.
 	Measures []string
-	Limit    int // rows of each list; 0 is 20
+	// OfRows are those of Measures that operations and tenants are judged by; default p50,
+	// p95 and p99.
+	OfRows []string
+	Limit  int // rows of each list; 0 is 20
 	// Target is what satisfies a user, in seconds; query.DefaultApdexT if nil. It
 	// is called by several goroutines at once.
 	Target func(service, operation string) float64
@@ -246,7 +248,7 @@ func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareRespon
 		c.concludeSeconds()
 	}
 	c.cutLists()
-	return c.out, c.nameAbsent(ctx)
+	return c.out, nil
 }
 
 // compareDistributions judges requests, or what else is a distribution.
@@ -312,18 +314,6 @@ func (c *comparison) compareNumbers(ctx context.Context) error {
 		return err
 	}
 	return c.warnNumbers(ctx)
-}
-
-// nameAbsent puts first that there is no service of the name that was asked for.
-func (c *comparison) nameAbsent(ctx context.Context) error {
-	if c.brief || c.out.A.Requests+c.out.B.Requests > 0 {
-		return nil
-	}
-	absent, err := query.AbsentService(ctx, c.st, c.Family, c.Matchers)
-	if absent != "" {
-		c.out.Sentence = figure.Sentence(absent)
-	}
-	return err
 }
 
 func sum(v []float64) (s float64) {

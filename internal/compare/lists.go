@@ -29,18 +29,23 @@ type row struct {
 	like *strata // what it is made of, at a common mix; nil if it is one thing
 }
 
-// measuresOfRow are the measures that rows are judged by: of those that were asked for p50,
-// p95 and p99, or all of them where none of the three is.
+// measuresOfRow are the measures that rows are judged by: OfRows; without it of those that
+// were asked for p50, p95 and p99, or all of them where none of the three is.
 func (c *comparison) measuresOfRow() []measure {
 	asked := c.asked()
 	if c.kind == ofNumbers {
 		return asked
 	}
-	few := slices.DeleteFunc(slices.Clone(asked), func(m measure) bool { return m.q != 0.5 && m.q != 0.95 && m.q != 0.99 })
-	if len(few) > 0 {
-		return few
+	few := slices.DeleteFunc(slices.Clone(asked), func(m measure) bool {
+		if len(c.OfRows) > 0 {
+			return !slices.Contains(c.OfRows, m.Name)
+		}
+		return m.q != 0.5 && m.q != 0.95 && m.q != 0.99
+	})
+	if len(few) == 0 {
+		few = asked
 	}
-	return slices.DeleteFunc(asked, func(m measure) bool { return m.Name == judge.Rate })
+	return slices.DeleteFunc(few, func(m measure) bool { return m.Name == judge.Rate })
 }
 
 // labelRows lists the series of numbers that have labels of their own.

@@ -47,7 +47,11 @@ func (s *server) breakdown(ctx context.Context, in *api.BreakdownRequest) (*api.
 	if r.High, err = inSeconds(in.High, "high"); err != nil {
 		return nil, err
 	}
-	return query.Breakdown(ctx, s.Store, r)
+	out, err := query.Breakdown(ctx, s.Store, r)
+	if err == nil && out.Total == 0 && len(out.Components) == 0 {
+		err = query.CheckNames(ctx, s.Store, sel)
+	}
+	return out, err
 }
 
 // inSeconds reads how long a request took.

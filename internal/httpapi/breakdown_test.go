@@ -78,7 +78,7 @@ func TestBreakdownBadInput(t *testing.T) {
 		{"breakdown", match + "&limit=101", 400, "limit", "not between 1 and 100"},
 		{"breakdown", match + "&start=now&end=now-1h", 400, "end", "is not after start"},
 		{"breakdown", match + "&step=1s&width=9&family=x", 400, "family", "there is no parameter"},
-		{"breakdown", "match=" + url.QueryEscape(`{service="nobody"}`), 200, "", ""},
+		{"breakdown", "match=" + url.QueryEscape(`{service="nobody"}`), 404, "match", "there is no service"},
 		{"operations", "sort=p95&q=0.5", 400, "sort", "write one of total, calls, errors, mean, name, 0.5"},
 		{"operations", "limit=1001", 400, "limit", "not between 1 and 1000"},
 		{"operations", "component=db,,x", 400, "component", "empty name"},

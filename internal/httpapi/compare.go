@@ -72,7 +72,12 @@ func (s *server) compare(ctx context.Context, in *api.CompareRequest) (*api.Comp
 	if r.Target, err = s.target(ctx); err != nil {
 		return nil, err
 	}
-	return compare.Compare(ctx, s.Store, r)
+	r.OfRows = in.Measures
+	out, err := compare.Compare(ctx, s.Store, r)
+	if err == nil && out.A.Requests+out.B.Requests == 0 {
+		err = query.CheckNames(ctx, s.Store, sel)
+	}
+	return out, err
 }
 
 // target returns what satisfies a user of an operation, in seconds.

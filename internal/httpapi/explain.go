@@ -44,7 +44,11 @@ func (s *server) explain(ctx context.Context, in *api.ExplainRequest) (*api.Expl
 	if in.High != nil {
 		r.High = *in.High
 	}
-	return explain.Explain(ctx, s.Store, r)
+	out, err := explain.Explain(ctx, s.Store, r)
+	if err == nil && out.Inside+out.Outside == 0 {
+		err = query.CheckNames(ctx, s.Store, sel)
+	}
+	return out, err
 }
 
 // parseBound reads a finite value; nil is unbounded.

@@ -75,6 +75,50 @@ func read[T any](t *testing.T, code int, body string) (out T) {
 	return out
 }
 
+// What names something that nobody ever sent is refused, with the nearest name that somebody
+// did, by every question that would else find too little data.
+func TestNamesThatNobodySent(t *testing.T) {
+	ask := cartServer(t)
+	const environments = `/api/v1/labels?names=environment and tailscope query distribution --by environment list those there are`
+	for _, c := range []struct{ match, says string }{
+		{`{service="cat"}`, `there is no service "cat"; did you mean "cart"? /api/v1/labels?names=service and tailscope query services list`},
+		{`{service="cart",environment="prod"}`, `there is no environment "prod" of cart; did you mean "production"? ` + environments},
+		{`{environment="qa",service="cart"}`, `there is no environment "qa" of cart; write one of production, staging; ` + environments},
+		{`{service="cart",operation="GET /crat"}`, `there is no operation "GET /crat" of cart; did you mean "GET /cart"?`},
+		{`{service="cart",tenant="wale"}`, `there is no tenant "wale" of cart; did you mean "whale"? /api/v1/labels?names=tenant and tailscope tenants list`},
+		{`{service="cart",version="1.0"}`, `there is no version "1.0" of cart; nothing of it has the label version: leave it out`},
+	} {
+		for path, more := range map[string][]string{
+			"compare": {"a", "now-60m/now-30m", "b", "now-30m/now"}, "explain": {"low", "0.1"}, "scaling": nil, "breakdown": nil,
+		} {
+			code, body := ask("/api/v1/"+path, append([]string{"match", c.match}, more...)...)
+			if e := decodeJSON[api.Error](t, body).Error; code != 404 || e.Code != "not_found" || e.Field != "match" || !strings.HasPrefix(e.Message, c.says) {
+				t.Errorf("%s of %s: got %d %+v, want 404 %s", path, c.match, code, e, c.says)
+			}
+		}
+	}
+	// Names that are known, and have nothing together, are no mistake.
+	code, body := ask("/api/v1/compare", "match", `{service="cart",environment="staging",tenant="whale"}`, "a", "now-60m/now-30m", "b", "now-30m/now")
+	if r := read[api.CompareResponse](t, code, body); r.Verdict != "too little data" {
+		t.Errorf("got %s", body)
+	}
+}
+
+// Lists are judged by the measures that were asked for.
+func TestRowsHaveTheMeasuresAskedFor(t *testing.T) {
+	ask := cartServer(t)
+	code, body := ask("/api/v1/compare", "match", `{service="cart",environment="production"}`, "a", "now-60m/now-30m", "b", "now-30m/now", "measures", "p99,errors")
+	r := read[api.CompareResponse](t, code, body)
+	if len(r.Operations)+len(r.Tenants) == 0 {
+		t.Fatal(body)
+	}
+	for _, row := range append(r.Operations, r.Tenants...) {
+		if m := row.Measures; len(m) != 2 || m[0].Name != "p99" || m[1].Name != "errors" {
+			t.Errorf("%s%s has %+v", row.Operation, row.Tenant, m)
+		}
+	}
+}
+
 // Production and staging are two rows, and what takes them together says so.
 func TestEnvironments(t *testing.T) {
 	ask := cartServer(t)

@@ -12,12 +12,16 @@ func (s *server) scaling(ctx context.Context, in *api.ScalingRequest) (*api.Scal
 	if err != nil {
 		return nil, err
 	}
-	r := query.ScalingRequest{Selection: sel, Level: in.Level}
+	r := query.ScalingRequest{Selection: sel, Level: in.Level, Now: s.Now()}
 	if r.Grid, err = grid(in.Grid); err != nil {
 		return nil, err
 	}
 	if r.Target, err = s.target(ctx); err != nil {
 		return nil, err
 	}
-	return query.Scaling(ctx, s.Store, r)
+	out, err := query.Scaling(ctx, s.Store, r)
+	if err == nil && len(out.Points) == 0 {
+		err = query.CheckNames(ctx, s.Store, sel)
+	}
+	return out, err
 }

@@ -252,19 +252,64 @@ func NearestName(name string, candidates []string) string {
 	return near
 }
 
-// AbsentService says that no series of a family was ever of the service that the matchers
-// name, and names the nearest that one is of; empty if there is one, or none is named.
-func AbsentService(ctx context.Context, st store.Store, family string, matchers []*labels.Matcher) (string, error) {
-	i := slices.IndexFunc(matchers, func(m *labels.Matcher) bool {
-		return m.Name == series.LabelService && m.Type == labels.MatchEqual && m.Value != ""
-	})
-	if i < 0 {
-		return "", nil
+// listedBy returns the command that lists the values of a label.
+func listedBy(label string) string {
+	switch label {
+	case series.LabelService:
+		return "tailscope query services"
+	case series.LabelTenant:
+		return "tailscope tenants"
 	}
-	view, _ := ViewOf(family, series.LabelService)
-	names, err := st.LabelValues(ctx, family, view, series.LabelService, nil, 0, farFuture)
-	if err != nil || len(names) == 0 || slices.Contains(names, matchers[i].Value) {
-		return "", err
+	return "tailscope query distribution --by " + label
+}
+
+// CheckNames refuses a selection that names a value which no series ever had, of any label or
+// of any of the service that it names too, and names the nearest that one has. It reads the
+// names of all time: ask it about a selection that holds nothing. Without any series at all it
+// refuses nothing.
+func CheckNames(ctx context.Context, st store.Store, sel Selection) error {
+	if sel.Family == "" {
+		sel.Family = series.SpanDuration
 	}
-	return "there is no service " + quote(matchers[i].Value) + "; " + Suggest(matchers[i].Value, names), nil
+	var service []*labels.Matcher
+	of := ""
+	check := func(m *labels.Matcher) error {
+		view, ok := ViewOf(sel.Family, append(matcherNames(service), m.Name)...)
+		if !ok {
+			return nil
+		}
+		known, err := st.LabelValues(ctx, sel.Family, view, m.Name, service, 0, farFuture)
+		if err != nil || slices.Contains(known, m.Value) || len(known) == 0 && m.Name == series.LabelService {
+			return err
+		}
+		said := "there is no " + m.Name + " " + quote(m.Value) + of + "; "
+		if known = slices.DeleteFunc(known, func(v string) bool { return v == "" || v == series.Other }); len(known) == 0 {
+			return &Error{Code: CodeNotFound, Field: "match", Message: said + "nothing of it has the label " + m.Name + ": leave it out"}
+		}
+		said += Suggest(m.Value, known)
+		if !strings.HasSuffix(said, "?") {
+			said += ";"
+		}
+		return &Error{Code: CodeNotFound, Field: "match", Message: said + " /api/v1/labels?names=" + m.Name + " and " + listedBy(m.Name) + " list those there are"}
+	}
+	var others []*labels.Matcher
+	for _, m := range sel.Matchers {
+		if m.Type != labels.MatchEqual || m.Value == "" || m.Name == series.LabelCohort {
+			continue
+		}
+		if m.Name != series.LabelService {
+			others = append(others, m)
+			continue
+		}
+		if err := check(m); err != nil {
+			return err
+		}
+		service, of = []*labels.Matcher{m}, " of "+m.Value
+	}
+	for _, m := range others {
+		if err := check(m); err != nil {
+			return err
+		}
+	}
+	return nil
 }

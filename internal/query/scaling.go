@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -33,7 +34,8 @@ const leastSteps = 12
 type ScalingRequest struct {
 	Selection
 	Grid
-	Level float64 // of the intervals; default 0.95
+	Level float64   // of the intervals; default 0.95
+	Now   time.Time // steps of which not all is stored then are left out; the zero time: none
 	// Target returns what satisfies a user, in seconds; default DefaultApdexT.
 	Target func(service, operation string) float64
 }
@@ -61,6 +63,9 @@ func Scaling(ctx context.Context, st store.Store, r ScalingRequest) (*api.Scalin
 	found, err := r.steps(ctx, st)
 	if err != nil {
 		return nil, err
+	}
+	if !r.Now.IsZero() {
+		found.Until = min(found.Until, LastWhole(r.Now))
 	}
 	marks, err := store.Marks(ctx, st, r.Start, r.End)
 	if err != nil {

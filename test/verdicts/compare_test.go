@@ -227,7 +227,7 @@ func TestWordsOfTheCommandLine(t *testing.T) {
 		want string
 		not  string
 	}{
-		{[]string{"--service", "shopp"}, 2, `There is no service "shopp"; did you mean "shop"?`, ""},
+		{[]string{"--service", "shopp"}, 3, `tailscope: there is no service "shopp"; did you mean "shop"?`, ""},
 		{[]string{"--service", "shop", "--set", "level=0.2"}, 3, "tailscope: --set level: ", ""},
 		{[]string{"--service", "shop", "--measures", "p77"}, 3, `tailscope: --measures: there is no measure "p77"`, ""},
 		{[]string{"--service", "shop", "--limit", "9999"}, 3, "tailscope: --limit 9999 is not between 1 and 500", ""},
