@@ -57,6 +57,12 @@ describe('bars', () => {
     expect(b.typical.total).toBeCloseTo(0.009, 12);
     expect(b.span).toBeCloseTo(0.02 + 0.24, 12);
   });
+  it('are split by part, and what is left of each component', () => {
+    const b = bars(band, 'self', [parts[0], part('SELECT orders', 'db', inside(0.15, 12), inside(0.004))]);
+    expect(b.band.segments.map((s) => [s.name, s.seconds, s.nth, s.of])).toEqual([['GET /cart', 0.04, 0, 2], ['SELECT orders', 0.15, 0, 2], ['other database', expect.closeTo(0.05), 1, 2]]);
+    expect(b.typical.segments.map((s) => s.name)).toEqual(['GET /cart', 'SELECT orders']);
+    expect(b.span).toBeCloseTo(bars(band, 'self').span);
+  });
   it('follow the critical path when asked', () => expect(bars(band, 'critical').band.segments.map((s) => s.seconds)).toEqual([0.09, 0.15]));
 });
 

@@ -5,7 +5,7 @@ import type { Band, BreakdownPart, FanOut, PartIn } from '../shared/api/schema';
 import type { BandChoice } from '../shared/api/breakdown';
 import { byComponent, componentName } from '../shared/text/components';
 import { count, interval, percent, quantileName, value } from '../shared/text/format';
-import type { Kind } from './stack';
+import { partKey, type Kind } from './stack';
 import type { Num } from '../shared/api/types';
 
 /** The band of an address: low and high in seconds, or a quantile; p95 where it says nothing sensible. */
@@ -30,9 +30,13 @@ export function bandName(choice: BandChoice): string {
 }
 
 export interface Segment {
+  key: string;
   component: string;
   name: string;
   seconds: number;
+  /** Which of the segments of its component it is, and of how many, in both bars alike. */
+  nth: number;
+  of: number;
 }
 
 export interface Bar {
@@ -41,16 +45,31 @@ export interface Bar {
   total: number; // without queue
 }
 
+const nothing: PartIn = { seconds: 0, critical: 0, share: 0, calls: 0 };
 const of = (p: PartIn, kind: Kind): number => (kind === 'critical' ? p.critical : p.seconds) ?? 0;
 
-/** The two bars, on one scale: span is the seconds from the longer queue to the longer end. */
-export function bars(band: Band, kind: Kind): { band: Bar; typical: Bar; before: number; span: number } {
+/** The parts that have a segment of their own, those with the most time in either bar. */
+const mostParts = 10;
+
+/**
+ * The two bars, on one scale: span is the seconds from the longer queue to the longer end. They
+ * are split by component, or by part if there are any, and what is left of each component.
+ */
+export function bars(band: Band, kind: Kind, parts: BreakdownPart[] = []): { band: Bar; typical: Bar; before: number; span: number } {
+  const all = [...band.components].sort((a, b) => byComponent(a.component, b.component));
+  const most = (p: BreakdownPart) => Math.max(of(p.band ?? nothing, kind), of(p.typical ?? nothing, kind));
+  const chosen = parts.filter((p) => most(p) > 0).sort((a, b) => most(b) - most(a)).slice(0, mostParts);
   const bar = (which: 'band' | 'typical'): Bar => {
-    const all = [...band.components].sort((a, b) => byComponent(a.component, b.component));
-    const segments = all
-      .filter((c) => c.component !== 'queue')
-      .map((c) => ({ component: c.component, name: componentName(c.component), seconds: of(c[which], kind) }))
-      .filter((s) => s.seconds > 0);
+    const segments = all.filter((c) => c.component !== 'queue').flatMap((c): Segment[] => {
+      const own = chosen.filter((p) => p.component === c.component);
+      const whole = of(c[which], kind);
+      const rest = whole - own.reduce((s, p) => s + of(p[which] ?? nothing, kind), 0);
+      const n = own.length + 1;
+      return [
+        ...own.map((p, nth) => ({ key: partKey(p), component: c.component, name: partName(p), seconds: of(p[which] ?? nothing, kind), nth, of: n })),
+        { key: c.component, component: c.component, name: own.length ? `other ${componentName(c.component)}` : componentName(c.component), seconds: rest > 1e-6 * whole ? rest : 0, nth: own.length, of: n },
+      ];
+    }).filter((s) => s.seconds > 0);
     const queue = all.find((c) => c.component === 'queue');
     // Time in the queue is not on the path of the request itself.
     return { segments, before: queue ? (queue[which].seconds ?? 0) : 0, total: segments.reduce((s, x) => s + x.seconds, 0) };
@@ -70,8 +89,6 @@ export interface Difference {
   typicalCalls: number;
   bandCalls: number;
 }
-
-const nothing: PartIn = { seconds: 0, critical: 0, share: 0, calls: 0 };
 
 /** Parts by falling size of their difference. */
 export function differences(parts: BreakdownPart[], band: Band, kind: Kind): Difference[] {
