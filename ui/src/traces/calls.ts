@@ -2,6 +2,7 @@
 // the heaviest of them. Seconds of each second, or calls of each.
 
 import type { Operation, OperationsResponse } from '../shared/api/schema';
+import { wholeOnly } from '../shared/chart/whole';
 import { sumOver, topLayers, type Layer } from './stack';
 import type { Num } from '../shared/api/types';
 
@@ -12,15 +13,12 @@ const over = (x: { seconds_over: Num[]; rate_over: Num[] }, byCalls: boolean) =>
 // Rates are per second already; seconds are summed over a step.
 const per = (h: OperationsResponse, byCalls: boolean) => (byCalls ? 1 : h.step);
 
-/** The moment up to which slots are whole: spans are sent in batches, and a slot of ten seconds is stored once it is over. */
-export const wholeUntil = (end: number, now: number) => Math.min(end, now - 20);
-
 /** Find, save and other; those that never happened are left out. A step that ends after until is not over. */
 export function verbLayers(h: OperationsResponse, byCalls: boolean, until = Infinity): Layer[] {
   return ['find', 'save', 'other'].flatMap((name) => {
     const x = h.verbs?.find((y) => y.verb === name);
     if (!x?.calls) return [];
-    return [{ key: name, name, values: h.times.map((t, i): Num => (t + h.step > until ? null : (over(x, byCalls)?.[i] ?? 0) / per(h, byCalls))) }];
+    return [{ key: name, name, values: wholeOnly(h.times.map((_, i) => (over(x, byCalls)?.[i] ?? 0) / per(h, byCalls)), h.times, h.step, until) }];
   });
 }
 
