@@ -178,6 +178,9 @@ type CompareFigure struct {
 	NeededSeconds Float `json:"needed_seconds"`
 	// NeededWindows counts the windows that each side then has; only of sides of several.
 	NeededWindows int `json:"needed_windows,omitempty"`
+	// JudgedAt is when side B, whose newest slots are still coming, will hold enough for an
+	// interval, in Unix seconds; of a figure that is short of that alone.
+	JudgedAt int64 `json:"judged_at,omitempty"`
 }
 
 // CompareRow is one operation or tenant. Of a metric, Operation is the labels

@@ -416,6 +416,37 @@ func TestTooLittle(t *testing.T) {
 	}
 }
 
+// A side that reaches up to now has too little only as yet: the sentence says when it can be
+// judged. One that is over, and one beside a side that is short itself, has too little.
+func TestNewestIsStillComing(t *testing.T) {
+	w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(1, 1))
+	send(w, rng, epoch, epoch+7200, load{operation: "GET /cart", perSlot: 20, median: 0.1})
+	send(w, rng, epoch+7200, epoch+7200+3*3600, load{operation: "GET /cart", perSlot: 20, median: 0.1})
+	st := stored(t, w)
+	at := func(sec int64) time.Time { return time.Unix(epoch+sec, 0) }
+	for _, c := range []struct {
+		name   string
+		a, b   Window
+		now    time.Time
+		judged int64 // since the epoch
+		says   string
+	}{
+		{"newest", window(0, 7200), window(7200, 7300), at(7300), 7200 + 200 + 20, "Too early to judge p99 of shop: the newest stretch is still coming, and can be judged at "},
+		{"within a long range", window(0, 3*3600), window(3*3600, 4*3600-2400), at(4*3600 - 2400), 3*3600 + 1200 + 20, "; sides of up to 2 h are cut into slots of 10 s, which tell sooner"},
+		{"over", window(0, 7200), window(7200, 7300), at(9000), 0, "Too little data to judge p99 of shop: side B: 10 slots"},
+		{"side A short too", window(7000, 7100), window(7200, 7300), at(7300), 0, "Too little data to judge p99 of shop: side A: 10 slots"},
+	} {
+		r := compared(t, st, Request{A: c.a, B: c.b, Now: c.now})
+		got := r.Measures[0].Judged().JudgedAt
+		if c.judged > 0 {
+			c.judged += epoch
+		}
+		if r.Verdict != judge.TooLittle || got != c.judged || !strings.Contains(r.Sentence, c.says) {
+			t.Errorf("%s: %s at %d, want %d, says %q", c.name, r.Verdict, got-epoch, c.judged-epoch, r.Sentence)
+		}
+	}
+}
+
 // Throughput that falls while time rises looks like saturation; failures that
 // become more are told.
 func TestWarnings(t *testing.T) {
@@ -429,7 +460,7 @@ func TestWarnings(t *testing.T) {
 	if e := measureOf(t, r, "errors"); e.Verdict != judge.MoreErrors || e.Change != judge.Worse || !strings.Contains(e.Sentence, " points higher (95 % interval ") {
 		t.Errorf("errors: %+v", e)
 	}
-	if m := measureOf(t, r, "p50"); !strings.Contains(m.Sentence, " times as long (95 % interval 2.") {
+	if m := measureOf(t, r, "p50"); !strings.Contains(m.Sentence, " times as slow (95 % interval 2.") {
 		t.Errorf("says %q", m.Sentence)
 	}
 	w = querytest.NewWriter()
@@ -480,7 +511,7 @@ func TestWords(t *testing.T) {
 	}{
 		{p99, figure(judge.Faster, 0.62, 0.58, 0.67, nan, nan), "p99 of GET /search is 38 % faster (95 % interval 33–42 %)"},
 		{p99, figure(judge.Slower, 1.123, 1.08, 1.17, nan, nan), "p99 of GET /search is 12 % slower (95 % interval 8–17 %)"},
-		{p99, figure(judge.Slower, 3.1, 2.4, math.Inf(1), nan, nan), "p99 of GET /search takes 3.1 times as long (95 % interval 2.4 or more)"},
+		{p99, figure(judge.Slower, 3.1, 2.4, math.Inf(1), nan, nan), "p99 of GET /search is 3.1 times as slow (95 % interval 2.4 or more)"},
 		{p99, figure(judge.Same, 1.01, 0.98, 1.03, nan, nan), "p99 of GET /search is the same within 5 % (95 % interval −2 % to +3 %)"},
 		{p99, figure(judge.NoEvidence, 1.01, 0.9, 1.14, 3, 10800), "no evidence that p99 of GET /search changed (95 % interval −10 % to +14 %); a change of 5 % needs about 3 h a side"},
 		{p99, figure(judge.TooLittle, nan, nan, nan, 2, 120), "too little data to judge p99 of GET /search: 3 slots; about 2 min a side may do"},

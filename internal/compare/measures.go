@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"tailscope/api"
 	"tailscope/internal/figure"
@@ -240,6 +241,17 @@ func (c *comparison) finding(m measure, of string, f *api.CompareFigure) *judge.
 		}
 		return out
 	}
+	if f.JudgedAt > 0 {
+		at := clock(f.JudgedAt + 59) // the minute after it
+		if today := clock(c.Now.Unix()); at[:len(time.DateOnly)] == today[:len(time.DateOnly)] {
+			at = at[len(time.DateOnly)+1:]
+		}
+		out.Coming = "the newest stretch is still coming, and can be judged at " + at + " UTC"
+		if c.step > int64(series.Base) && c.Label == "" {
+			out.Needs = fmt.Sprintf("sides of up to %s are cut into slots of %d s, which tell sooner", figure.Planned(float64(sideSlots*series.Base)), int64(series.Base))
+		}
+		return out
+	}
 	if f.Verdict == judge.TooLittle && c.several() && min(len(c.a.windows), len(c.b.windows)) < fewestWindows {
 		out.Needs = fmt.Sprintf("give at least %d windows a side, such as --b 'daily 22:00-06:00 last 5', or earlier days, --days 4 --set like=day", fewestWindows)
 		return out
@@ -296,10 +308,22 @@ func (c *comparison) figure(m measure, x stat.Change) api.CompareFigure {
 		}
 	}
 	f.NeededSeconds = api.Float(float64(f.Needed) * float64(length))
+	f.JudgedAt = c.judgedAt(&f, &x)
 	if c.several() && float64(f.Needed) > 1 {
 		f.NeededWindows = int(math.Ceil(float64(f.Needed) * float64(min(len(c.a.windows), len(c.b.windows)))))
 	}
 	return f
+}
+
+// judgedAt returns when side B holds enough for an interval, where it reaches up to now and
+// nothing else is short; else 0.
+func (c *comparison) judgedAt(f *api.CompareFigure, x *stat.Change) int64 {
+	growing := !c.Now.IsZero() && c.atLatest(time.Unix(c.b.end+c.step, 0)).Before(time.Unix(c.b.end+c.step, 0))
+	if x.Short == "" || !(f.Needed > 1) || !growing || c.Seconds != nil || c.several() || x.SlotsB > x.SlotsA || !c.paired && x.SlotsA < fewestSlots {
+		return 0
+	}
+	slots := math.Ceil(float64(f.Needed) * float64(c.b.end-c.b.start) / float64(c.step))
+	return c.b.start + int64(slots)*c.step + int64(unfinished/time.Second)
 }
 
 // needed is how many times the data there should be; NaN if nobody knows.

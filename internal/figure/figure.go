@@ -97,15 +97,16 @@ func Listed(words []string) string {
 
 // Planned writes seconds for planning, rounded up: 40 s, 25 min, 3 h, 2 days.
 func Planned(seconds float64) string {
+	up := func(unit float64) string { return Digits(math.Ceil(seconds/unit - 1e-9)) } // 60.000000001 s are a minute
 	switch {
 	case seconds < 90:
-		return Digits(math.Ceil(seconds)) + " s"
+		return up(1) + " s"
 	case seconds < 90*60:
-		return Digits(math.Ceil(seconds/60)) + " min"
+		return up(60) + " min"
 	case seconds < 36*3600:
-		return Digits(math.Ceil(seconds/3600)) + " h"
+		return up(3600) + " h"
 	}
-	return Digits(math.Ceil(seconds/86400)) + " days"
+	return up(86400) + " days"
 }
 
 // Signed writes TwoDigits with a plus or a minus sign before it, and 0 without one.

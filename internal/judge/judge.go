@@ -90,6 +90,9 @@ type Finding struct {
 	Evidence
 	Verdict Verdict
 	Needs   string // a clause: how much more data would tell
+	// Coming is a clause, of what is too little only because the newest data are still
+	// coming: when they can be judged.
+	Coming string
 }
 
 // Evidence is what statistics say of an effect.

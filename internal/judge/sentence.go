@@ -41,6 +41,8 @@ func (f *Finding) Claim() string {
 		return fmt.Sprintf("%s %s by %s, %s %s", title, differs, f.signed(f.Effect), rest, f.interval(f.ends()))
 	}
 	switch {
+	case f.Verdict == TooLittle && f.Coming != "":
+		return fmt.Sprintf("too early to judge %s: %s (%s)", title, f.Coming, f.Short)
 	case f.Verdict == TooLittle:
 		return "too little data to judge " + title + ": " + f.Short
 	case f.Joint && f.Verdict == NoEvidence:
@@ -65,17 +67,9 @@ func (f *Finding) Claim() string {
 	case f.Verdict == WithinFloor:
 		return by("not surely more than " + f.Against + " from the primary")
 	case f.Ratio && f.Effect >= 2:
-		form := "%s is %s times as high%s %s"
-		if f.Kind == Time {
-			form = "%s takes %s times as long%s %s"
-		}
-		return fmt.Sprintf(form, title, times(f.Effect), after("as"), f.interval(between(times(f.Low), times(f.High), "")))
+		return fmt.Sprintf("%s is %s%s %s", title, f.timesAs(f.Effect, true), after("as"), f.interval(between(times(f.Low), times(f.High), "")))
 	case f.Ratio && f.Effect > 0 && f.Effect <= 1/manyTimes:
-		form, word := "%s is %s times lower%s %s", "than"
-		if f.Kind == Time {
-			form, word = "%s is %s times as fast%s %s", "as"
-		}
-		return fmt.Sprintf(form, title, times(1/f.Effect), after(word), f.interval(between(times(1/f.High), times(1/f.Low), "")))
+		return fmt.Sprintf("%s is %s%s %s", title, f.timesAs(1/f.Effect, false), after("as"), f.interval(between(times(1/f.High), times(1/f.Low), "")))
 	}
 	size, low, high, write := f.shown(f.Effect), f.shown(f.Low), f.shown(f.High), digits
 	if size < 0 {
@@ -85,6 +79,19 @@ func (f *Finding) Claim() string {
 		}
 	}
 	return fmt.Sprintf("%s is %s%s %s%s %s", title, write(size), f.suffix(), f.Adjective(), after("than"), f.interval(between(write(low), write(high), f.suffix())))
+}
+
+// timesAs writes a ratio of 1 or more between two values: 2.7 times as slow.
+func (f Figure) timesAs(ratio float64, rose bool) string {
+	as := [2]string{"low", "high"}
+	if f.Kind == Time {
+		as = [2]string{"fast", "slow"}
+	}
+	word := as[0]
+	if rose {
+		word = as[1]
+	}
+	return times(ratio) + " times as " + word
 }
 
 // Adjective is the verdict behind "is 3 %".

@@ -44,6 +44,14 @@ func Value(v float64, unit string) string {
 	return figure.ThreeDigits(v) + last
 }
 
+// SignedValue writes Value with a plus or a minus sign before it.
+func SignedValue(v float64, unit string) string {
+	if v < 0 {
+		return "−" + Value(-v, unit)
+	}
+	return "+" + Value(v, unit)
+}
+
 // Span writes a length in seconds up to two minutes, then in minutes, then in hours.
 func Span(seconds int64) string {
 	of := func(unit int64, name string) string {

@@ -241,26 +241,17 @@ func (s *scaled) changes() error {
 			first = change.A
 		}
 		last = change.B
-		gave := fmt.Sprintf("%s with %s", signedMillis(change.B-change.A), c.Name)
+		gave := judge.SignedValue(change.B-change.A, "seconds") + " with " + c.Name
 		if !judge.Moved(f.Verdict) {
 			gave += " (" + string(f.Verdict) + ")"
 		}
 		parts = append(parts, gave)
 	}
-	s.out.Sentence = fmt.Sprintf("with one mix of operations the mean went from %s ms to %s ms: %s", figure.ThreeDigits(1000*first), figure.ThreeDigits(1000*last), figure.Listed(parts))
+	s.out.Sentence = fmt.Sprintf("with one mix of operations the mean went from %s to %s: %s", judge.Value(first, "seconds"), judge.Value(last, "seconds"), figure.Listed(parts))
 	if covered < 0.95 {
 		s.warn("mix", "the means of configurations are of the operations that all of them have, %s of the requests", figure.Percent(covered))
 	}
 	return nil
-}
-
-// signedMillis writes seconds as milliseconds with their sign.
-func signedMillis(seconds float64) string {
-	sign := "+"
-	if seconds < 0 {
-		sign = "−"
-	}
-	return sign + figure.ThreeDigits(math.Abs(1000*seconds)) + " ms"
 }
 
 // strata returns the groups of operations that all configurations have requests of, their

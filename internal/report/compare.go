@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -197,34 +196,22 @@ func (d *Comparison) measure(m *api.CompareMeasure) []string {
 	switch {
 	case m.Verdict == judge.Same:
 		verdict += " within " + d.margin(m)
+	case m.Verdict == judge.TooLittle && f.JudgedAt > 0:
+		verdict = "too early: can be judged at " + d.clock(f.JudgedAt)
 	case m.Verdict == judge.TooLittle && f.Short != "":
 		verdict += ": " + f.Short
 	}
 	if m.Allowed != "" && m.Verdict != judge.TooLittle {
 		verdict += "; " + m.Allowed
 	}
-	if more := float64(f.Needed); more > 1 && (m.Verdict == judge.NoEvidence || m.Verdict == judge.TooLittle) {
-		long := roughly(float64(f.NeededSeconds))
+	if more := float64(f.Needed); more > 1 && f.JudgedAt == 0 && (m.Verdict == judge.NoEvidence || m.Verdict == judge.TooLittle) {
+		long := figure.Planned(float64(f.NeededSeconds))
 		if f.NeededWindows > 0 {
 			long = figure.Counted(f.NeededWindows, "window")
 		}
 		verdict += "; needs about " + long + " a side"
 	}
 	return []string{strings.ReplaceAll(m.Name, "_", " "), value(f.A), value(f.B), d.effect(m, m.Raw.Effect), like, d.interval(m, f), bucket, verdict}
-}
-
-// roughly writes a time that is only an estimate, rounded up.
-func roughly(seconds float64) string {
-	up := func(unit float64) float64 { return math.Ceil(seconds/unit-1e-9) * unit }
-	switch {
-	case seconds <= 90:
-		return Seconds(up(1))
-	case seconds <= 10*3600:
-		return Seconds(up(60))
-	case seconds <= 36*3600:
-		return Seconds(up(3600))
-	}
-	return strconv.FormatFloat(up(86400)/86400, 'f', 0, 64) + " days"
 }
 
 func (d *Comparison) margin(m *api.CompareMeasure) string {

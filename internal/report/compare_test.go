@@ -78,11 +78,3 @@ func TestNeededWindows(t *testing.T) {
 		t.Errorf("got %q", row)
 	}
 }
-
-func TestRoughly(t *testing.T) {
-	for seconds, want := range map[float64]string{40.2: "41s", 340: "6m", 4161: "1h10m", 11520: "3h12m", 63079: "18h", 817564: "10 days"} {
-		if got := roughly(seconds); got != want {
-			t.Errorf("%v: %s, want %s", seconds, got, want)
-		}
-	}
-}

@@ -203,7 +203,7 @@ func describeInner(s *compare.Stretches, c candidate) (*api.Change, error) {
 	case out.Kink && slices.Equal(c.point.of, []string{Time}):
 		out.Headline, out.Shape = driftText(s, c, out, "time in "+name+" per request of "+of, "seconds")
 	case said == "":
-		out.Headline, out.Name = fmt.Sprintf("%s of %s per request of %s changed, though by how much is not sure", figure.Listed(c.point.of), name, of), name+" changed"
+		out.Headline, out.Name = fmt.Sprintf("%s of %s per request of %s changed%s", figure.Listed(c.point.of), name, of, unsure(out.Measures)), name+" changed"
 	}
 	out.Sentence = out.Headline + ", " + when(out, s.Step())
 	return out, nil

@@ -68,7 +68,7 @@ func TestChangesByEnvironment(t *testing.T) {
 	if staging == nil {
 		t.Fatalf("staging's change is not among %+v", all.Changes)
 	}
-	if !strings.Contains(staging.Headline, " of shop in staging takes ") || !strings.Contains(staging.Name, "shop in staging") || len(staging.Operations) != 1 {
+	if !strings.Contains(staging.Headline, " of shop in staging is ") || !strings.Contains(staging.Name, "shop in staging") || len(staging.Operations) != 1 {
 		t.Errorf("%s; %s; %q", staging.Headline, staging.Name, staging.Operations)
 	}
 	// Asked for by name it is the same change.

@@ -335,7 +335,7 @@ func (m *metricSearch) describe(ctx context.Context, c candidate, instances map[
 	} else if lead := compare.Lead(found.Measures, sure, compare.DefaultWithin); lead != nil {
 		out.Headline, out.Name = lead.Sentence, strings.TrimSpace(fmt.Sprintf("%s %s", name, lead.Verdict))
 	} else {
-		out.Headline, out.Name = fmt.Sprintf("%s changed, though by how much is not sure", name), name+" changed"
+		out.Headline, out.Name = name+" changed"+unsure(found.Measures), name+" changed"
 	}
 	if out.Instance != "" {
 		out.Headline += fmt.Sprintf("; of %s instances only %s changed", figure.Thousands(uint64(len(instances))), out.Instance)

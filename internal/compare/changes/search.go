@@ -354,7 +354,7 @@ func describe(s *compare.Stretches, c candidate) (*api.Change, error) {
 			out.Verdict = judge.Changed
 		}
 	case found.Verdict == judge.TooLittle:
-		out.Headline = fmt.Sprintf("%s of %s changed; there is too little data beside that to say by how much", figure.Listed(titles(c.point.of)), of)
+		out.Headline = fmt.Sprintf("%s of %s changed; %s", figure.Listed(titles(c.point.of)), of, cmp.Or(soon(out.Measures), "there is too little data beside that to say by how much"))
 		out.Name = short + " changed"
 	case found.Moved > 0 && !slices.Equal(c.point.of, []string{Errors}):
 		out.Verdict = Mix
@@ -395,6 +395,25 @@ func titles(of []string) []string {
 		out[i] = map[string]string{Durations: "the distribution", Errors: "the share of errors", Rate: "the rate"}[v]
 	}
 	return out
+}
+
+// soon says when it can be judged how much changed, where only the newest slots are missing;
+// else it is empty.
+func soon(of []api.CompareMeasure) string {
+	for i := range of {
+		if at := of[i].Judged().JudgedAt; at > 0 {
+			return "the newest stretch is still coming: by how much can be judged at " + time.Unix(at+59, 0).UTC().Format("2006-01-02 15:04") + " UTC"
+		}
+	}
+	return ""
+}
+
+// unsure is the end of a sentence that does not say how much changed.
+func unsure(of []api.CompareMeasure) string {
+	if s := soon(of); s != "" {
+		return "; " + s
+	}
+	return ", though by how much is not sure"
 }
 
 // since begins what when says.

@@ -72,7 +72,7 @@ func TestSentences(t *testing.T) {
 	}{
 		{"p99", "GET /search", judge.Faster, 0.62, 0.58, 0.67, 0.03, "p99 of GET /search is 38 % faster than control (95 % interval 33–42 %; noise floor ±3 %)"},
 		{"ratio", "", judge.Slower, 1.052, 1.048, 1.056, 0.022, "the typical request is 5.2 % slower than control (95 % interval 4.8–5.6 %; noise floor ±2.2 %)"},
-		{"mean", "acme", judge.Slower, 3.14159, 2.9, 3.4, 0.03, "the mean of acme takes 3.1 times as long as control (95 % interval 2.9–3.4; noise floor ±3 %)"},
+		{"mean", "acme", judge.Slower, 3.14159, 2.9, 3.4, 0.03, "the mean of acme is 3.1 times as slow as control (95 % interval 2.9–3.4; noise floor ±3 %)"},
 		{"errors", "", judge.MoreErrors, 0.0052, 0.004, 0.0064, 0.0004, "the share of errors is 0.52 points higher than control (95 % interval 0.4–0.64 points; noise floor ±0.04 points)"},
 		{"errors", "", judge.FewerErrors, -0.3, -0.32, -0.28, 0.0004, "the share of errors is 30 points lower than control (95 % interval 28–32 points; noise floor ±0.04 points)"},
 		{"bytes", "", judge.Lower, 0.5, 0.49, 0.51, 0.001, "the mean size of answers is 50 % lower than control (95 % interval 49–51 %; noise floor ±0.1 %)"},

@@ -124,7 +124,7 @@ func TestWords(t *testing.T) {
 		want    string
 	}{
 		{math.Log(0.62), 10, judge.Faster, "% faster than with workers=8 (95 % interval 3"},
-		{math.Log(3), 10, judge.Slower, "p99 with workers=24 takes 3 times as long as with workers=8"},
+		{math.Log(3), 10, judge.Slower, "p99 with workers=24 is 3 times as slow as with workers=8"},
 		{0, 30, judge.Same, "is the same as with workers=8 within 5 %"},
 		{0, 3, judge.NoEvidence, "no evidence that p99 with workers=24 differs from workers=8"},
 		{0, 2, judge.TooLittle, "2 of the 3 rounds that an interval needs"},

@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"tailscope/api"
 	"tailscope/internal/figure"
+	"tailscope/internal/judge"
 	"tailscope/internal/series"
 )
 
@@ -59,12 +58,11 @@ func (q *question) noteOwn() {
 		if o.Operation != "" {
 			of = labelText(series.LabelOperation, o.Operation)
 		}
-		above := figure.Digits(float64(o.Above))
+		unit := ""
 		if q.span {
-			three, _ := strconv.ParseFloat(strconv.FormatFloat(float64(o.Above), 'g', 3, 64), 64)
-			above = figure.Duration(time.Duration(three * float64(time.Second)))
+			unit = "seconds"
 		}
-		q.note("most of %s was inside before: of it only what is above %s counts, as a quarter was", of, above)
+		q.note("most of %s was inside before: of it only what is above %s counts, as a quarter was", of, judge.Value(float64(o.Above), unit))
 	}
 	if len(own) > most {
 		q.note("so for %s more", figure.Counted(len(own)-most, "operation"))

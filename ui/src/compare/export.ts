@@ -1,10 +1,9 @@
 // A comparison for a terminal, a report and a spreadsheet.
 
 import type { CompareMeasure, CompareResponse } from '../shared/api/schema';
-import { effectWords, figure, judged, needs, twoDigits } from '../shared/verdict/words';
+import { effectWords, figure, judged, needs, sideTime, twoDigits } from '../shared/verdict/words';
 import { count, percent, rate } from '../shared/text/format';
 import { shellQuote } from '../shared/page/match';
-import { slotName } from '../shared/text/time';
 import type { Params } from '../shared/api/client';
 import { csvCell, markdownCell, serverFlag } from '../shared/text/export';
 
@@ -30,7 +29,7 @@ export function compareCommand(params: Params, server: string): string {
 export function compareMarkdown(r: CompareResponse, unit: string, address: string): string {
   const out = [`## ${r.sentence}`, '', `Verdict: **${r.verdict}**. [Open it](${address})`, ''];
   for (const [letter, s] of [['A', r.a], ['B', r.b]] as const) {
-    out.push(`- ${letter}${s.name === letter ? '' : ` ${markdownCell(s.name)}`}: ${slotName(s.start, s.end)}, ${count(s.requests)} requests${s.effective ? ` (sampled: they say as much as ${count(s.effective)})` : ''}, ${rate(s.rate)}, ${count(s.errors)} failed`);
+    out.push(`- ${letter}${s.name === letter ? '' : ` ${markdownCell(s.name)}`}: ${sideTime(s)}, ${count(s.requests)} requests${s.effective ? ` (sampled: they say as much as ${count(s.effective)})` : ''}, ${rate(s.rate)}, ${count(s.errors)} failed`);
   }
   out.push('', '| | A | B | like for like | interval | raw | verdict |', '|---|---:|---:|---|---|---|---|');
   for (const m of r.measures) {

@@ -24,7 +24,7 @@ it('windows lie on slots that are kept, and are not cut into too many', () => {
 
 it('ratios are said in words', () => {
   expect([[1, 1.5], [1, 0.62], [1, 3.2], [1, 1], [0, 2], [2, 0], [0, 0], [null, 1]].map(([a, b]) => ratioWords(a, b, 'slower', 'faster'))).toEqual([
-    '50.0 % slower', '38.0 % faster', '× 3.20 slower', 'as before', 'slower from none', 'faster to none', 'as before', '',
+    '50.0 % slower', '38.0 % faster', '3.2 times as slow', 'as before', 'slower from none', 'faster to none', 'as before', '',
   ]);
 });
 
@@ -32,11 +32,11 @@ it('figures stand beside each other', () => {
   const side = (count: number, errors: number, p: number): Side => ({ count, errors, seconds: 100, group: { labels: {}, count, sum: 1, mean: p, min: 0, max: 1, quantiles: { '0.5': p, '0.95': 2 * p, '0.99': 3 * p }, error: 0 } });
   expect(figures(side(1000, 10, 0.01), side(500, 20, 0.02))).toEqual([
     { name: 'Rate', before: '10.0 req/s', after: '5.00 req/s', change: '50.0 % less' },
-    { name: 'p50', before: '10.0 ms', after: '20.0 ms', change: '× 2.00 slower' },
-    { name: 'p95', before: '20.0 ms', after: '40.0 ms', change: '× 2.00 slower' },
-    { name: 'p99', before: '30.0 ms', after: '60.0 ms', change: '× 2.00 slower' },
-    { name: 'Mean', before: '10.0 ms', after: '20.0 ms', change: '× 2.00 slower' },
-    { name: 'Errors', before: '1.0 %', after: '4.0 %', change: '× 4.00 more' },
+    { name: 'p50', before: '10.0 ms', after: '20.0 ms', change: '2 times as slow' },
+    { name: 'p95', before: '20.0 ms', after: '40.0 ms', change: '2 times as slow' },
+    { name: 'p99', before: '30.0 ms', after: '60.0 ms', change: '2 times as slow' },
+    { name: 'Mean', before: '10.0 ms', after: '20.0 ms', change: '2 times as slow' },
+    { name: 'Errors', before: '1.0 %', after: '4.0 %', change: '4 times as much' },
   ]);
   expect(figures({ count: 0, errors: 0, seconds: 0, group: undefined }, side(1, 0, 1))[0]).toMatchObject({ before: '–', change: '' });
 });

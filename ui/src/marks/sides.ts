@@ -2,7 +2,8 @@
 // one axis, and their figures beside each other. Plain ratios, no verdict.
 
 import type { BreakdownResponse, Bucket, DistributionGroup, Range } from '../shared/api/schema';
-import { digits, errorRatio, rate, value } from '../shared/text/format';
+import { errorRatio, rate, value } from '../shared/text/format';
+import { times, timesAs } from '../shared/verdict/words';
 import type { Num } from '../shared/api/types';
 
 /** Slots that divide each other, and for how long the store keeps them unless told otherwise. */
@@ -42,14 +43,14 @@ export interface FigureRow {
   change: string;
 }
 
-/** What a ratio says in words: "38.0 % less", "3.20 times as much", "as before". */
+/** What a ratio says in words: "38.0 % less", "3.2 times as much", "as before". */
 export function ratioWords(before: Num | undefined, after: Num | undefined, more: string, less: string): string {
   if (before == null || after == null || !Number.isFinite(before) || !Number.isFinite(after)) return '';
   if (before === 0) return after === 0 ? 'as before' : `${more} from none`;
   if (after === 0) return `${less} to none`;
   const r = after / before;
   if (Math.abs(r - 1) < 0.0005) return 'as before';
-  if (r >= 2) return `× ${digits(r)} ${more}`;
+  if (r >= 2) return timesAs(times(r), more);
   return r > 1 ? `${((r - 1) * 100).toFixed(1)} % ${more}` : `${((1 - r) * 100).toFixed(1)} % ${less}`;
 }
 
@@ -57,10 +58,10 @@ export function figures(a: Side, b: Side): FigureRow[] {
   const per = (s: Side) => (s.seconds > 0 ? s.count / s.seconds : null);
   const failed = (s: Side) => (s.count > 0 ? s.errors / s.count : null);
   const q = (s: Side, k: string) => s.group?.quantiles?.[k];
-  const times = (name: string, x: Num | undefined, y: Num | undefined): FigureRow => ({ name, before: value(x), after: value(y), change: ratioWords(x, y, 'slower', 'faster') });
+  const took = (name: string, x: Num | undefined, y: Num | undefined): FigureRow => ({ name, before: value(x), after: value(y), change: ratioWords(x, y, 'slower', 'faster') });
   return [
     { name: 'Rate', before: rate(per(a)), after: rate(per(b)), change: ratioWords(per(a), per(b), 'more', 'less') },
-    times('p50', q(a, '0.5'), q(b, '0.5')), times('p95', q(a, '0.95'), q(b, '0.95')), times('p99', q(a, '0.99'), q(b, '0.99')), times('Mean', a.group?.mean, b.group?.mean),
+    took('p50', q(a, '0.5'), q(b, '0.5')), took('p95', q(a, '0.95'), q(b, '0.95')), took('p99', q(a, '0.99'), q(b, '0.99')), took('Mean', a.group?.mean, b.group?.mean),
     { name: 'Errors', before: errorRatio(failed(a)), after: errorRatio(failed(b)), change: ratioWords(failed(a), failed(b), 'more', 'less') },
   ];
 }

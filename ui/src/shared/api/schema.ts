@@ -721,6 +721,7 @@ export interface components {
             effect: number | null;
             error: number | null;
             high: number | null;
+            judged_at?: number;
             low: number | null;
             needed: number | null;
             needed_seconds: number | null;

@@ -88,7 +88,7 @@ describe('misread', () => {
     ['/', '?quuxquuxquux=1', 'The address has quuxquuxquux, which this page does not read.', '/'],
   ])('says what of %s%s no page reads', (path, search, text, to) => expect(misread(path, search)).toEqual({ text, to }));
 
-  it.each([['/', ''], ['/services/a%2Fb/external', '?range=1h&l.service==x&sort=p99'], ['/scaling', '?service=shop&operation=GET'], ['/compare', '?l.service==shop&by=mark&mark=M'], ['/services/shop/marks/m1', ''], ['/traces/abc', '?q=x'], ['/tenants', '?tenant=acme&cohort=large']])(
+  it.each([['/', ''], ['/services/a%2Fb/external', '?range=1h&l.service==x&sort=p99'], ['/scaling', '?service=shop&operation=GET'], ['/compare', '?l.service==shop&by=mark&mark=M&allow=worse:3%25'], ['/services/shop/marks/m1', ''], ['/traces/abc', '?q=x'], ['/tenants', '?tenant=acme&cohort=large']])(
     'reads all of %s%s', (path, search) => expect(misread(path, search)).toBeUndefined(),
   );
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { differenceScale, effectWords, figure, marginWords, needs, planned, ratioScale, twoDigits, verdictSign, warningText } from './words';
+import { differenceScale, effectWords, figure, marginWords, needs, sideTime, planned, ratioScale, twoDigits, verdictSign, warningText } from './words';
 import type { CompareFigure, CompareMeasure, Verdict } from '../api/schema';
 
 const of = (effect: number | null, low: number | null, high: number | null, verdict: Verdict, o: Partial<CompareFigure> = {}): CompareFigure =>
@@ -13,18 +13,18 @@ describe('effectWords', () => {
   it.each([
     [p99, of(0.62, 0.58, 0.67, 'faster'), '38 % faster', '33–42 %'],
     [p99, of(1.38, 1.33, 1.42, 'slower'), '38 % slower', '33–42 %'],
-    [p99, of(2.6, 2.1, 3.25, 'slower'), '× 2.6 slower', '2.1–3.3'],
+    [p99, of(2.6, 2.1, 3.25, 'slower'), '2.6 times as slow', '2.1–3.3'],
     [p99, of(1.012, 0.97, 1.056, 'no evidence'), '+1.2 %', '−3 % to +5.6 %'],
     [p99, of(1.012, null, 1.056, 'no evidence'), '+1.2 %', 'unknown to +5.6 %'],
     [p99, of(0.8, null, 0.9, 'faster'), '20 % faster', '10 % or more'],
     // What is left of a very large effect is said in times: in per cent all of them are 100.
-    [p99, of(1 / 5012, 1 / 6437, 1 / 3911, 'faster'), '× 5,000 faster', '3,900–6,400'],
-    [p99, of(1 / 5012, null, 1 / 3911, 'faster'), '× 5,000 faster', '3,900 or more'],
-    [p99, of(1 / 5012, 0, 1 / 3911, 'faster'), '× 5,000 faster', '3,900 or more'],
-    [p99, of(0.05, 0.0002, 0.2, 'faster'), '× 20 faster', '5–5,000'],
+    [p99, of(1 / 5012, 1 / 6437, 1 / 3911, 'faster'), '5,000 times as fast', '3,900–6,400'],
+    [p99, of(1 / 5012, null, 1 / 3911, 'faster'), '5,000 times as fast', '3,900 or more'],
+    [p99, of(1 / 5012, 0, 1 / 3911, 'faster'), '5,000 times as fast', '3,900 or more'],
+    [p99, of(0.05, 0.0002, 0.2, 'faster'), '20 times as fast', '5–5,000'],
     [p99, of(0.051, 0.0002, 0.2, 'faster'), '95 % faster', '80–99.98 %'],
-    [p99, of(1_234_567, 999.4, null, 'slower'), '× 1,200,000 slower', '999 or more'],
-    [p99, of(100.4, 2.4, 999.6, 'slower'), '× 100 slower', '2.4–1,000'],
+    [p99, of(1_234_567, 999.4, null, 'slower'), '1,200,000 times as slow', '999 or more'],
+    [p99, of(100.4, 2.4, 999.6, 'slower'), '100 times as slow', '2.4–1,000'],
     [p99, of(null, null, null, 'too little data'), '–', ''],
     [errors, of(0.004, 0.002, 0.006, 'more errors'), '0.4 points higher', '0.2–0.6 points'],
     [apdex, of(-0.05, -0.07, -0.03, 'lower'), '0.05 lower', '0.03–0.07'],
@@ -52,6 +52,7 @@ it('says how much more data it takes', () => {
   expect(needs(measure(p99, of(1, 0.9, 1.1, 'no evidence', { needed: 2.5, needed_seconds: 4500 })))).toBe('needs about 75 min a side');
   expect(needs(measure(p99, of(1, 0.9, 1.1, 'no evidence', { needed: 96, needed_seconds: 345600, needed_windows: 288 })))).toBe('needs about 288 windows a side');
   expect(needs(measure(p99, of(1, 0.9, 1.1, 'no evidence', { needed: 0.8, needed_seconds: 4500 })))).toBe('');
+  expect(needs(measure(p99, of(null, null, null, 'too little data', { short: 'side B: 12 of 20 slots', needed: 2, needed_seconds: 200, judged_at: 1_800_000_000 })))).toMatch(/^the newest stretch is still coming, and can be judged at Fri 15 Jan /);
   expect(needs(measure(p99, of(null, null, null, 'too little data', { short: 'side B: 12 of 20 slots', needed: 2, needed_seconds: 200 })))).toBe('side B: 12 of 20 slots; about 4 min a side may do');
   expect(needs(measure(p99, of(1.3, 1.2, 1.4, 'slower', { needed: 3, needed_seconds: 4500 })))).toBe('');
 });
@@ -86,4 +87,11 @@ describe('ratioScale', () => {
     expect(s.at(0.02)).toBeLessThan(1);
     expect(s.at(-0.001)).toBeLessThan(0.5);
   });
+});
+
+it('a side is one stretch, or so many windows', () => {
+  const night = (day: number) => ({ start: day * 86400, end: day * 86400 + 900 });
+  expect(sideTime({ start: 0, end: 900 }, 'UTC')).toBe('Thu 1 Jan 00:00–00:15 UTC');
+  expect(sideTime({ start: 0, end: 3 * 86400, windows: [0, 1, 2, 3].map(night) }, 'UTC')).toBe('4 windows, 1 h in all');
+  expect(sideTime({ start: 0, end: 900, windows: [night(0)] }, 'UTC')).toBe('1 window, 15 min in all');
 });

@@ -1,9 +1,10 @@
 // How a comparison is said: the word first, with a sign, then the size, then
 // the interval.
 
-import { missing, rate, value, capital, stopped } from '../text/format';
+import { count, missing, rate, value, capital, stopped } from '../text/format';
+import { momentName, slotName, spanName } from '../text/time';
 import type { Num } from '../api/types';
-import type { CompareFigure, CompareMeasure, CompareWarning, Verdict } from '../api/schema';
+import type { CompareFigure, CompareMeasure, CompareSide, CompareWarning, Verdict } from '../api/schema';
 
 export type Tone = 'worse' | 'better' | 'mixed' | 'plain' | 'warn';
 
@@ -101,6 +102,11 @@ const between = (low: string, high: string, unit: string) => (high === '' ? `${l
 /** A verdict behind a size: 0.4 points higher. */
 const adjective: Record<string, string> = { 'more errors': 'higher', 'fewer errors': 'lower' };
 
+const plain: Record<string, string> = { slower: 'slow', faster: 'fast', higher: 'high', lower: 'low', more: 'much', less: 'little' };
+
+/** How many times one figure is the other, as the server's sentences have it: 2.7 times as slow. */
+export const timesAs = (ratio: string, word: string): string => `${ratio} times as ${plain[word] ?? word}`;
+
 /** The size of an effect and its interval: "38 % faster (33–42 %)"; "+1.2 % (−3 % to +5.6 %)" where no direction is sure. */
 export function effectWords(m: Pick<CompareMeasure, 'name' | 'scale'>, f: Pick<CompareFigure, 'effect' | 'low' | 'high'> & { verdict?: Verdict }): { size: string; interval: string } {
   if (f.effect == null) return { size: missing, interval: '' };
@@ -109,8 +115,8 @@ export function effectWords(m: Pick<CompareMeasure, 'name' | 'scale'>, f: Pick<C
   if (!['faster', 'slower', 'lower', 'higher'].includes(word)) {
     return { size: signed(m, size), interval: f.low == null && f.high == null ? '' : ends(m, signed(m, low), signed(m, high)) };
   }
-  if (ofRatio(m) && f.effect >= 2) return { size: `× ${times(f.effect)} ${word}`, interval: between(times(f.low), times(f.high), '') };
-  if (ofRatio(m) && f.effect > 0 && f.effect <= 1 / manyTimes) return { size: `× ${times(1 / f.effect)} ${word}`, interval: between(times(over(f.high)), times(over(f.low)), '') };
+  if (ofRatio(m) && f.effect >= 2) return { size: timesAs(times(f.effect), word), interval: between(times(f.low), times(f.high), '') };
+  if (ofRatio(m) && f.effect > 0 && f.effect <= 1 / manyTimes) return { size: timesAs(times(1 / f.effect), word), interval: between(times(over(f.high)), times(over(f.low)), '') };
   const [l, h] = size! < 0 ? [high == null ? null : -high, low == null ? null : -low] : [low, high];
   const write = ofRatio(m) && size! < 0 ? lessBy : twoDigits;
   return { size: `${write(Math.abs(size!))}${unitOf(m)} ${word}`, interval: between(write(l), write(h), unitOf(m)) };
@@ -121,19 +127,28 @@ export const judged = (m: CompareMeasure): CompareFigure => m.like_for_like ?? m
 
 /** Seconds as people plan: 40 s, 25 min, 3 h, 2 days. */
 export function planned(seconds: number): string {
-  if (seconds < 90) return `${Math.ceil(seconds)} s`;
-  if (seconds < 90 * 60) return `${Math.ceil(seconds / 60)} min`;
-  return seconds < 36 * 3600 ? `${Math.ceil(seconds / 3600)} h` : `${Math.ceil(seconds / 86400)} days`;
+  const up = (unit: number) => Math.ceil(seconds / unit - 1e-9); // 60.000000001 s are a minute
+  if (seconds < 90) return `${up(1)} s`;
+  if (seconds < 90 * 60) return `${up(60)} min`;
+  return seconds < 36 * 3600 ? `${up(3600)} h` : `${up(86400)} days`;
 }
 
-const neededOf = (f: CompareFigure): string => (f.needed_windows ? `${f.needed_windows} window${f.needed_windows === 1 ? '' : 's'}` : planned(f.needed_seconds ?? 0));
+const neededOf = (f: CompareFigure): string => (f.needed_windows ? `${count(f.needed_windows)} window${f.needed_windows === 1 ? '' : 's'}` : planned(f.needed_seconds ?? 0));
 
 /** What more data would take, where there is too little or no evidence. */
 export function needs(m: CompareMeasure): string {
   const f = judged(m);
+  if (f.judged_at) return `the newest stretch is still coming, and can be judged at ${momentName(f.judged_at)}`;
   if (m.verdict === 'too little data') return [f.short, f.needed_seconds != null && (f.needed ?? 0) > 1 ? `about ${neededOf(f)} a side may do` : ''].filter(Boolean).join('; ');
   if (m.verdict !== 'no evidence' || f.needed == null || f.needed <= 1 || f.needed_seconds == null) return '';
   return `needs about ${neededOf(f)} a side`;
+}
+
+/** When a side was: one stretch, or how many windows and how long they are together. */
+export function sideTime(side: Pick<CompareSide, 'start' | 'end' | 'windows'>, zone?: string): string {
+  const windows = side.windows ?? [];
+  if (!windows.length) return slotName(side.start, side.end, zone);
+  return `${windows.length} window${windows.length === 1 ? '' : 's'}, ${spanName(windows.reduce((s, w) => s + w.end - w.start, 0))} in all`;
 }
 
 /** How much a measure may differ and be the same, on its own scale: a ratio above 1, or a difference. */
