@@ -148,10 +148,12 @@ type Aggregator struct {
 	declared map[string]store.FamilyInfo // since the last cut
 	open     *generation
 	frozen   []*generation // cut but not stored, oldest first
-	closed   bool
-	newFiles bool // journals were created since the directory was synced
-	ack      *acknowledged
-	position uint64 // number of entries ever journalled
+
+	beforeCut []func(context.Context) // see BeforeCut
+	closed    bool
+	newFiles  bool // journals were created since the directory was synced
+	ack       *acknowledged
+	position  uint64 // number of entries ever journalled
 	// lastJournal is the last generation before the open one that had a journal.
 	lastJournal uint64
 	defs        []byte // frames of definitions
@@ -259,6 +261,9 @@ func (a *Aggregator) openGeneration(number uint64, now time.Time) {
 // stored after Options.CloseTimeout, or refused by the store, stays in the journal: the
 // next Open replays it.
 func (a *Aggregator) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, a.o.CloseTimeout)
+	defer cancel()
+	a.collect(ctx)
 	a.mu.Lock()
 	if a.closed {
 		a.mu.Unlock()
@@ -266,8 +271,6 @@ func (a *Aggregator) Close(ctx context.Context) error {
 	}
 	a.closed = true
 	a.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, a.o.CloseTimeout)
-	defer cancel()
 	a.stop()
 	a.done.Wait()
 	a.mu.Lock()

@@ -1,6 +1,7 @@
 package agg
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -16,6 +17,14 @@ func (a *Aggregator) NewDerivedBatch() *Batch {
 	b := a.NewBatch()
 	b.derived = true
 	return b
+}
+
+// BeforeCut has f called just before each generation is cut. What f commits is part of
+// that generation. f must neither flush nor wait for a flush.
+func (a *Aggregator) BeforeCut(f func(context.Context)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.beforeCut = append(a.beforeCut, f)
 }
 
 // distribution is a derived distribution, not encoded.

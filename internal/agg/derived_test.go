@@ -255,6 +255,24 @@ func TestDerivedTargetIsDefinedForTheJournal(t *testing.T) {
 	}
 }
 
+// What is committed before a cut is stored with the generation that is cut.
+func TestBeforeCut(t *testing.T) {
+	st, c := newMemStore(), newClock()
+	a := open(t, st, c, t.TempDir())
+	calls := 0
+	a.BeforeCut(func(context.Context) {
+		calls++
+		b := a.NewDerivedBatch()
+		b.Observe(a.SelfTarget(&SpanIdentity{Service: "s"}), c.now().UnixNano(), 1e6, 1)
+		commit(t, b)
+	})
+	someSpans(t, a, c, 10)
+	flush(t, a)
+	if n := st.count(t, series.SpanSelf, series.Total); calls != 1 || n != 1 || st.puts != 1 {
+		t.Errorf("%d observations by %d calls in %d puts, want 1 each", n, calls, st.puts)
+	}
+}
+
 // Sums beyond 64 bits keep the digits that a float has.
 func TestSumOf(t *testing.T) {
 	for _, want := range []float64{0, 1, 1e15, 1 << 62, 1 << 63, 1 << 64, 3e21, 1e30} {

@@ -8,6 +8,7 @@ import (
 
 // Flush cuts the generation now and stores it. Tests, shutdown and imports use it.
 func (a *Aggregator) Flush(ctx context.Context) error {
+	a.collect(ctx)
 	a.putMu.Lock()
 	defer a.putMu.Unlock()
 	a.cut(a.o.Now())
@@ -16,6 +17,19 @@ func (a *Aggregator) Flush(ctx context.Context) error {
 	a.prune(ctx)
 	a.retireIdle(a.o.Now())
 	return err
+}
+
+// collect calls what BeforeCut was given, while what it commits would be accepted.
+func (a *Aggregator) collect(ctx context.Context) {
+	a.mu.Lock()
+	all := a.beforeCut
+	if a.closed {
+		all = nil
+	}
+	a.mu.Unlock()
+	for _, f := range all {
+		f(ctx)
+	}
 }
 
 // FlushError returns why the last Flush stored nothing, or nil.

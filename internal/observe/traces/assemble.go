@@ -88,6 +88,9 @@ func New(o Options) (*Assembler, error) {
 	sweeps, giveUp := context.WithCancel(context.Background())
 	ctx, cancel := context.WithCancel(sweeps)
 	a.stop, a.giveUp = cancel, giveUp
+	o.Sink.BeforeCut(func(ctx context.Context) {
+		_ = a.handOver(ctx) // counted, and logged where it causes a loss
+	})
 	go a.run(ctx, sweeps)
 	return a, nil
 }

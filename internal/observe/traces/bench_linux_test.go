@@ -147,6 +147,11 @@ func benchmarkAssembler(b *testing.B, spans int, o Options, add, sweep bool) {
 			if err := a.sweep(context.Background(), c.now(), false); err != nil {
 				b.Fatal(err)
 			}
+			if c.now().Unix()%10 == 0 { // as a generation is cut
+				if err := a.handOver(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+			}
 		})
 	}
 	b.StopTimer()

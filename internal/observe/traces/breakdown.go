@@ -235,15 +235,12 @@ func (b *breakdown) handOverEarly(ctx context.Context, t *tree) {
 	}
 }
 
-// handOver hands over observations, and every five seconds the distributions: just
-// before the aggregator cuts its slots, so that they are visible at once.
+// handOver hands everything over if all is set, or if an attempt to do so failed.
 func (b *breakdown) handOver(ctx context.Context, all bool) error {
-	now := b.c.now
-	if b.empty() {
+	if b.empty() || !all && b.attempts == 0 {
 		return nil
 	}
-	due := all || now%5 == 4 || now-b.handed >= 5 || b.attempts > 0
-	err := b.commit(ctx, due)
+	err := b.commit(ctx, true)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}

@@ -174,13 +174,26 @@ func TestPartsSumToTheRequest(t *testing.T) {
 
 func TestRefusedBatchesAreTriedAgain(t *testing.T) {
 	a, s, c := start(t, Options{})
-	s.fail = 3
-	a.AddWhole(script(t, a, 1, checkout))
-	for i := range 3 {
-		if err := a.sweep(context.Background(), c.now(), false); err == nil {
-			t.Errorf("sweep %d: no error", i)
+	try := func(attempts int) {
+		t.Helper()
+		if err := a.sweep(context.Background(), c.now(), false); err != nil {
+			t.Errorf("handed over before the cut: %v", err)
+		}
+		for i := range attempts {
+			err := error(nil)
+			if i == 0 {
+				err = a.handOver(context.Background())
+			} else {
+				err = a.sweep(context.Background(), c.now(), false)
+			}
+			if err == nil {
+				t.Errorf("attempt %d: no error", i)
+			}
 		}
 	}
+	s.fail = 3
+	a.AddWhole(script(t, a, 1, checkout))
+	try(3)
 	a.AddWhole(script(t, a, 2, checkout))
 	a.tick(t, c)
 	if got := s.count(series.BreakdownRequests); got != 4 {
@@ -192,9 +205,7 @@ func TestRefusedBatchesAreTriedAgain(t *testing.T) {
 	// At last they are given up, and counted.
 	s.fail = maxAttempts
 	a.AddWhole(script(t, a, 3, checkout))
-	for range maxAttempts {
-		_ = a.sweep(context.Background(), c.now(), false)
-	}
+	try(maxAttempts)
 	if st := a.Stats(); st.LostRequests != 2 || st.CommitErrors != 3+maxAttempts || st.Lost.Last != c.now().Unix() || st.Lost.From < st.Lost.Last-60 {
 		t.Errorf("%+v", st)
 	}

@@ -206,15 +206,15 @@ func (c *closer) queued(i int32) int64 {
 	return readExtra(c.beside, c.tree.nodes[i].extra).queued
 }
 
-// handOver hands over what is due, or everything.
-func (c *closer) handOver(ctx context.Context, now time.Time, all bool) error {
+// handOver hands over what is due, and the whole breakdown or all kept traces as well.
+func (c *closer) handOver(ctx context.Context, now time.Time, breakdown, kept bool) error {
 	c.snapshot()
 	c.now = now.Unix()
 	c.tree.shrink()
 	if cap(c.beside) > 1<<20 {
 		c.beside = nil
 	}
-	err := errors.Join(c.breakdown.handOver(ctx, all), c.keep.handOver(ctx, now.UnixNano(), all))
+	err := errors.Join(c.breakdown.handOver(ctx, breakdown), c.keep.handOver(ctx, now.UnixNano(), kept))
 	if c.breakdown.empty() {
 		freed := c.a.names.retire(c.now, c.now-(int64(c.a.o.Grace+c.a.o.Idle)+c.a.maxAge)/1e9)
 		if freed {

@@ -31,6 +31,7 @@ type sink struct {
 	fail    int                        // so many commits
 	commits int
 	cohort  func(service, tenant string) string
+	cut     func(context.Context)
 }
 
 func newSink() *sink {
@@ -78,6 +79,8 @@ type fakeBatch struct {
 func (s *sink) NewBatch() Batch { return &fakeBatch{s: s} }
 
 func (s *sink) Epoch() uint32 { return s.epoch }
+
+func (s *sink) BeforeCut(f func(context.Context)) { s.cut = f }
 
 func (b *fakeBatch) Epoch() uint32 { return b.s.epoch }
 
@@ -230,7 +233,11 @@ func start(t testing.TB, o Options) (*Assembler, *sink, *clock) {
 
 func (a *Assembler) tick(t testing.TB, c *clock) {
 	t.Helper()
-	if err := a.sweep(context.Background(), c.now(), false); err != nil {
+	err := a.sweep(context.Background(), c.now(), false)
+	if err == nil {
+		err = a.handOver(context.Background()) // as if a generation were cut
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -337,6 +344,7 @@ func (nothing) SelfTarget(*Identity, string, bool) Target   { return 1 }
 func (nothing) SeriesTarget(series.Series) Target           { return 1 }
 func (nothing) Cohort(string, string) string                { return series.Large }
 func (nothing) Epoch() uint32                               { return 1 }
+func (nothing) BeforeCut(func(context.Context))             {}
 func (nothing) Observe(Target, int64, int64, uint32)        {}
 func (nothing) Distribution(Target, int64, *hist.Histogram) {}
 func (nothing) Commit(context.Context) error                { return nil }

@@ -163,7 +163,9 @@ func benchmarkIngest(b *testing.B, tenants uint64, on bool) {
 			c.advance(10 * time.Millisecond)
 		}
 		if on {
-			a.tick(b, c)
+			if err := a.sweep(ctx, c.now(), false); err != nil {
+				b.Fatal(err)
+			}
 		}
 		if c.now().Unix()%10 == 0 {
 			if err := g.Flush(ctx); err != nil {

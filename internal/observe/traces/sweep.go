@@ -44,7 +44,14 @@ func (a *Assembler) sweep(ctx context.Context, now time.Time, all bool) error {
 	}
 	a.closeMu.Lock()
 	defer a.closeMu.Unlock()
-	return a.closer.handOver(ctx, now, all)
+	return a.closer.handOver(ctx, now, all, all)
+}
+
+// handOver hands over the breakdown of what is closed.
+func (a *Assembler) handOver(ctx context.Context) error {
+	a.closeMu.Lock()
+	defer a.closeMu.Unlock()
+	return a.closer.handOver(ctx, a.o.Now(), true, false)
 }
 
 // closeEarly closes an eighth of a shard's traces early: those added whole, then those that

@@ -30,11 +30,13 @@ func TestSweepsOfItsOwn(t *testing.T) {
 		if st := a.Stats(); st.Closed != 1 {
 			t.Errorf("after 10.5 s: %+v", st)
 		}
+		if got := s.count(""); got != 0 {
+			t.Errorf("%d observations before the cut, want none", got)
+		}
+		s.cut(context.Background())
 		if got := s.count("self"); got != 5 {
 			t.Errorf("%d observations, want 5", got)
 		}
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
 		if got := s.count(series.BreakdownRequests); got != 2 {
 			t.Errorf("%d requests, want 2", got)
 		}

@@ -71,6 +71,9 @@ type Sink interface {
 	SeriesTarget(s series.Series) Target
 	// Cohort returns the cohort of a tenant of the service; see series.Cohort.
 	Cohort(service, tenant string) string
+	// BeforeCut has f called just before what was committed is stored. What f commits is
+	// stored with it.
+	BeforeCut(f func(context.Context))
 }
 
 // Target is a resolved series, valid while Batch.Epoch is unchanged.
