@@ -47,10 +47,13 @@ type ChangePart struct {
 
 // ChangeWho is who moved at a change of a service.
 type ChangeWho struct {
-	// Tenants and Operations surely moved, the most changed first; as many of the heaviest
-	// could be judged.
+	// Tenants, Cohorts and Operations surely moved, the most changed first; as many of the
+	// heaviest could be judged. A cohort is named where not all did, and it was not a few of
+	// its tenants.
 	Tenants          []string `json:"tenants"`
 	TenantsJudged    int      `json:"tenants_judged"`
+	Cohorts          []string `json:"cohorts"`
+	CohortsJudged    int      `json:"cohorts_judged"`
 	Operations       []string `json:"operations"`
 	OperationsJudged int      `json:"operations_judged"`
 	Sentence         string   `json:"sentence"`

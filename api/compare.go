@@ -31,6 +31,7 @@ type CompareResponse struct {
 	// adjusted for how many were looked at.
 	Operations []CompareRow     `json:"operations"`
 	Tenants    []CompareRow     `json:"tenants"`
+	Cohorts    []CompareRow     `json:"cohorts,omitempty"` // if they were asked for
 	Warnings   []CompareWarning `json:"warnings"`
 	// Shapes are what came and went at a mark, which belongs to neither side; a spike of
 	// either of two windows; and how a change that lasts moved.
@@ -189,6 +190,7 @@ type CompareRow struct {
 	Service    string `json:"service,omitempty"`
 	Operation  string `json:"operation,omitempty"`
 	Tenant     string `json:"tenant,omitempty"`
+	Cohort     string `json:"cohort,omitempty"` // of a row of cohorts, and of tenants beside those
 	RequestsA  uint64 `json:"requests_a"`
 	RequestsB  uint64 `json:"requests_b"`
 	EffectiveA uint64 `json:"effective_a,omitempty"` // see DistributionGroup

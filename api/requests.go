@@ -199,7 +199,7 @@ type CompareRequest struct {
 	Allow    []string       `query:"allow" doc:"changes that are allowed, MEASURE=DIRECTION:SIZE such as worse:3% or p99=increase:3%,errors=0.1%: only what is surely beyond counts, and what surely is not is within tolerance"`
 	Measures []string       `query:"measures" doc:"what to judge: p50, p75, p90, p95, p99, p99.9, mean, errors, apdex; of a metric also rate and per_request; default all"`
 	Live     bool           `query:"live" doc:"intervals that hold however often the comparison is looked at while data comes in"`
-	Include  []string       `query:"include" doc:"what to answer besides: curve (both distributions and the ratio of their quantiles), heat (where requests went)"`
+	Include  []string       `query:"include" doc:"what to answer besides: curve (both distributions and the ratio of their quantiles), heat (where requests went), cohorts (rows of cohorts as those of tenants)"`
 	Width    int            `query:"width" doc:"columns of a side of the heat, at most 2000; default 240"`
 	Rows     int            `query:"rows" doc:"rows of the heat, at most 640; default 120"`
 	Per      string         `query:"per" doc:"request: the increase of a counter, or the sum of a distribution, for each request of the service"`

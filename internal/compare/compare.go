@@ -78,7 +78,8 @@ type Request struct {
 	Gates judge.Gates
 	// Live asks for intervals that hold at every look, not only at the last.
 	Live bool
-	// Include names what is answered beside the measures: IncludeCurve, IncludeHeat.
+	// Include names what is answered beside the measures: IncludeCurve, IncludeHeat,
+	// IncludeCohorts.
 	Include     []string
 	Width, Rows int // the most columns of a side of the heat, and its rows; 0 is 240, and 120
 	// Measures to judge; all if empty.
@@ -287,6 +288,9 @@ func (c *comparison) compareDistributions(ctx context.Context) error {
 		return err
 	}
 	if err := c.tenants(ctx); err != nil {
+		return err
+	}
+	if err := c.cohortRows(); err != nil {
 		return err
 	}
 	return c.warn(ctx, whole, strata)

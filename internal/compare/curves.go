@@ -8,9 +8,10 @@ import (
 )
 
 const (
-	// IncludeCurve and IncludeHeat are what may be included in an answer.
-	IncludeCurve = "curve"
-	IncludeHeat  = "heat"
+	// IncludeCurve, IncludeHeat and IncludeCohorts are what may be included in an answer.
+	IncludeCurve   = "curve"
+	IncludeHeat    = "heat"
+	IncludeCohorts = "cohorts"
 
 	// mostBounds is how many points of a distribution function are answered.
 	mostBounds = 400

@@ -236,25 +236,60 @@ func (c *comparison) tenants(ctx context.Context) error {
 	if !sides[0].gathered(longer) || !sides[1].gathered(longer) {
 		return nil // it expired meanwhile
 	}
-	return c.list(&c.out.Tenants, len(chosen), func(i int) (r row, err error) {
+	var shares map[string]float64
+	if slices.Contains(c.Include, IncludeCohorts) {
+		shares = c.tenantShares()
+	}
+	return c.list(&c.out.Tenants, len(chosen), func(i int) (row, error) {
 		of := func(o operation) bool { return o.tenant == chosen[i] }
-		a, b := sides[0].only(of), sides[1].only(of)
-		names := namesOf(a, b)
-		r = row{api: rowOf(a, b, names...), of: c.of + " for " + chosen[i]}
-		r.api.Service, r.api.Operation, r.api.Tenant = "", "", chosen[i]
-		ca, err := c.column(a, names)
-		if err != nil {
-			return r, err
+		r, err := c.rowOfAll(sides[0].only(of), sides[1].only(of), c.of+" for "+chosen[i])
+		if r.api.Tenant = chosen[i]; shares != nil {
+			r.api.Cohort = c.cohortOf(chosen[i], shares[chosen[i]])
 		}
-		cb, err := c.column(b, names)
-		if err != nil {
-			return r, err
+		return r, err
+	})
+}
+
+// rowOfAll returns the row of all strata of two parts of the sides.
+func (c *comparison) rowOfAll(a, b *side, of string) (row, error) {
+	names := namesOf(a, b)
+	r := row{api: rowOf(a, b, names...), of: of}
+	r.api.Service, r.api.Operation = "", ""
+	ca, err := c.column(a, names)
+	if err != nil {
+		return r, err
+	}
+	cb, err := c.column(b, names)
+	if err != nil {
+		return r, err
+	}
+	r.raw = &strata{
+		a: stat.Side{ca.series}, b: stat.Side{cb.series}, errorsA: []stat.Tally{ca.errors}, errorsB: []stat.Tally{cb.errors},
+		apdexA: []stat.Tally{ca.apdex}, apdexB: []stat.Tally{cb.apdex},
+	}
+	r.like, err = c.alike(a, b)
+	return r, err
+}
+
+// cohortRows lists the cohorts with enough requests on both sides, each with its
+// operations and tenants in the same shares, if they are asked for. It reads nothing more:
+// the strata that are compared like for like have their cohorts.
+func (c *comparison) cohortRows() error {
+	if !slices.Contains(c.Include, IncludeCohorts) || c.fineA == c.a {
+		return nil
+	}
+	in := func(s *side, cohort string) *side {
+		return s.only(func(o operation) bool { return o.cohort == cohort })
+	}
+	var chosen []string
+	for _, cohort := range cohortNames {
+		if min(in(c.fineA, cohort).effective(), in(c.fineB, cohort).effective()) >= rare {
+			chosen = append(chosen, cohort)
 		}
-		r.raw = &strata{
-			a: stat.Side{ca.series}, b: stat.Side{cb.series}, errorsA: []stat.Tally{ca.errors}, errorsB: []stat.Tally{cb.errors},
-			apdexA: []stat.Tally{ca.apdex}, apdexB: []stat.Tally{cb.apdex},
-		}
-		r.like, err = c.alike(a, b)
+	}
+	return c.list(&c.out.Cohorts, len(chosen), func(i int) (row, error) {
+		r, err := c.rowOfAll(in(c.fineA, chosen[i]), in(c.fineB, chosen[i]), c.of+" for "+chosen[i]+" tenants")
+		r.api.Cohort = chosen[i]
 		return r, err
 	})
 }

@@ -10,7 +10,7 @@ import (
 
 // checkMore checks what is asked for beside the measures.
 func (r *Request) checkMore() error {
-	known := []string{IncludeCurve, IncludeHeat}
+	known := []string{IncludeCurve, IncludeHeat, IncludeCohorts}
 	for _, name := range r.Include {
 		if !slices.Contains(known, name) {
 			return query.Invalid("include", "there is no %s to include; %s", quote(name), query.Suggest(name, known))

@@ -20,7 +20,10 @@ import (
 )
 
 const (
-	liveSlot    = 10 * time.Second // in which a mirror's measurements are kept
+	// liveSlot is that in which a mirror's measurements are kept. Package seconds has no
+	// shorter ones of them: it keeps spans by service and operation, and not which server
+	// answered, and it keeps them for minutes, where windows of one setting lie hours apart.
+	liveSlot    = 10 * time.Second
 	leastSlots  = 20               // of each setting, for an interval
 	defaultLive = 30 * time.Minute
 	// arrival is the time after a slot until all of it has arrived.

@@ -35,7 +35,9 @@ type Request struct {
 	// Status is of the changes to answer: All, New, Confirmed or Dismissed;
 	// empty is all but Dismissed.
 	Status string
-	Now    time.Time // slots that have only just ended then are not read; the zero time: all are
+	// CohortOf is that of a comparison.
+	CohortOf func(tenant string) (cohort string, ok bool)
+	Now      time.Time // slots that have only just ended then are not read; the zero time: all are
 }
 
 // What people make of a change.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"tailscope/api"
@@ -19,7 +20,7 @@ import (
 // comparison of its own.
 const mostWho = 8
 
-// nameWho says of the newest changes of services which tenants and operations moved, as
+// nameWho says of the newest changes of services which tenants, cohorts and operations moved, as
 // a comparison of the stretches before and after does.
 func nameWho(ctx context.Context, st store.Store, s *compare.Stretches, r *Request, changes []api.Change) error {
 	if ofOperations(r) {
@@ -38,6 +39,7 @@ func nameWho(ctx context.Context, st store.Store, s *compare.Stretches, r *Reque
 		found, err := compare.Compare(ctx, st, compare.Request{
 			Selection: query.Selection{Family: r.Family, Matchers: s.Matchers(compare.Part{Service: c.Service, Environment: c.Environment})},
 			A:         window(c.Before), B: window(c.After), Now: r.Now, Measures: measures, Limit: ofWhom,
+			Include: []string{compare.IncludeCohorts}, CohortOf: r.CohortOf,
 		})
 		var invalid *query.Error
 		if errors.As(err, &invalid) || errors.Is(err, store.ErrTooMany) {
@@ -49,6 +51,9 @@ func nameWho(ctx context.Context, st store.Store, s *compare.Stretches, r *Reque
 		who := &api.ChangeWho{}
 		who.Tenants, who.TenantsJudged = movedRows(found.Tenants, func(x *api.CompareRow) string { return x.Tenant })
 		who.Operations, who.OperationsJudged = movedRows(found.Operations, func(x *api.CompareRow) string { return x.Operation })
+		who.Cohorts, who.CohortsJudged = movedRows(found.Cohorts, func(x *api.CompareRow) string { return x.Cohort })
+		all := len(who.Cohorts) == who.CohortsJudged
+		who.Cohorts = slices.DeleteFunc(who.Cohorts, func(cohort string) bool { return all || ofSingleTenants(found.Tenants, cohort) })
 		if who.Sentence = whoText(who); who.Sentence != "" {
 			c.Who = who
 		}
@@ -73,17 +78,17 @@ func movedRows(rows []api.CompareRow, name func(*api.CompareRow) string) (moved 
 	return moved, judged
 }
 
-// whoText says who moved: all tenants that can be judged, or the most changed of them.
+// ofSingleTenants says that a cohort moved since at most half of its tenants did, or its
+// only one.
+func ofSingleTenants(tenants []api.CompareRow, cohort string) bool {
+	moved, judged := movedRows(slices.DeleteFunc(slices.Clone(tenants), func(x api.CompareRow) bool { return x.Cohort != cohort }), func(x *api.CompareRow) string { return x.Tenant })
+	return len(moved) > 0 && (judged == 1 || 2*len(moved) <= judged)
+}
+
+// whoText says who moved: all that can be judged, or the most changed of them.
 func whoText(w *api.ChangeWho) string {
-	tenants := movedText("tenant", w.Tenants, w.TenantsJudged)
-	operations := movedText("operation", w.Operations, w.OperationsJudged)
-	switch {
-	case tenants == "":
-		return operations
-	case operations == "":
-		return tenants
-	}
-	return tenants + "; " + operations
+	said := []string{movedText("cohort", w.Cohorts, w.CohortsJudged), movedText("tenant", w.Tenants, w.TenantsJudged), movedText("operation", w.Operations, w.OperationsJudged)}
+	return strings.Join(slices.DeleteFunc(said, func(s string) bool { return s == "" }), "; ")
 }
 
 // namedAtMost bounds the names in a sentence.

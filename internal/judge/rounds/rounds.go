@@ -14,6 +14,12 @@
 // With those, as with a fixed number, the interval leaves out the truth as often
 // as it says, from three rounds on.
 //
+// Slots play no part, however short a round is, and so neither do those of one second of
+// package seconds. A figure of a round is that of the load's own histogram, which holds
+// exactly the requests of the round; slots cut from it would share what made the round
+// slow, and count as independent what is not. Input.Slots alone is of slots: a live
+// experiment estimates elsewhere, see its liveSlot.
+//
 // Nothing here reads a clock, does I/O or draws random numbers.
 package rounds
 

@@ -524,6 +524,8 @@ export interface components {
             service: string;
         };
         ChangeWho: {
+            cohorts: string[];
+            cohorts_judged: number;
             operations: string[];
             operations_judged: number;
             sentence: string;
@@ -761,6 +763,7 @@ export interface components {
         CompareResponse: {
             a: components["schemas"]["CompareSide"];
             b: components["schemas"]["CompareSide"];
+            cohorts?: components["schemas"]["CompareRow"][];
             covered: number | null;
             curve?: components["schemas"]["CompareCurve"];
             family: string;
@@ -790,6 +793,7 @@ export interface components {
         CompareRow: {
             adjusted_p: number | null;
             changed: boolean;
+            cohort?: string;
             effective_a?: number;
             effective_b?: number;
             mean_a: number | null;
