@@ -321,7 +321,7 @@ func (b *Batch) Commit(ctx context.Context) (Rejects, error) {
 // Discard ends the batch without accepting anything.
 func (b *Batch) Discard() {
 	b.a.unpin(b.epoch)
-	if cap(b.buf) > 8<<20 || cap(b.seen) > 1<<18 || cap(b.ops) > 1<<16 || cap(b.handed) > 1<<14 || cap(b.counts) > maxHanded {
+	if cap(b.buf) > 8<<20 || cap(b.seen) > 1<<18 || cap(b.ops) > 1<<16 || cap(b.handed) > 1<<14 || cap(b.counts) > 1<<20 {
 		return // a giant buffer is not kept
 	}
 	b.a.batches.Put(b)

@@ -10,7 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/hist"
 	"tailscope/internal/seconds"
+	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
 
@@ -177,6 +181,64 @@ func BenchmarkFlush(b *testing.B) {
 }
 
 // BenchmarkResolve is the first resolution of identities, and the repeated one.
+// BenchmarkHandOver is a batch of a thousand distributions of a thousand series and two
+// slots, with their flush after every fourth, journalled and derived. An operation is one
+// batch.
+func BenchmarkHandOver(b *testing.B) {
+	ns := durations(1 << 16)
+	for _, derived := range []bool{false, true} {
+		b.Run(fmt.Sprint("derived=", derived), func(b *testing.B) {
+			a, err := Open(context.Background(), &nullStore{}, Options{Writer: "local", Dir: b.TempDir(), FlushInterval: time.Hour, MemoryBytes: 1 << 30})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer a.Close(context.Background())
+			const rows = 1000
+			var targets [rows]Target
+			var hists [rows]*hist.Histogram
+			for i := range targets {
+				targets[i] = a.SeriesTarget(series.Series{Family: series.BreakdownSelf, Labels: labels.FromStrings("part", fmt.Sprint(i))})
+				hists[i] = hist.New(hist.DefaultSchema)
+				h, sum := hists[i], int64(0)
+				for k := range 40 {
+					sum += ns[(i*40+k)%len(ns)]
+					if err := h.RecordNanos(ns[(i*40+k)%len(ns)], 1); err != nil {
+						b.Fatal(err)
+					}
+				}
+				const micros = 1000 // of the part in each request
+				h.Count *= micros
+				h.SetSumNanos(sum * micros)
+				for k := range h.Positive.Counts {
+					h.Positive.Counts[k] *= micros
+				}
+			}
+			begin, now := a.NewBatch, time.Now().UnixNano()
+			if derived {
+				begin = a.NewDerivedBatch
+			}
+			b.ReportAllocs()
+			n, cpu := 0, cpuTime()
+			for b.Loop() {
+				bt := begin()
+				for i, t := range targets {
+					bt.Distribution(t, now-int64(n%2)*slotNanos, hists[i])
+				}
+				if _, err := bt.Commit(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+				if n++; n%4 == 0 {
+					if err := a.Flush(context.Background()); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			b.ReportMetric(float64(cpuTime()-cpu)/float64(n*rows), "cpu-ns/distribution")
+			b.ReportMetric(float64(a.Stats().JournalBytes)/float64(n*rows), "journal-B/distribution")
+		})
+	}
+}
+
 func BenchmarkResolve(b *testing.B) {
 	for _, known := range []bool{false, true} {
 		b.Run(fmt.Sprint("known=", known), func(b *testing.B) {

@@ -723,9 +723,9 @@ func (g *cells) appendDurations(dst []byte, c *cell, h *hist.Histogram) ([]byte,
 				return hist.AppendNanos(dst, cellSchema, ns[:c.n], nil)
 			}
 		}
-	} else if c.flags&flagSpilled == 0 && c.w[2] == 0 && c.w[1] <= math.MaxInt64 && c.w[3] > 0 {
+	} else if c.flags == 0 && c.w[2] == 0 && c.w[1] <= math.MaxInt64 && c.w[3] > 0 {
 		return hist.AppendCell(dst, &hist.Cell{
-			Schema: cellSchema, Weighted: c.flags&flagWeighted != 0, Squares: g.squares(c), Count: c.w[0],
+			Schema: cellSchema, Count: c.w[0],
 			SumNanos: int64(c.w[1]), MinNanos: int64(c.w[3]), MaxNanos: int64(c.w[4]), Offset: int32(c.base()),
 		}, g.counts(c))
 	}
