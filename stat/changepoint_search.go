@@ -8,15 +8,15 @@ import (
 )
 
 // chances gives the probability of a gain of log likelihood without a change, measured
-// on simulated series (see benchmarks/results): where j changes are added together it is
+// on simulated series (see docs/statistics.md): where j changes are added together it is
 // about exp((a−g)/slope), a growing with the logarithm of how many stretches a series
-// can have. A sequence that persists gains more by chance, 1+persists·ln D times, where
-// D is the ratio of the variance of its mean to that of independent slots, with the
-// changes.
-var chances = [...]struct{ base, room, slope float64 }{
-	{2.65, 0, 1},
-	{0, 1.9, 1.1},
-	{0.3, 2.3, 1.2},
+// can have, from least on. A sequence that persists gains more by chance, 1+persists·ln D
+// times, where D is the ratio of the variance of its mean to that of independent slots,
+// with the changes.
+var chances = [...]struct{ least, base, room, slope float64 }{
+	{2.65, 0.7, 0.6, 1},
+	{0, 1.4, 1.5, 1.3},
+	{0, 1.7, 1.9, 1.4},
 }
 
 const persists = 0.5
@@ -64,10 +64,16 @@ func (c *changeSearch) score(changes int, more, less []noise) (most float64, vie
 
 // scoreOf returns the score of one view.
 func (c *changeSearch) scoreOf(k, changes int, more, less noise) float64 {
+	g := c.evened(k, less.elements, more.elements) * (more.evidence - less.evidence) / wander(more)
+	return g - c.byChance(k, changes)
+}
+
+// byChance is the gain of so many changes of a view of which the probability is 1, as far
+// as the law of small probabilities goes.
+func (c *changeSearch) byChance(k, changes int) float64 {
 	of := chances[changes-1]
 	fewer := views * math.Log(float64(len(seen))/float64(len(c.views)))
-	g := c.evened(k, less.elements, more.elements) * (more.evidence - less.evidence) / wander(more)
-	return g - (of.base + c.nearby(k) - fewer + of.room*math.Log(float64(c.n)/float64(c.views[k].least)))
+	return max(of.least, of.base+of.room*math.Log(float64(c.n)/float64(c.views[k].least))) + c.nearby(k) - fewer
 }
 
 // evened returns by how much less the levels within stretches explain on the scale on
@@ -189,9 +195,7 @@ func (c *changeSearch) nearby(k int) float64 {
 
 // required is the gain of one change, without dependence.
 func (c *changeSearch) required(k int) float64 {
-	of := chances[0]
-	fewer := views * math.Log(float64(len(seen))/float64(len(c.views)))
-	return of.base + c.nearby(k) - fewer + of.room*math.Log(float64(c.n)/float64(c.views[k].least)) + of.slope*math.Log(1/c.o.Alpha)
+	return c.byChance(k, 1) + chances[0].slope*math.Log(1/c.o.Alpha)
 }
 
 // level returns the mean of a view over [from, to).
@@ -386,19 +390,19 @@ func (c *changeSearch) bends(k int) (places []int, gains []float64, likeliest co
 // bend returns the likeliest bend of a local view, and the probability of one as clear
 // without a bend; at is 0 if there is none.
 func (c *changeSearch) bend() (at, view int, p float64) {
-	of, most := chances[0], math.Inf(-1)
+	most := math.Inf(-1)
 	for k := range c.views {
 		if !c.views[k].local || c.n < 2*c.views[k].least {
 			continue
 		}
 		places, gains, f := c.bends(k)
 		for i, g := range gains {
-			if s := (g-kinkBy)/wander(f.noise) - (c.required(k) - of.slope*math.Log(1/c.o.Alpha)); s > most {
+			if s := (g-kinkBy)/wander(f.noise) - c.byChance(k, 1); s > most {
 				at, view, most = places[i], k, s
 			}
 		}
 	}
-	return at, view, min(1, math.Exp(-most/of.slope))
+	return at, view, min(1, math.Exp(-most/chances[0].slope))
 }
 
 // bendsBetween returns the first and the last place of a bend that the likelihood ratio

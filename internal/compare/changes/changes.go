@@ -55,8 +55,11 @@ const Mix = "mix"
 const (
 	defaultOperations = 50
 	maxOperations     = 500
-	// level of moments' intervals, and 1 less the share of false discoveries.
+	// discovery is the level of one search, and of what is said to differ at a change.
 	discovery = 0.05
+	// among is the rate of false discoveries in all that is searched. It is below 0.05 since
+	// the least probabilities of a day's slots are too small, by up to a half.
+	among = 0.03
 	// nearest is how far from a moment's interval a mark may be to be its cause.
 	nearest = 5 * time.Minute
 	// fresh is how long an answer is kept. Who asks once a minute is shown a change within

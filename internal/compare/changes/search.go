@@ -248,27 +248,24 @@ func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part,
 }
 
 // keepDiscoveries adjusts the probabilities of all points for how much was searched, with
-// that without a point, and drops those above the false discovery rate.
+// that without a point, and drops those above the false discovery rate. What was searched
+// counts once, however many points it has: the two ends of a spike are as clear as each other.
 func keepDiscoveries(all []searched) {
-	var p []float64
-	for _, of := range all {
-		if len(of.points) == 0 {
-			p = append(p, 1)
-		}
+	p := make([]float64, len(all))
+	for i, of := range all {
+		p[i] = 1
 		for _, x := range of.points {
-			p = append(p, x.p)
+			p[i] = min(p[i], x.p)
 		}
 	}
-	adjusted, at := stat.BenjaminiHochberg(p), 0
+	times := stat.AmongFamilies(p, among)
 	for i := range all {
 		var kept []point
 		for _, x := range all[i].points {
-			if x.p = adjusted[at]; x.p <= discovery {
+			if x.p = min(1, x.p*times); x.p <= among {
 				kept = append(kept, x)
 			}
-			at++
 		}
-		at += max(0, 1-len(all[i].points))
 		all[i].points = kept
 	}
 }

@@ -3,7 +3,6 @@ package marks
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -50,27 +49,14 @@ func spikes(v *api.ServiceVerdict) (n int) {
 	return n
 }
 
-// among adjusts the probabilities of services for how many there are: where R of
-// m are selected, by Benjamini–Hochberg over the least of each, a figure is
-// tested at R/m of the level, which is to multiply its probability by m/R. A
-// service that is not selected has then none that is small enough.
+// among adjusts the probabilities of services for how many there are, by the least of each.
+// A service that is not selected has then none that is small enough.
 func among(services []api.ServiceVerdict) {
 	p := make([]float64, len(services))
-	judged, selected := 0, 0
 	for i := range services {
-		if p[i] = least(&services[i]); !math.IsNaN(p[i]) {
-			judged++
-		}
+		p[i] = least(&services[i])
 	}
-	for _, q := range stat.BenjaminiHochberg(p) {
-		if q <= discovery {
-			selected++
-		}
-	}
-	if selected == judged {
-		return
-	}
-	times := api.Float(judged) / api.Float(max(1, selected))
+	times := api.Float(stat.AmongFamilies(p, discovery))
 	adjust := func(p *api.Float) {
 		if *p *= times; *p > 1 {
 			*p = 1

@@ -25,11 +25,7 @@ const (
 // A service has three families of figures: its measures, those of its operations, and
 // those of its tenants. In each the false discovery rate is controlled at a third of 5 %,
 // so that where nothing changed something is found in at most 5 of 100 marks.
-// Services of one mark are families among which some are selected: those R of m
-// that Benjamini–Hochberg finds among the least probabilities, and within them
-// the rate is controlled at R/m of what it is for one (Benjamini & Bogomolov,
-// "Selective inference on multiple families of hypotheses", J. R. Stat. Soc. B
-// 76, 2014). Probabilities are multiplied by m/R for it, see conclude.
+// Services of one mark are families among which some are selected, see stat.AmongFamilies.
 const (
 	discovery = 0.05
 	families  = 3
