@@ -193,7 +193,7 @@ func (q *question) bandOf(l labels.Labels) *band {
 	return &q.band
 }
 
-func clock(unix int64) string { return timeText(time.Unix(unix, 0)) }
+func clock(unix int64) string { return time.Unix(unix, 0).UTC().Format(time.DateTime) + " UTC" }
 
 // besideTenant reports whether a label is not kept together with the tenant.
 func besideTenant(name string) bool { return name == series.LabelInstance || name == series.LabelPeer }
