@@ -38,7 +38,7 @@ func (f *figure) against(value float64, sp *spectrum, o Options) Change {
 	c := Change{
 		A: value, B: f.value, Log: true, Level: o.level(), Effect: at - math.Log(value),
 		SlotsA: f.slots, SlotsB: f.slots, CountA: f.count, CountB: f.count, EffectiveA: f.effective, EffectiveB: f.effective, ErrorB: f.err,
-		live: o.Live != nil, ofB: 1, CI: Interval{math.Inf(-1), math.Inf(1)}, SE: math.NaN(), P: 1, Dependence: math.NaN(), Short: f.short,
+		options: o, ofB: 1, CI: Interval{math.Inf(-1), math.Inf(1)}, SE: math.NaN(), P: 1, Dependence: math.NaN(), Short: f.short,
 	}
 	if c.Short == "" && f.slots < minSlots {
 		c.Short = fmt.Sprintf("%d slots with observations, at least %d are needed", f.slots, minSlots)

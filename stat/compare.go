@@ -70,8 +70,8 @@ func judge(a, b figure, log bool, sp *spectrum, o Options) Change {
 		A: a.value, B: b.value, Log: log, Level: o.level(),
 		SlotsA: a.slots, SlotsB: b.slots, CountA: a.count, CountB: b.count, EffectiveA: a.effective, EffectiveB: b.effective,
 		ErrorA: a.err, ErrorB: b.err,
-		Effect: b.outer(b.at) - a.outer(a.at),
-		live:   o.Live != nil, ofB: 1,
+		Effect:  b.outer(b.at) - a.outer(a.at),
+		options: o, ofB: 1,
 		CI: Interval{math.Inf(-1), math.Inf(1)}, SE: math.NaN(), P: 1, Dependence: math.NaN(),
 	}
 	for _, side := range []struct {
@@ -151,10 +151,42 @@ func (c *Change) apartBy(a, b *figure, sa, sb, dfa, dfb float64, slotsA, slotsB 
 
 // combine combines the intervals of two independent sides into one (Zou & Donner 2008).
 func (c *Change) combine(a, b *figure, sa, sb, crit float64, slotsA, slotsB int, o Options) {
-	al, ah := a.limits(sa, crit)
-	bl, bh := b.limits(sb, crit)
 	va, vb := a.outer(a.at), b.outer(b.at)
-	c.between(math.Hypot(vb-bl, ah-va), math.Hypot(bh-vb, va-al), crit, slotsA, slotsB, o)
+	halves := func(crit float64) (below, above float64) {
+		al, ah := a.limits(sa, crit)
+		bl, bh := b.limits(sb, crit)
+		return math.Hypot(vb-bl, ah-va), math.Hypot(bh-vb, va-al)
+	}
+	below, above := halves(crit)
+	c.between(below, above, crit, slotsA, slotsB, o)
+	c.clear(halves, crit, slotsA, slotsB, o)
+}
+
+// clear makes P, where the interval leaves out 0, that of the widest interval that does.
+// The ends of a quantile's interval are quantiles themselves, and in a tail the upper one
+// goes farther than in proportion to the standard errors: a P by the width of one interval
+// would be too small by far, for p99 of few requests that seems faster.
+func (c *Change) clear(halves func(crit float64) (below, above float64), crit float64, slotsA, slotsB int, o Options) {
+	leavesOut := func(crit float64) bool {
+		below, above := halves(crit)
+		return c.Effect > 0 && below < c.Effect || c.Effect < 0 && above < -c.Effect
+	}
+	if !leavesOut(crit) {
+		return
+	}
+	const far = 1e4 // standard errors
+	low, high := crit, 2*crit
+	for high < far && leavesOut(high) {
+		low, high = high, 2*high
+	}
+	for high-low > 1e-6*low {
+		if mid := (low + high) / 2; leavesOut(mid) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	c.P = o.probability(low, c.DF, slotsA, slotsB)
 }
 
 func welch(va, dfa, vb, dfb float64) float64 {

@@ -18,6 +18,11 @@ type Live struct {
 	// Fixed is the number of slots of side A if it is complete, 0 if it grows
 	// with B.
 	Fixed int
+	// Share, if not 0, is the part of the error that this look has: looks are then few, at
+	// times that were fixed before, and their shares add up to 1 at most. It takes the
+	// place of Slots and Fixed. No sequence of intervals that holds at any time is as
+	// narrow at the looks that have much of the error.
+	Share float64
 }
 
 // information returns the information in slots a side: half the harmonic mean of the
@@ -51,8 +56,19 @@ func (l *Live) mixing() float64 {
 
 // critical returns the bound in standard errors.
 func (l *Live) critical(alpha, df float64, slotsA, slotsB int) float64 {
+	if l.Share > 0 {
+		return critical(alpha*l.Share/2, df)
+	}
 	r := l.mixing() / information(slotsA, slotsB)
 	return critical(beyondLive(alpha, r), df)
+}
+
+// beyond returns the probability beyond the bound, to one side, where it is least.
+func (l *Live) beyond(alpha float64) float64 {
+	if l.Share > 0 {
+		return alpha * l.Share / 2
+	}
+	return beyondLive(alpha, 1/tightest)
 }
 
 // beyondLive returns the probability beyond the bound, to one side, if the mixture's
@@ -64,8 +80,11 @@ func beyondLive(alpha, r float64) float64 {
 
 // probability returns the least alpha whose bound a statistic reaches, at most 1.
 func (l *Live) probability(t, df float64, slotsA, slotsB int) float64 {
-	r := l.mixing() / information(slotsA, slotsB)
 	p := tail(t, df)
+	if l.Share > 0 {
+		return min(1, 2*p/l.Share)
+	}
+	r := l.mixing() / information(slotsA, slotsB)
 	if p <= 0 {
 		return 0
 	}

@@ -20,11 +20,17 @@ func TestLiveBound(t *testing.T) {
 			t.Errorf("%d slots: %.4f, want %.4f", tc.slots, got, tc.want)
 		}
 	}
-	for _, df := range []float64{8, 30, 1e9} {
-		for _, alpha := range []float64{0.2, 0.05, 0.001} {
-			bound := l.critical(alpha, df, 360, 120)
-			if p := l.probability(bound, df, 360, 120); math.Abs(p/alpha-1) > 1e-6 {
-				t.Errorf("%v degrees of freedom: at the bound of %v the probability is %v", df, alpha, p)
+	share := &Live{Share: 0.2}
+	if got := share.critical(0.05, 1e9, 360, 85); math.Abs(got-2.5758) > 2e-4 { // of 1 %
+		t.Errorf("a share of 0.2: %.4f", got)
+	}
+	for _, l := range []*Live{l, share} {
+		for _, df := range []float64{8, 30, 1e9} {
+			for _, alpha := range []float64{0.2, 0.05, 0.001} {
+				bound := l.critical(alpha, df, 360, 120)
+				if p := l.probability(bound, df, 360, 120); math.Abs(p/alpha-1) > 1e-6 {
+					t.Errorf("%+v, %v degrees of freedom: at the bound of %v the probability is %v", l, df, alpha, p)
+				}
 			}
 		}
 	}
@@ -67,7 +73,7 @@ func TestLiveBoundHoldsAtEveryLook(t *testing.T) {
 func TestLiveNeedsMore(t *testing.T) {
 	once := Change{SE: 0.02, DF: 1e9, Level: 0.95, Log: true}
 	live := once
-	live.live = true
+	live.options.Live = &Live{}
 	ratio := live.Needed(0.05, 0.9).Both / once.Needed(0.05, 0.9).Both
 	if math.Abs(ratio-1.773) > 0.01 {
 		t.Errorf("%v times the data", ratio)

@@ -147,6 +147,54 @@ func TestSlice(t *testing.T) {
 	})
 }
 
+// Families that are not selected make those that are pay for them.
+func TestAmongFamilies(t *testing.T) {
+	nan := math.NaN()
+	for _, c := range []struct {
+		p    []float64
+		want float64
+	}{
+		{nil, 1}, {[]float64{nan}, 1}, {[]float64{0.04}, 1}, {[]float64{0.2}, 1}, {[]float64{0.001, 0.9, 0.5, nan}, 3},
+		{[]float64{0.001, 0.03, 0.5}, 1.5}, {[]float64{0.001, 0.03, 0.04}, 1},
+	} {
+		if got := AmongFamilies(c.p, 0.05); got != c.want {
+			t.Errorf("%v: %v, want %v", c.p, got, c.want)
+		}
+	}
+}
+
+// P is that of the widest interval that leaves out no difference: one of a level a little
+// lower leaves it out, of a level a little higher holds it.
+func TestProbabilityIsThatOfIntervals(t *testing.T) {
+	r := source(12)
+	seen := 0
+	for i := range 40 {
+		a := side(r, 200, 20, 0, 0.1)
+		b := sideAround(r, medians(r, 30, 0, 0.1), 20, math.Log([]float64{1.4, 0.7}[i%2]))
+		at := func(level float64) Change {
+			c, err := Quantiles(Side{a}, Side{b}, []float64{0.95}, nil, Options{Level: level})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c[0]
+		}
+		p := at(0.95).P
+		if !(p < 0.04) || p < 1e-9 {
+			continue
+		}
+		seen++
+		if c := at(1 - 1.01*p); !(c.CI.Low > 0 || c.CI.High < 0) {
+			t.Errorf("P %v: at a level of %v the interval is %+v", p, c.Level, c.CI)
+		}
+		if c := at(1 - 0.99*p); !(c.CI.Low <= 0 && 0 <= c.CI.High) {
+			t.Errorf("P %v: at a level of %v the interval is %+v", p, c.Level, c.CI)
+		}
+	}
+	if seen < 10 {
+		t.Errorf("%d probabilities were looked at", seen)
+	}
+}
+
 func TestBenjaminiHochbergKeepsOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := rapid.SliceOfN(rapid.Float64Range(0, 1), 1, 20).Draw(t, "p")

@@ -123,9 +123,8 @@ type Change struct {
 	// Short states which data were too few for an interval; empty if they were enough.
 	Short string
 
-	ofB  float64 // the share of the variance that is B's
-	live bool
-	// The components of P, for Beyond: standard errors toward 0, and of what.
+	ofB float64 // the share of the variance that is B's
+	// What P was made of: standard errors toward 0, slots, and how it was asked for.
 	toward  float64
 	slotsOf [2]int
 	options Options

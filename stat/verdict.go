@@ -50,7 +50,7 @@ func (c *Change) Within(margin float64) float64 {
 	switch {
 	case c.Short != "" || math.IsNaN(c.Effect) || math.IsNaN(c.SE) || math.IsInf(c.SE, 0) || !(margin > 0):
 		return 1
-	case c.live:
+	case c.options.Live != nil:
 		if c.CI.Low >= -margin && c.CI.High <= margin {
 			return 0
 		}
@@ -76,7 +76,7 @@ func (c *Change) Beyond(margin float64) float64 {
 	case margin == 0:
 		return c.P
 	}
-	return c.options.probability((size-margin)/c.toward, c.DF, c.slotsOf[0], c.slotsOf[1])
+	return max(c.P, c.options.probability((size-margin)/c.toward, c.DF, c.slotsOf[0], c.slotsOf[1]))
 }
 
 // Detectable returns the least effect, on the scale of Effect, that data like these
@@ -91,10 +91,10 @@ func (c *Change) Detectable(power float64) float64 {
 // beyond returns the probability beyond either end of the interval; of a Live change,
 // that where the interval is tightest.
 func (c *Change) beyond() float64 {
-	if !c.live {
+	if c.options.Live == nil {
 		return (1 - c.Level) / 2
 	}
-	return beyondLive(1-c.Level, 1/tightest)
+	return c.options.Live.beyond(1 - c.Level)
 }
 
 // reach returns how many standard errors beyond the bound an effect must lie to be found

@@ -78,6 +78,9 @@ type Request struct {
 	Gates judge.Gates
 	// Live asks for intervals that hold at every look, not only at the last.
 	Live bool
+	// Share is the part of the error that this look at a Live comparison has, one of a few
+	// at times that were fixed before; 0: there may be a look at any time.
+	Share float64
 	// Include names what is answered beside the measures: IncludeCurve, IncludeHeat,
 	// IncludeCohorts.
 	Include     []string

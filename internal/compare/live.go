@@ -55,6 +55,9 @@ func (c *comparison) live() *stat.Live {
 	if !c.Live {
 		return nil
 	}
+	if c.Share > 0 {
+		return &stat.Live{Share: c.Share}
+	}
 	planned := c.Length
 	if planned == 0 || c.mark == nil && c.Moment.IsZero() && c.Seconds == nil {
 		planned = defaultLength

@@ -150,8 +150,8 @@ test('what the server refuses is said at the control', async ({ page }) => {
 
 test('a service without data says what to do', async ({ page }) => {
   await page.goto('/compare?l.service==nobody-sends-this');
-  await expect(page.getByTestId('compare-empty')).toContainText('Both sides have no request');
-  await expect(page.getByTestId('compare-empty').getByRole('link')).toBeVisible();
+  await expect(page.getByRole('alert')).toContainText('there is no service');
+  await expect(page.getByRole('alert')).toContainText('/api/v1/labels');
 });
 
 test('from a service to its comparison', async ({ page }) => {

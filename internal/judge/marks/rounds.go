@@ -218,7 +218,7 @@ func (j *Judge) compareService(ctx context.Context, service string, environment 
 	r := compare.Request{
 		A: s.before.window(), B: s.after.window(), Now: now, Moment: m.Time, Measures: measures, Limit: allRows, Gates: gatesOf(m),
 		// An early verdict is one of several looks at what is still coming in.
-		Live: now.Before(time.Unix(s.complete(), 0)), Length: plannedEarly,
+		Live: now.Before(time.Unix(s.complete(), 0)), Share: shareAt(m.Time, now),
 	}
 	var err error
 	if r.Matchers, err = ofService(service); err != nil {

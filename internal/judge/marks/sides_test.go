@@ -88,3 +88,22 @@ func TestSidesHold(t *testing.T) {
 		}
 	})
 }
+
+// A look has the share of the last of the planned ones; together they have all at most.
+func TestShares(t *testing.T) {
+	sum := 0.0
+	for i, l := range looks {
+		sum += l.share
+		for _, late := range []time.Duration{0, 30 * time.Second} {
+			if got := shareAt(at(0), at(0).Add(l.after+late)); got != l.share {
+				t.Errorf("look %d: a share of %v, want %v", i, got, l.share)
+			}
+		}
+	}
+	if got := shareAt(at(0), at(250)); got != looks[0].share {
+		t.Errorf("the first look: a share of %v", got)
+	}
+	if sum > 1 {
+		t.Errorf("shares add up to %v", sum)
+	}
+}
