@@ -24,7 +24,7 @@ const (
 	// shorter ones of them: it keeps spans by service and operation, and not which server
 	// answered, and it keeps them for minutes, where windows of one setting lie hours apart.
 	liveSlot    = 10 * time.Second
-	leastSlots  = 20               // of each setting, for an interval
+	leastSlots  = 20 // of each setting, for an interval
 	defaultLive = 30 * time.Minute
 	// arrival is the time after a slot until all of it has arrived.
 	arrival = 25 * time.Second
