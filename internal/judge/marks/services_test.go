@@ -221,7 +221,7 @@ func TestAMarkOfAnEnvironment(t *testing.T) {
 			t.Errorf("%s: %s, %s: %+v", c.mark.Environment, v.Verdict, v.Sentence, v.Services)
 		}
 	}
-	if v := world.full(changed); v.Verdict != judge.Regression || !strings.Contains(v.Sentence, " of shop in staging takes 2 times as long") {
+	if v := world.full(changed); v.Verdict != judge.Regression || !strings.Contains(v.Sentence, " of shop in staging is 2 times as slow") {
 		t.Errorf("%s: %s", v.Verdict, v.Sentence)
 	}
 }
