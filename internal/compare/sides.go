@@ -272,12 +272,13 @@ func (c *comparison) byLabel(ctx context.Context) error {
 		side         *side
 	}{{"a", c.ValueA, c.a}, {"b", c.ValueB, c.b}} {
 		if len(s.side.strata) == 0 {
-			if err := query.CheckNames(ctx, c.st, query.Selection{Family: c.Family, Matchers: c.given}); err != nil {
-				return err
-			}
 			refused := query.Invalid(s.field, "no %s in the range has %s %s; /api/v1/labels lists the values there are", c.what(), c.Label, quote(s.value))
 			if s.field == "b" && c.End.After(w.End) {
 				refused.Code = query.CodeTooEarly // it may come yet
+				return refused
+			}
+			if err := query.CheckNames(ctx, c.st, query.Selection{Family: c.Family, Matchers: c.given}); err != nil {
+				return err
 			}
 			return refused
 		}

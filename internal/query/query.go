@@ -263,10 +263,11 @@ func listedBy(label string) string {
 	return "tailscope query distribution --by " + label
 }
 
-// CheckNames refuses a selection that names a value which no series ever had, of any label or
-// of any of the service that it names too, and names the nearest that one has. It reads the
-// names of all time: ask it about a selection that holds nothing. Without any series at all it
-// refuses nothing.
+// CheckNames refuses a selection that names a value which no stored series has, of any label
+// or of any of the service that it names too, and names the nearest that one has. It reads the
+// names of all that is stored: ask it about a selection that holds nothing. It refuses nothing
+// where there are no series at all, no status or kind, whose values are fixed, and no value of
+// a label of which some are folded into series.Other.
 func CheckNames(ctx context.Context, st store.Store, sel Selection) error {
 	if sel.Family == "" {
 		sel.Family = series.SpanDuration
@@ -279,11 +280,11 @@ func CheckNames(ctx context.Context, st store.Store, sel Selection) error {
 			return nil
 		}
 		known, err := st.LabelValues(ctx, sel.Family, view, m.Name, service, 0, farFuture)
-		if err != nil || slices.Contains(known, m.Value) || len(known) == 0 && m.Name == series.LabelService {
+		if err != nil || slices.Contains(known, m.Value) || slices.Contains(known, series.Other) || len(known) == 0 && m.Name == series.LabelService {
 			return err
 		}
 		said := "there is no " + m.Name + " " + quote(m.Value) + of + "; "
-		if known = slices.DeleteFunc(known, func(v string) bool { return v == "" || v == series.Other }); len(known) == 0 {
+		if known = slices.DeleteFunc(known, func(v string) bool { return v == "" }); len(known) == 0 {
 			return &Error{Code: CodeNotFound, Field: "match", Message: said + "nothing of it has the label " + m.Name + ": leave it out"}
 		}
 		said += Suggest(m.Value, known)
@@ -294,7 +295,7 @@ func CheckNames(ctx context.Context, st store.Store, sel Selection) error {
 	}
 	var others []*labels.Matcher
 	for _, m := range sel.Matchers {
-		if m.Type != labels.MatchEqual || m.Value == "" || m.Name == series.LabelCohort {
+		if m.Type != labels.MatchEqual || m.Value == "" || slices.Contains([]string{series.LabelCohort, series.LabelStatus, series.LabelKind}, m.Name) {
 			continue
 		}
 		if m.Name != series.LabelService {

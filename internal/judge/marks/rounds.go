@@ -168,6 +168,16 @@ func (j *Judge) first(id string, now time.Time) api.Float {
 	return api.UnixTime(now)
 }
 
+// lastLook returns when a mark was last judged early, the zero time if it was not.
+func (j *Judge) lastLook(id string) time.Time {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	if k := j.known[id]; k != nil && k.brief.State == Early {
+		return time.UnixMicro(int64(1e6 * float64(k.brief.Judged)))
+	}
+	return time.Time{}
+}
+
 // compare judges mark i on what there is at now.
 func (j *Judge) compare(ctx context.Context, marks []store.Mark, i int, now time.Time) (api.MarkVerdict, error) {
 	if v, ok, err := j.bySeconds(ctx, marks, i, now); ok || err != nil {
@@ -218,7 +228,7 @@ func (j *Judge) compareService(ctx context.Context, service string, environment 
 	r := compare.Request{
 		A: s.before.window(), B: s.after.window(), Now: now, Moment: m.Time, Measures: measures, Limit: allRows, Gates: gatesOf(m),
 		// An early verdict is one of several looks at what is still coming in.
-		Live: now.Before(time.Unix(s.complete(), 0)), Share: shareAt(m.Time, now),
+		Live: now.Before(time.Unix(s.complete(), 0)), Share: shareAt(m.Time, j.lastLook(m.ID), now),
 	}
 	var err error
 	if r.Matchers, err = ofService(service); err != nil {

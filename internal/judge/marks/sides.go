@@ -96,15 +96,22 @@ var looks = []look{
 	{time.Hour, 0.005}, {2 * time.Hour, 0.005}, {6 * time.Hour, 0.005}, {12 * time.Hour, 0.005}, {24 * time.Hour, 0.005},
 }
 
-// shareAt is the part of the error that a look at now has.
-func shareAt(at, now time.Time) float64 {
-	share := looks[0].share
+// extra is the share of a judgement between two looks, as when another mark comes.
+const extra = 0.001
+
+// shareAt is the part of the error that a judgement at now has: that of the latest look, if
+// the one before, last, was earlier than it; the zero time: there was none.
+func shareAt(at, last, now time.Time) float64 {
+	latest := looks[0]
 	for _, l := range looks[1:] {
 		if !now.Before(at.Add(l.after)) {
-			share = l.share
+			latest = l
 		}
 	}
-	return share
+	if !last.Before(at.Add(latest.after)) {
+		return extra
+	}
+	return latest.share
 }
 
 // nextLook is when a mark judged at now is judged again, in Unix seconds: at

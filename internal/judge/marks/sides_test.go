@@ -95,12 +95,16 @@ func TestShares(t *testing.T) {
 	for i, l := range looks {
 		sum += l.share
 		for _, late := range []time.Duration{0, 30 * time.Second} {
-			if got := shareAt(at(0), at(0).Add(l.after+late)); got != l.share {
+			now := at(0).Add(l.after + late)
+			if got := shareAt(at(0), at(0).Add(l.after-time.Second), now); got != l.share {
 				t.Errorf("look %d: a share of %v, want %v", i, got, l.share)
+			}
+			if got := shareAt(at(0), now, now.Add(time.Second)); got != extra {
+				t.Errorf("look %d once more: a share of %v, want %v", i, got, extra)
 			}
 		}
 	}
-	if got := shareAt(at(0), at(250)); got != looks[0].share {
+	if got := shareAt(at(0), time.Time{}, at(250)); got != looks[0].share {
 		t.Errorf("the first look: a share of %v", got)
 	}
 	if sum > 1 {
