@@ -84,6 +84,10 @@ func (l *lookup) block(ctx context.Context, hour, hours int64) (*sampleBlock, er
 	}
 }
 
+// mostHours bounds what walk reads at once, beyond all time that there is: blocks without
+// samples may be more than hours can be doubled.
+const mostHours = 1 << 40
+
 // walk calls fn with the blocks of the hours from one to the other, in that order,
 // until it returns false. Where there are no samples ever more hours are read at once.
 func (l *lookup) walk(ctx context.Context, from, to int64, fn func(b *sampleBlock) bool) error {
@@ -100,7 +104,7 @@ func (l *lookup) walk(ctx context.Context, from, to int64, fn func(b *sampleBloc
 		if b.len() > 0 {
 			hours = 1
 		} else {
-			hours *= 2
+			hours = min(2*hours, mostHours)
 		}
 		if at = b.until; from > to {
 			at = b.hour - hourSeconds

@@ -453,3 +453,27 @@ func (l *twinLookup) between(ctx context.Context, dst []series.Sample, start, en
 	all, err := l.samples(ctx, start, end)
 	return append(dst, all...), err
 }
+
+// More blocks without samples than hours can be doubled lie before the only sample.
+func TestManyEmptyBlocks(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	st := NewCache(openStore(t, pebblestore.Options{}), CacheOptions{})
+	defer func() { check(t, st.Close()) }()
+	const last = storetest.T0 * 1000
+	b := &store.Batch{Writer: "w", Generation: 1, Resolution: series.Base, Series: []series.Series{gauge("q", "0")},
+		Samples: []store.Samples{{Samples: []series.Sample{{TimeMillis: last, Value: 7}}}}}
+	check(t, st.Put(ctx, b))
+	set, err := st.seriesOf(ctx, "queue")
+	check(t, err)
+	found, _ := set.match(equals("q", "0"), 0)
+	for i := range int64(100) { // blocks of an hour without samples, with gaps between them
+		if _, ok, err := found[0].nearest(ctx, last-(i+1)*3*hourMillis, 0); ok || err != nil {
+			t.Fatal(ok, err)
+		}
+	}
+	got, err := found[0].latest(ctx, nil, last, 0, 2)
+	if err != nil || len(got) != 1 || got[0].Value != 7 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
