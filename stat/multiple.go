@@ -33,10 +33,10 @@ func BenjaminiHochberg(p []float64) []float64 {
 	return out
 }
 
-// AmongFamilies returns by how much the probabilities within families are multiplied to
-// control the rate of false discoveries at q in those that are selected, given what each
-// family is selected by: Benjamini–Hochberg selects R of m, and within them the level is R/m
-// of what it is for one (Benjamini & Bogomolov 2014, J. R. Statist. Soc. B 76). NaN is not
+// AmongFamilies returns the factor for probabilities within selected families, by which the
+// rate of false discoveries in them is controlled at q. The argument p has one probability
+// for each family. Benjamini–Hochberg selects R of m by it, and within a selected family
+// the level is R/m of what it is for one (Benjamini & Bogomolov 2014, J. R. Statist. Soc. B 76). NaN is not
 // a family.
 func AmongFamilies(p []float64, q float64) float64 {
 	families, selected := 0, 0

@@ -147,7 +147,7 @@ func TestSlice(t *testing.T) {
 	})
 }
 
-// Families that are not selected make those that are pay for them.
+// Selected families pay for those that are not selected.
 func TestAmongFamilies(t *testing.T) {
 	nan := math.NaN()
 	for _, c := range []struct {

@@ -38,7 +38,8 @@ type Request struct {
 	// WindowsA and WindowsB, if not empty, are several windows that make a side in its
 	// place, such as five nights: what differs among them is then the noise.
 	WindowsA, WindowsB []Window
-	// WantedA and WantedB count the windows that were asked for; 0 for those that are given.
+	// WantedA and WantedB count the windows of a side that repeats; default 0, for windows
+	// that are given one by one.
 	WantedA, WantedB int
 	Mark             string // id of a mark
 	Label            string

@@ -242,7 +242,7 @@ func (c *comparison) finding(m measure, of string, f *api.CompareFigure) *judge.
 		return out
 	}
 	if f.JudgedAt > 0 {
-		at := clock(f.JudgedAt + 59) // the minute after it
+		at := NextMinute(f.JudgedAt)
 		if today := clock(c.Now.Unix()); at[:len(time.DateOnly)] == today[:len(time.DateOnly)] {
 			at = at[len(time.DateOnly)+1:]
 		}

@@ -67,4 +67,7 @@ func orNone(s string) string {
 	return s
 }
 
+// NextMinute writes the first whole minute that is not before t, which is in Unix seconds.
+func NextMinute(t int64) string { return clock(t + 59) }
+
 func clock(t int64) string { return time.Unix(t, 0).UTC().Format("2006-01-02 15:04") }

@@ -38,11 +38,7 @@ func (s *server) findChanges(ctx context.Context, in *api.ChangesRequest) (*api.
 	if err != nil {
 		return nil, err
 	}
-	r := changes.Request{Selection: sel, Per: in.Per, Operations: in.Operations, Status: strings.TrimSpace(in.Status), Now: s.Now()}
-	if s.TenantList.Len() > 0 {
-		r.CohortOf = s.TenantList.Cohort
-	}
-	return s.changes.Find(ctx, r)
+	return s.changes.Find(ctx, changes.Request{Selection: sel, Per: in.Per, Operations: in.Operations, Status: strings.TrimSpace(in.Status), CohortOf: s.cohortOf(), Now: s.Now()})
 }
 
 func decodeDecision(raw []byte) (*api.ChangeDecision, error) {

@@ -29,9 +29,7 @@ func (s *server) compare(ctx context.Context, in *api.CompareRequest) (*api.Comp
 	if r.Gates, err = judge.ParseGates(strings.Join(in.Allow, ",")); err != nil {
 		return nil, query.Invalid("allow", "%v", err)
 	}
-	if s.TenantList.Len() > 0 {
-		r.CohortOf = s.TenantList.Cohort
-	}
+	r.CohortOf = s.cohortOf()
 	if in.Mark != "" {
 		for field, v := range map[string]string{"a": in.A, "b": in.B, "label": in.Label, "like": in.Like} {
 			if v != "" {
@@ -78,6 +76,14 @@ func (s *server) compare(ctx context.Context, in *api.CompareRequest) (*api.Comp
 		err = query.CheckNames(ctx, s.Store, sel)
 	}
 	return out, err
+}
+
+// cohortOf returns what tells a tenant's cohort by the list of tenants, nil if there is none.
+func (s *server) cohortOf() func(tenant string) (cohort string, ok bool) {
+	if s.TenantList.Len() == 0 {
+		return nil
+	}
+	return s.TenantList.Cohort
 }
 
 // target returns what satisfies a user of an operation, in seconds.

@@ -399,7 +399,7 @@ func titles(of []string) []string {
 func soon(of []api.CompareMeasure) string {
 	for i := range of {
 		if at := of[i].Judged().JudgedAt; at > 0 {
-			return "the newest stretch is still coming: by how much can be judged at " + time.Unix(at+59, 0).UTC().Format("2006-01-02 15:04") + " UTC"
+			return "the newest stretch is still coming: by how much can be judged at " + compare.NextMinute(at) + " UTC"
 		}
 	}
 	return ""

@@ -16,7 +16,7 @@ import (
 )
 
 // tenants is 70 minutes of a service with 3 very large tenants, 8 medium ones and 300
-// small ones; from 2,400 s on those that are slow take 1.6 times as long.
+// small ones; the slow ones take 1.6 times as long from 2,400 s on.
 func tenants(t testing.TB, seed uint64, slow func(cohort string, i int) bool) store.Store {
 	t.Helper()
 	w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(seed, 7))

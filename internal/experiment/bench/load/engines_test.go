@@ -437,16 +437,21 @@ func TestEndOfTheRun(t *testing.T) {
 }
 
 // A target that cannot keep up does not lengthen the run: what waits at the end stays
-// unsent and is counted, and only what is under way may take its time.
+// unsent and is counted, and only what is under way may take its time. This target answers
+// nothing until the end is over, and then at once.
 func TestRunEndsOnTimeUnderOverload(t *testing.T) {
-	const length, takes = 400 * time.Millisecond, 100 * time.Millisecond
+	const length, after = 400 * time.Millisecond, 500 * time.Millisecond
 	eachEngine(t, func(t *testing.T, e *engine) {
-		e.serve(func(http.ResponseWriter, *http.Request) { time.Sleep(takes) })
-		a := e.load(t.Context(), Options{Pacer: every(time.Millisecond, 1000), Connections: 2, Duration: length, Timeout: time.Minute})
-		if n := e.causes(); a.Due != 400 || a.Sent == 0 || a.Sent > 2*uint64(length/takes)+2 || a.Sent+a.Unsent != a.Due || n[Answered] != int(a.Sent) {
+		answer := make(chan struct{})
+		e.serve(func(http.ResponseWriter, *http.Request) { <-answer })
+		begun := func(start time.Time) {
+			time.AfterFunc(time.Until(start)+length+after, func() { close(answer) })
+		}
+		a := e.load(t.Context(), Options{Pacer: every(time.Millisecond, 1000), Connections: 2, Duration: length, Timeout: time.Minute, Begun: begun})
+		if n := e.causes(); a.Due != 400 || a.Sent != 2 || a.Unsent != 398 || n[Answered] != 2 {
 			t.Errorf("%+v %v", a, n)
 		}
-		if unloaded := 5 * time.Second; a.Elapsed < length || a.Elapsed > unloaded { // the backlog would take 20 s
+		if a.Elapsed < length || a.Elapsed > 5*time.Second {
 			t.Errorf("it took %s", a.Elapsed)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -126,25 +127,22 @@ func threadCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// threadWait returns how long the calling thread was ready to run and had no core: the
-// second number of schedstat (Documentation/scheduler/sched-stats.rst in the kernel's
-// sources). It returns 0 if the kernel does not count it.
+// threadWait returns how long the calling thread was ready to run and had no core, or 0 if
+// the kernel does not count it; see delays of package session.
 func threadWait() time.Duration {
-	var buf [64]byte
-	f, err := os.Open("/proc/thread-self/schedstat")
+	fs, err := procfs.NewDefaultFS()
 	if err != nil {
 		return 0
 	}
-	defer f.Close()
-	n, err := f.Read(buf[:])
+	t, err := fs.Thread(os.Getpid(), unix.Gettid())
 	if err != nil {
 		return 0
 	}
-	var ran, waited time.Duration
-	if _, err := fmt.Sscan(string(buf[:n]), &ran, &waited); err != nil {
+	s, err := t.Schedstat()
+	if err != nil {
 		return 0
 	}
-	return waited
+	return time.Duration(s.WaitingNanoseconds)
 }
 
 // nap sleeps whatever happens on the connections.
