@@ -78,9 +78,12 @@ type Sparkline struct {
 type DistributionResponse struct {
 	Range
 	Warned
-	Family string              `json:"family"`
-	Slot   int64               `json:"slot"` // seconds: the coarsest resolution read
-	Groups []DistributionGroup `json:"groups"`
+	Family string `json:"family"`
+	Slot   int64  `json:"slot"` // seconds: the coarsest resolution read
+	// Measured is in how many seconds of the range any request was measured, which is what
+	// a rate divides by. Of spans only; else null.
+	Measured Float               `json:"measured"`
+	Groups   []DistributionGroup `json:"groups"`
 }
 
 type DistributionGroup struct {

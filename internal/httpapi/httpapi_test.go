@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -252,4 +253,32 @@ func firstDifference(got, want string) string {
 		}
 	}
 	return "one is longer"
+}
+
+// A range that is longer than its data has one rate, whichever answer it stands in.
+func TestRateIsOfTheMeasuredTime(t *testing.T) {
+	srv := shop(t, Options{})
+	const match = `{service="checkout"}`
+	body := func(path string, pairs ...string) string {
+		code, body := fetch(t, srv, path, append([]string{"start", "now-6h"}, pairs...)...)
+		if code != 200 {
+			t.Fatal(path, body)
+		}
+		return body
+	}
+	list := decodeJSON[api.ServicesResponse](t, body("/api/v1/services", "match", match)).Services
+	whole := decodeJSON[api.DistributionResponse](t, body("/api/v1/distribution", "match", `{service="checkout",kind="server"}`))
+	scores := decodeJSON[api.ApdexResponse](t, body("/api/v1/apdex", "match", match)).Rows
+	if len(list) != 1 || len(whole.Groups) != 1 || len(scores) != 1 {
+		t.Fatalf("%d services, %d groups, %d scores", len(list), len(whole.Groups), len(scores))
+	}
+	if long := float64(whole.End - whole.Start); !(float64(whole.Measured) < long/2) {
+		t.Fatalf("an hour of data in %g seconds was measured in %g", long, whole.Measured)
+	}
+	want := float64(whole.Groups[0].Count) / float64(whole.Measured)
+	for name, got := range map[string]api.Float{"list": list[0].Rate, "Apdex": scores[0].Rate} {
+		if math.Abs(float64(got)/want-1) > 0.001 {
+			t.Errorf("%s: %g requests/s, the distribution's are %g", name, got, want)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -179,7 +180,17 @@ func (s *server) distribution(ctx context.Context, in *api.DistributionRequest) 
 	if r.Quantiles, err = parseQuantiles(in.Quantiles); err != nil {
 		return nil, err
 	}
-	return query.Distribution(ctx, s.Store, r)
+	out, err := query.Distribution(ctx, s.Store, r)
+	if err != nil {
+		return nil, err
+	}
+	out.Measured = api.Float(math.NaN())
+	if query.IsSpanFamily(out.Family) {
+		var measured float64
+		measured, err = query.Measured(ctx, s.Store, time.Unix(out.Start, 0), time.Unix(out.End, 0), s.Now())
+		out.Measured = api.Float(measured)
+	}
+	return out, err
 }
 
 func (s *server) heatmap(ctx context.Context, in *api.HeatmapRequest) (*api.HeatmapResponse, error) {

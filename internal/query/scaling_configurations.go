@@ -121,7 +121,11 @@ func (s *scaled) describe(ctx context.Context, i int) (err error) {
 			}
 			failed += bad
 		}
-		c.Rate = api.Float(float64(all.Count) / float64(whole.End-whole.Start))
+		measured, err := Measured(ctx, s.st, time.Unix(whole.Start, 0), time.Unix(whole.End, 0), s.Now)
+		if err != nil {
+			return err
+		}
+		c.Rate = api.Float(float64(all.Count) / measured)
 	}
 	n := float64(all.Count) // of nothing, shares are NaN
 	c.Requests, c.Mean, c.Errors, c.Apdex = all.Count, api.Float(all.Sum/n), api.Float(float64(failed)/n), api.Float(good/float64(requests))

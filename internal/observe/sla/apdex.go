@@ -2,6 +2,7 @@ package sla
 
 import (
 	"context"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -19,6 +20,7 @@ type ApdexRequest struct {
 	T           float64 // > 0 replaces the targets
 	ByOperation bool
 	Overlay     query.Overlay // scores earlier days in place of the range
+	Now         time.Time     // zero: all of the range is stored
 }
 
 // maxRows bounds the rows of one answer.
@@ -56,11 +58,18 @@ func Apdex(ctx context.Context, st store.Store, targets *Targets, r ApdexRequest
 		out.Times[i] = found.Start + int64(i)*found.Step
 	}
 	only := soleOperation(r.Selection)
+	measured := float64(found.End - found.Start)
+	if found.Overlay == nil {
+		if measured, err = query.Measured(ctx, st, time.Unix(found.Start, 0), time.Unix(found.End, 0), r.Now); err != nil {
+			return nil, err
+		}
+	}
 	for _, g := range found.Groups {
 		row, err := makeApdexRow(found, &g, r, set, only)
 		if err != nil {
 			return nil, err
 		}
+		row.Rate = float(float64(row.Requests) / measured)
 		out.Rows = append(out.Rows, row)
 	}
 	return out, nil
@@ -86,7 +95,7 @@ func makeApdexRow(found *query.Requested, g *query.RequestGroup, r ApdexRequest,
 	}
 	row.T, row.From = float(t), from
 	var whole outcomes
-	var seconds, since float64 // of the range; since the first request
+	since := 0.0 // seconds since the first request
 	for i := range g.Good {
 		if err := whole.add(g.Good[i], g.Failed[i]); err != nil {
 			return row, err
@@ -95,7 +104,6 @@ func makeApdexRow(found *query.Requested, g *query.RequestGroup, r ApdexRequest,
 		a := query.ScoreApdex(g.Good[i], count(g.Failed[i]), t)
 		row.Over = append(row.Over, float(a.Score))
 		row.ThinOver = append(row.ThinOver, isThin(requests.Effective(), found.Seconds(i)))
-		seconds += found.Seconds(i)
 		if whole.requests() > 0 {
 			since += found.Seconds(i)
 		}
@@ -104,7 +112,6 @@ func makeApdexRow(found *query.Requested, g *query.RequestGroup, r ApdexRequest,
 	row.Apdex, row.Low, row.High = float(a.Score), float(a.Low), float(a.High)
 	row.Satisfied, row.Tolerating, row.Frustrated = float(a.Satisfied), float(a.Tolerating), float(a.Frustrated)
 	row.Requests, row.Effective = a.Requests, query.Effective(whole.moment())
-	row.Rate = float(float64(a.Requests) / seconds)
 	row.Thin = isThin(whole.effective(), since)
 	return row, nil
 }

@@ -67,7 +67,6 @@ export class Distribution {
   h = $derived(this.heat.data);
   group = $derived(this.timeline.data?.groups?.[0]);
   total = $derived(this.totals.data?.groups?.[0]);
-  seconds = $derived(this.totals.data ? this.totals.data.end - this.totals.data.start : 1);
   requestCount = $derived(this.group?.count?.reduce((a, b) => a + b, 0) ?? 0);
   errorCount = $derived.by(() => {
     if (!this.isSpans || !this.group?.error_ratio) return null;
