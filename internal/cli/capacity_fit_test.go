@@ -27,7 +27,7 @@ func lawFixture(t *testing.T) *api.ScalingResponse {
 		t.Fatal(err)
 	}
 	return &api.ScalingResponse{Range: api.Range{Start: 1778313600, End: 1778316000}, Step: 60, Law: law.API("stored"), Points: scaling.APIPoints(points),
-		Warnings: []api.CompareWarning{{Code: "law", Text: "2 of 40 steps of 60s have fewer than 20 requests and are left out: longer steps have more"}}}
+		Warnings: []api.CompareWarning{{Code: "law", Text: "2 of 40 steps of 60s have fewer than 20 requests, or border on ones without any, and are left out: longer steps have more"}}}
 }
 
 func TestCapacityFit(t *testing.T) {

@@ -139,7 +139,7 @@ func (s *scaled) fit(i int) (law *api.ScalingLaw, warnings []api.CompareWarning,
 		}
 	}
 	if left := len(own) - fitted; left > 0 {
-		warn("%d of %d steps of %ds have fewer than %d requests and are left out: longer steps have more", left, len(own), s.found.Step, fewestInPoint)
+		warn("%d of %d steps of %ds have fewer than %d requests, or border on ones without any, and are left out: longer steps have more", left, len(own), s.found.Step, fewestInPoint)
 	}
 	found, err := scaling.Fit(own, scaling.Options{
 		Level: s.Level, Block: int(math.Ceil(2 * math.Cbrt(float64(fitted)))), Resamples: 300, Seed: uint64(s.found.Start),
@@ -163,11 +163,13 @@ func (s *scaled) fit(i int) (law *api.ScalingLaw, warnings []api.CompareWarning,
 }
 
 // points returns a point for every step with requests, of no configuration. Groups are one
-// on top of the other. The last step is left out unless it has ended.
+// on top of the other. The last step is left out unless it has ended. Steps that border on
+// ones without any request are not fitted: only a part of them was measured.
 func (r *Requested) points() (points []scaling.Point) {
 	if r.Step == 0 {
 		return nil
 	}
+	last := -2 // step with requests
 	for i := range int((r.End - r.Start) / r.Step) {
 		start := r.Start + int64(i)*r.Step
 		if start+r.Step > r.Until {
@@ -182,10 +184,15 @@ func (r *Requested) points() (points []scaling.Point) {
 		if count == 0 || !(sum > 0) {
 			continue
 		}
+		afterGap := i > 0 && last != i-1
+		if n := len(points); n > 0 && afterGap {
+			points[n-1].Left = true
+		}
 		points = append(points, scaling.Point{
 			Rate: float64(count) / float64(r.Step), Mean: sum / float64(count), N: sum / float64(r.Step),
-			Time: float64(start), Left: count < fewestInPoint, Configuration: -1,
+			Time: float64(start), Left: count < fewestInPoint || afterGap, Configuration: -1,
 		})
+		last = i
 	}
 	return points
 }

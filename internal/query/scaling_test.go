@@ -146,3 +146,29 @@ func TestScalingRefuses(t *testing.T) {
 		}
 	}
 }
+
+// A minute of which only a part was measured is not fitted.
+func TestScalingLeavesPartialMinutes(t *testing.T) {
+	rate := func(i int) float64 {
+		switch {
+		case i < 5 || i > 20 && i < 24:
+			return 0
+		case i == 5 || i == 24:
+			return 1 // of 4, for a quarter of the minute
+		}
+		return 4
+	}
+	out, err := Scaling(t.Context(), scaledStore(t, 40, rate), ofShop(40))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range out.Points {
+		minute := int(int64(p.Time)-querytest.Epoch) / 60
+		if want := minute == 5 || minute == 20 || minute == 24; p.Left != want {
+			t.Errorf("minute %d is left out: %v", minute, p.Left)
+		}
+	}
+	if out.Law != nil || len(out.Warnings) == 0 || !strings.Contains(out.Warnings[0].Text, "3 of 32 steps of 60s") {
+		t.Errorf("law %v, warnings %v", out.Law, out.Warnings)
+	}
+}

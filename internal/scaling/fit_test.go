@@ -274,6 +274,12 @@ func TestNoLaw(t *testing.T) {
 			}
 			return 3 + 0.2*random.Float64(), 50 + random.Float64()
 		}), "nearly always there were 3"},
+		"a stop": {of(30, func(i int) (float64, float64) {
+			if i == 11 || i == 12 {
+				return 10, 24
+			}
+			return 0.3 + 0.02*random.Float64(), 24 + random.Float64()
+		}), ""},
 		"flat":  {of(240, func(int) (float64, float64) { return 1 + 9*random.Float64(), 50 + random.Float64() }), "hardly depends"},
 		"equal": {of(10, func(i int) (float64, float64) { return float64(1 + i), 50 }), "hardly depends"},
 		"falls": {of(40, func(i int) (float64, float64) { n := 1.2 + 0.1*float64(i); return n, 100 * math.Pow(n, -1.5) }), "from the first on"},

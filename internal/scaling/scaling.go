@@ -109,7 +109,7 @@ func Fit(points []Point, o Options) (Law, error) {
 	if err != nil {
 		return Law{}, err
 	}
-	if low, high := used.middle(); high < leastRange*low {
+	if low, high := used.middle(o.Block > 0); high < leastRange*low {
 		return Law{}, fmt.Errorf("%w: nearly always there were %s to %s requests at a time, and a law shows where load at least doubles", ErrNoLaw, figure.ThreeDigits(low), figure.ThreeDigits(high))
 	}
 	best := used.fit(used.starts()...)
