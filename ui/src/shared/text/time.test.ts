@@ -1,11 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { ago, fittingRange, lone, parseSpan, presets, resolve, slotName, spanCode, spanName, timeTicks, zoneName } from './time';
+import { ago, fittingRange, lone, parseSpan, presets, readersTimes, resolve, shortSlotName, slotName, spanCode, spanName, timeTicks, zoneName } from './time';
 
 const noon = Date.UTC(2026, 10, 20, 12, 0, 0) / 1000; // a Friday
 
 it('names slots with their zone, and seconds only where they matter', () => {
   expect(slotName(noon, noon + 60, 'Europe/Berlin')).toBe('Fri 20 Nov 13:00–13:01 CET');
   expect(slotName(noon, noon + 10, 'UTC')).toBe('Fri 20 Nov 12:00:00–12:00:10 UTC');
+  expect(readersTimes('"a" at 2026-11-20 12:00 UTC, "b" at 2026-11-20 12:00:30 UTC', 'Europe/Berlin')).toBe('"a" at Fri 20 Nov 13:00 CET, "b" at Fri 20 Nov 13:00:30 CET');
+  expect(shortSlotName(noon, noon + 10, 'UTC')).toBe('20 Nov 12:00–12:00');
+  expect(shortSlotName(noon - 28 * 86400, noon, 'Europe/Berlin')).toBe('23 Oct 14:00 – 20 Nov 13:00');
   expect(slotName(noon - 28 * 86400, noon, 'Europe/Berlin')).toBe('Fri 23 Oct 14:00 CEST – Fri 20 Nov 13:00 CET');
   expect(slotName(noon, noon + 86400, 'UTC')).toBe('Fri 20 Nov 12:00 – Sat 21 Nov 12:00 UTC');
   expect(zoneName(noon, 'Asia/Kolkata')).toBe('GMT+5:30');

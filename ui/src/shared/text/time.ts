@@ -101,7 +101,8 @@ function sameDay(a: number, b: number, zone?: string): boolean {
 
 const clock: Intl.DateTimeFormatOptions = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' };
 const exactClock: Intl.DateTimeFormatOptions = { ...clock, second: '2-digit' };
-const day: Intl.DateTimeFormatOptions = { weekday: 'short', day: 'numeric', month: 'short' };
+const date: Intl.DateTimeFormatOptions = { day: 'numeric', month: 'short' };
+const day: Intl.DateTimeFormatOptions = { weekday: 'short', ...date };
 
 /** A slot of time: "Fri 20 Nov 14:20–14:21 CET"; seconds only where they matter. */
 export function slotName(start: number, end: number, zone?: string): string {
@@ -113,10 +114,23 @@ export function slotName(start: number, end: number, zone?: string): string {
   return `${d} ${part(start, c, zone)}${before === zoneName(end, zone) ? '' : ` ${before}`} – ${e} ${part(end, c, zone)} ${zoneName(end, zone)}`;
 }
 
+/** Without what a phone's header has no room for: "20 Nov 14:20–14:21". */
+export function shortSlotName(start: number, end: number, zone?: string): string {
+  const from = `${part(start, date, zone)} ${part(start, clock, zone)}`;
+  return `${from}${sameDay(start, end - 1, zone) ? '–' : ` – ${part(end, date, zone)} `}${part(end, clock, zone)}`;
+}
+
 /** A moment: "Fri 20 Nov 14:20:30 CET". */
 export function momentName(t: number, zone?: string): string {
   return `${part(t, day, zone).replace(',', '')} ${part(t, exactClock, zone)} ${zoneName(t, zone)}`;
 }
+
+/** A sentence of the server with its moments by the reader's clock: "2026-11-20 13:20 UTC" as "Fri 20 Nov 14:20 CET". */
+export const readersTimes = (text: string, zone?: string): string =>
+  text.replace(/(\d{4}-\d\d-\d\d) (\d\d:\d\d(:\d\d)?) UTC/g, (_, date: string, time: string, seconds: string | undefined) => {
+    const t = Date.parse(`${date}T${time}Z`) / 1000;
+    return seconds ? momentName(t, zone) : `${part(t, day, zone).replace(',', '')} ${part(t, clock, zone)} ${zoneName(t, zone)}`;
+  });
 
 const steps = [1, 2, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 2 * 86400, 7 * 86400, 14 * 86400, 28 * 86400];
 
