@@ -93,20 +93,35 @@ export const hourColour = (t: number, zone?: string): string => `--hours-${Math.
 /** What a configuration is called: by the marks that it began with. */
 export const configurationName = (c: ScalingConfiguration, all: ScalingConfiguration[]): string => (c.name ? `with ${c.name}` : all.length > 1 ? `before ${all[1].name}` : 'the whole range');
 
+const signedTime = (v: number): string => `${v < 0 ? '−' : '+'}${value(Math.abs(v))}`;
+
+/** What the marks gave of the whole. Of many only the largest is named: the table has the rest. */
+export function gaveSentence(r: ScalingResponse): string {
+  const moved = r.configurations.flatMap((c) => (c.change?.before != null && c.change.after != null ? [{ name: c.name, before: c.change.before, after: c.change.after, by: c.change.after - c.change.before }] : []));
+  if (!r.sentence || moved.length < 4) return r.sentence ?? '';
+  const most = moved.reduce((a, b) => (Math.abs(b.by) > Math.abs(a.by) ? b : a));
+  const doubt = r.sentence.split(` with ${most.name}`)[1]?.match(/^ \([^)]*\)/)?.[0] ?? '';
+  return `with one mix of operations the mean went from ${value(moved[0].before)} to ${value(moved[moved.length - 1].after)} over ${moved.length} marks; the largest change is ${signedTime(most.by)} with ${most.name}${doubt}`;
+}
+
+/** Why a configuration has no law, without the advice that stands above for all. */
+export const noLaw = (c: ScalingConfiguration): string => (c.warnings[0]?.text ?? '').split(', and a law ')[0];
+
 /** What each configuration of a service came to. */
 export function configurationsSheet(r: ScalingResponse): Sheet {
   const cpu = (v: Num) => (v == null ? missing : r.cpu?.endsWith('utilization') ? percent(v) : `${digits(v)} cores`);
   const all = r.configurations;
   return {
     title: 'Before and after each mark',
-    head: ['configuration', 'requests', 'requests/s', 'mean', 'p50', 'p95', 'p99', 'errors', 'Apdex', ...(r.cpu ? ['CPU'] : []), ...(r.memory ? ['memory'] : []), ' mean, against before'],
+    head: ['configuration', 'requests', 'requests/s', 'mean', 'p50', 'p95', 'p99', 'errors', 'Apdex', ...(r.cpu ? ['CPU'] : []), ...(r.memory ? ['memory'] : []), 'change of mean', ' mean, against before'],
     rows: all.map((c) => [
       cell(configurationName(c, all), c.start, { title: slotName(c.start, c.end) }), cell(count(c.requests), c.requests), cell(perSecond(c.rate), c.rate), cell(value(c.mean), c.mean),
       ...['p50', 'p95', 'p99'].map((q) => cell(value(c.quantiles[q]), c.quantiles[q])), cell(percent(c.errors), c.errors, { bad: (c.errors ?? 0) > 0.01 }), cell(c.apdex == null ? missing : c.apdex.toFixed(2), c.apdex),
       ...(r.cpu ? [cell(cpu(c.cpu), c.cpu)] : []), ...(r.memory ? [cell(value(c.memory, 'bytes'), c.memory)] : []),
+      c.change?.before != null && c.change.after != null ? cell(signedTime(c.change.after - c.change.before), c.change.after - c.change.before) : cell(''),
       cell(c.change?.sentence ?? ''),
     ]),
-    note: [all.length > 1 ? 'In the last column means are compared with the same mix of operations, so that their changes add up; what else changed at the same time is in them too.' : '', r.cpu ? `CPU is ${r.cpu} of all instances.` : '', r.memory ? `Memory is ${r.memory} of all instances.` : ''].filter(Boolean).join(' '),
+    note: [all.length > 1 ? 'In the last columns means are compared with the same mix of operations, so that their changes add up; what else changed at the same time is in them too.' : '', r.cpu ? `CPU is ${r.cpu} of all instances.` : '', r.memory ? `Memory is ${r.memory} of all instances.` : ''].filter(Boolean).join(' '),
   };
 }
 

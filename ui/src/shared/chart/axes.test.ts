@@ -19,6 +19,7 @@ test('lines of a log axis are few and round', () => {
   expect(logTicks(0.02, 2, 8)).toEqual([0.02, 0.05, 0.1, 0.2, 0.5, 1, 2]);
   expect(logTicks(0.02, 2, 4)).toEqual([0.03, 0.1, 0.3, 1]);
   expect(logTicks(1e-6, 1e6, 5).length).toBeLessThanOrEqual(5);
+  expect(logTicks(0.071, 0.125, 7)).toEqual([0.08, 0.09, 0.1, 0.12]);
   expect(logTicks(0, 1, 5)).toEqual([]);
 });
 

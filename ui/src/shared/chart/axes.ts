@@ -49,7 +49,7 @@ export function linePath(values: (Num | undefined)[], x: (i: number) => number, 
     .join('');
 }
 
-/** Lines of a log axis: 1, 2 and 5 of each power of ten, or powers alone where there is no room. */
+/** Lines of a log axis: 1, 2 and 5 of each power of ten, finer ones where the axis is short, or powers alone where there is no room. */
 export function logTicks(min: number, max: number, most: number): number[] {
   if (!(min > 0) || !(max > min)) return [];
   const all = (of: number[]) => {
@@ -60,7 +60,7 @@ export function logTicks(min: number, max: number, most: number): number[] {
     }
     return out;
   };
-  for (const of of [[1, 1.5, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]]) {
+  for (const of of [[1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9], [1, 1.5, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]]) {
     const ticks = all(of);
     if (ticks.length <= most) return ticks;
   }
