@@ -10,7 +10,7 @@ import { slotName } from '../text/time';
 import type { Num } from '../api/types';
 
 export const measureNames: Record<string, string> = {
-  ratio: 'Per request', mean: 'Mean', errors: 'Errors', first_byte: 'First byte, p50', bytes: 'Bytes of the answer',
+  ratio: 'Per request', per_request: 'Per request', mean: 'Mean', errors: 'Errors', apdex: 'Apdex', rate: 'Rate', value: 'Value', first_byte: 'First byte, p50', bytes: 'Bytes of the answer',
 };
 /** p999 as it is said elsewhere: p99.9. */
 export const plainName = (name: string) => name.replace(/^p99(9+)$/, 'p99.$1').replaceAll('_', ' ');

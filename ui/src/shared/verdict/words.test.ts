@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { differenceScale, effectWords, figure, marginWords, needs, sideTime, planned, ratioScale, twoDigits, verdictSign, warningText } from './words';
+import { allowances, differenceScale, effectWords, figure, marginWords, needs, sideTime, planned, ratioScale, twoDigits, verdictSign, warningText } from './words';
 import type { CompareFigure, CompareMeasure, Verdict } from '../api/schema';
 
 const of = (effect: number | null, low: number | null, high: number | null, verdict: Verdict, o: Partial<CompareFigure> = {}): CompareFigure =>
@@ -94,4 +94,17 @@ it('a side is one stretch, or so many windows', () => {
   expect(sideTime({ start: 0, end: 900 }, 'UTC')).toBe('Thu 1 Jan 00:00–00:15 UTC');
   expect(sideTime({ start: 0, end: 3 * 86400, windows: [0, 1, 2, 3].map(night) }, 'UTC')).toBe('4 windows, 1 h in all');
   expect(sideTime({ start: 0, end: 900, windows: [night(0)] }, 'UTC')).toBe('1 window, 15 min in all');
+});
+
+it('says once what most measures are allowed', () => {
+  const [a, b] = ['an increase of 3 % is allowed', 'an increase of 5 % is allowed'];
+  const of = (...allowed: (string | undefined)[]) => {
+    const measures = allowed.map((x) => ({ allowed: x }));
+    const { common, own } = allowances(measures);
+    return [common, ...measures.map(own)];
+  };
+  expect(of(a, a, b)).toEqual(['An increase of 3 % is allowed, unless a row says otherwise.', '', '', b]);
+  expect(of(a, a, undefined)).toEqual(['An increase of 3 % is allowed.', '', '', '']);
+  expect(of(a, b)).toEqual(['', a, b]);
+  expect(of(undefined)).toEqual(['', '']);
 });

@@ -2,11 +2,19 @@
 // the interval.
 
 import { count, missing, rate, value, capital, stopped } from '../text/format';
-import { momentName, slotName, spanName } from '../text/time';
+import { momentName, readersTimes, slotName, spanName } from '../text/time';
 import type { Num } from '../api/types';
 import type { CompareFigure, CompareMeasure, CompareSide, CompareWarning, Verdict } from '../api/schema';
 
 export type Tone = 'worse' | 'better' | 'mixed' | 'plain' | 'warn';
+
+/** What several measures are allowed alike, as one sentence below them; and what one is allowed otherwise. */
+export function allowances(measures: { allowed?: string }[]): { common: string; own: (m: { allowed?: string }) => string } {
+  const times = (a: string | undefined) => measures.filter((m) => m.allowed === a).length;
+  const [common] = measures.map((m) => m.allowed).filter((a) => a && times(a) > 1).sort((a, b) => times(b) - times(a));
+  const own = (m: { allowed?: string }) => (m.allowed && m.allowed !== common ? m.allowed : '');
+  return { common: common ? `${capital(common)}${measures.some(own) ? ', unless a row says otherwise' : ''}.` : '', own };
+}
 
 /** A sign and what a verdict amounts to: colour is never alone. */
 export function verdictSign(word: string, change?: string): { sign: string; tone: Tone } {
@@ -159,7 +167,7 @@ export const marginWords = (m: Pick<CompareMeasure, 'name' | 'scale'>, within: n
 /** A warning as a sentence; what to type for a season is a button on the page. */
 export function warningText({ code, text }: CompareWarning): string {
   const t = code === 'season' ? text.replace(/,? (such as|b=).*$/, '') : text;
-  return capital(stopped(t));
+  return capital(stopped(readersTimes(t)));
 }
 
 /** What a warning asks of the reader. */
