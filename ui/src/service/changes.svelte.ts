@@ -4,7 +4,7 @@
 import type { Change, ChangeEvent, ChangesResponse } from '../shared/api/schema';
 import { untrack } from 'svelte';
 import { ApiError } from '../shared/api/client';
-import { decide, drawn, eventOf, longest, readChanges, type ChangeStatus } from './changes';
+import { bandOf, decide, drawn, eventOf, longest, readChanges, type ChangeStatus } from './changes';
 import { more } from '../shared/page/charts.svelte';
 import { app, Query } from '../shared/page/state.svelte';
 
@@ -34,6 +34,7 @@ export class Changes {
     (this.query.data?.changes ?? []).map((c) => (this.decided[c.id] ? { ...c, ...this.decided[c.id] } : c)),
   );
   readonly drawn = $derived(drawn(this.all));
+  readonly bands = $derived(this.drawn.map(bandOf));
   readonly open = $derived(this.all.find((c) => c.id === app.view.more.change?.[0]) ?? null);
 
   /** Call while a component is being set up; asked is undefined while there is nothing to search. */

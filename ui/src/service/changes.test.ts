@@ -1,6 +1,6 @@
 import type { Change } from '../shared/api/schema';
 import { expect, test } from 'vitest';
-import { apart, comparison, drawn, eventOf, places, unitOf, whenWords } from './changes';
+import { apart, bandOf, comparison, drawn, eventOf, places, unitOf, whenWords } from './changes';
 
 const change = (id: string, time: number, more: Partial<Change> = {}): Change => ({
   id, time, low: time - 10, high: time + 10, service: 'shop', p: 0.01, before: { start: 0, end: 100 }, after: { start: 200, end: 300 }, measures: [], verdict: 'regression',
@@ -15,6 +15,12 @@ test('an operation that changed with its service is not drawn beside it', () => 
   expect(drawn(all).map((c) => c.id)).toEqual(['whole', 'b', 'later']);
   const apart = [change('one', 1000, { environment: 'production', operations: ['GET /a'] }), change('other', 1000, { environment: 'staging', operation: 'GET /a' })];
   expect(drawn(apart).map((c) => c.id)).toEqual(['one', 'other']);
+});
+
+test('an interval that is all of the time tells nothing', () => {
+  expect(bandOf(change('a', 150))).toEqual({ time: 150, low: 140, high: 160 });
+  expect(bandOf(change('a', 150, { low: 0, high: 300 }))).toEqual({ time: 150, low: 150, high: 150 });
+  expect(bandOf(change('a', 150, { low: 0, high: 160 }))).toEqual({ time: 150, low: 0, high: 160 });
 });
 
 test('what requests call is drawn with its service, and by itself where that did not change', () => {

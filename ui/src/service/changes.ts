@@ -29,6 +29,10 @@ export function drawn(all: Change[]): Change[] {
   return all.filter((c) => c.status === 'new' && !under.has(c.id));
 }
 
+/** The moment of a change and its interval, which is left out where it is all that was searched: it tells nothing then. */
+export const bandOf = ({ time, low, high, before, after }: Pick<Change, 'time' | 'low' | 'high' | 'before' | 'after'>): { time: number; low: number; high: number } =>
+  (low <= before.start && high >= after.end ? { time, low: time, high: time } : { time, low, high });
+
 const meet = (a: Change, b: Change) => Math.abs(a.time - b.time) <= Math.max(a.high - a.low, b.high - b.low, 60);
 
 /** The unit of a figure of a change, empty of a number. */
