@@ -122,6 +122,27 @@ test('a range without requests says so', async ({ page }) => {
   await expect(page.getByText('Nothing was measured here.')).toBeVisible();
 });
 
+test('a name that nobody sent is answered by the nearest to open', async ({ page }) => {
+  const s = known();
+  const wrong = `${s.service}x`;
+  const message = `there is no service "${wrong}"; did you mean "${s.service}"? /api/v1/labels?names=service and tailscope query services list those there are`;
+  await page.route((u) => /^\/api\/v1\/(heatmap|timeline|distribution|sla)$/.test(u.pathname) && u.searchParams.get('match')!.includes(wrong), (route) =>
+    route.fulfill({ status: 404, json: { error: { code: 'not_found', field: 'match', message } } }));
+  for (const tab of ['', '/sla']) {
+    await page.goto(servicePath().replace(`${s.service}?`, `${wrong}${tab}?`));
+    const alert = page.getByRole('alert');
+    await expect(alert).toContainText(message);
+    await expect(alert.getByRole('button', { name: 'Try again' })).toHaveCount(0);
+    await expect(page.getByText('Nothing was measured here.')).toHaveCount(0);
+    await alert.getByRole('link', { name: `Open ${s.service}` }).click();
+    await expect(page.getByRole('heading', { level: 1 })).toHaveText(s.service);
+    await expect(alert).toHaveCount(0);
+  }
+  await page.goto(servicePath().replace(s.service, wrong));
+  await page.getByRole('link', { name: 'All services' }).click();
+  await expect(page.getByTestId('services')).toBeVisible();
+});
+
 test('an error says what failed and what to try, keeps the picture, and goes away', async ({ page }) => {
   await openService(page);
   await page.route('**/api/v1/heatmap?*', (route) =>
