@@ -3,7 +3,7 @@
 
 import type { ScalingConfiguration, ScalingLaw, ScalingPoint, ScalingResponse, ScalingValue } from '../shared/api/schema';
 import { perSecond } from './bench';
-import { count, digits, missing, percent, value } from '../shared/text/format';
+import { count, digits, missing, percent, signedValue, value } from '../shared/text/format';
 import { slotName } from '../shared/text/time';
 import { roundUp } from '../shared/chart/heat';
 import { cell, type Sheet } from './sheets';
@@ -93,15 +93,13 @@ export const hourColour = (t: number, zone?: string): string => `--hours-${Math.
 /** What a configuration is called: by the marks that it began with. */
 export const configurationName = (c: ScalingConfiguration, all: ScalingConfiguration[]): string => (c.name ? `with ${c.name}` : all.length > 1 ? `before ${all[1].name}` : 'the whole range');
 
-const signedTime = (v: number): string => `${v < 0 ? '−' : '+'}${value(Math.abs(v))}`;
-
 /** What the marks gave of the whole. Of many only the largest is named: the table has the rest. */
 export function gaveSentence(r: ScalingResponse): string {
   const moved = r.configurations.flatMap((c) => (c.change?.before != null && c.change.after != null ? [{ name: c.name, before: c.change.before, after: c.change.after, by: c.change.after - c.change.before }] : []));
   if (!r.sentence || moved.length < 4) return r.sentence ?? '';
   const most = moved.reduce((a, b) => (Math.abs(b.by) > Math.abs(a.by) ? b : a));
   const doubt = r.sentence.split(` with ${most.name}`)[1]?.match(/^ \([^)]*\)/)?.[0] ?? '';
-  return `with one mix of operations the mean went from ${value(moved[0].before)} to ${value(moved[moved.length - 1].after)} over ${moved.length} marks; the largest change is ${signedTime(most.by)} with ${most.name}${doubt}`;
+  return `with one mix of operations the mean went from ${value(moved[0].before)} to ${value(moved[moved.length - 1].after)} over ${moved.length} marks; the largest change is ${signedValue(most.by)} with ${most.name}${doubt}`;
 }
 
 /** Why a configuration has no law, without the advice that stands above for all. */
@@ -118,7 +116,7 @@ export function configurationsSheet(r: ScalingResponse): Sheet {
       cell(configurationName(c, all), c.start, { title: slotName(c.start, c.end) }), cell(count(c.requests), c.requests), cell(perSecond(c.rate), c.rate), cell(value(c.mean), c.mean),
       ...['p50', 'p95', 'p99'].map((q) => cell(value(c.quantiles[q]), c.quantiles[q])), cell(percent(c.errors), c.errors, { bad: (c.errors ?? 0) > 0.01 }), cell(c.apdex == null ? missing : c.apdex.toFixed(2), c.apdex),
       ...(r.cpu ? [cell(cpu(c.cpu), c.cpu)] : []), ...(r.memory ? [cell(value(c.memory, 'bytes'), c.memory)] : []),
-      c.change?.before != null && c.change.after != null ? cell(signedTime(c.change.after - c.change.before), c.change.after - c.change.before) : cell(''),
+      c.change?.before != null && c.change.after != null ? cell(signedValue(c.change.after - c.change.before), c.change.after - c.change.before) : cell(''),
       cell(c.change?.sentence ?? ''),
     ]),
     note: [all.length > 1 ? 'In the last columns means are compared with the same mix of operations, so that their changes add up; what else changed at the same time is in them too.' : '', r.cpu ? `CPU is ${r.cpu} of all instances.` : '', r.memory ? `Memory is ${r.memory} of all instances.` : ''].filter(Boolean).join(' '),

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { coveredOf, curveOf, curvePoints, figures, partsOf, ratioWords, spanOf, windowsAround, type Side } from './sides';
+import { coveredOf, curveOf, curvePoints, figures, partsOf, spanOf, windowsAround, type Side } from './sides';
+import { ratioWords } from '../shared/verdict/words';
 
 it('windows meet at the mark and end at the present', () => {
   expect(windowsAround(1000, 600, 5000)).toEqual({ slot: 10, before: { start: 400, end: 1000 }, after: { start: 1000, end: 1600 } });

@@ -3,7 +3,7 @@
 
 import type { BreakdownResponse, Bucket, DistributionGroup, Range } from '../shared/api/schema';
 import { errorRatio, rate, value } from '../shared/text/format';
-import { times, timesAs } from '../shared/verdict/words';
+import { ratioWords } from '../shared/verdict/words';
 import type { Num } from '../shared/api/types';
 
 /** Slots that divide each other, and for how long the store keeps them unless told otherwise. */
@@ -41,17 +41,6 @@ export interface FigureRow {
   before: string;
   after: string;
   change: string;
-}
-
-/** What a ratio says in words: "38.0 % less", "3.2 times as much", "as before". */
-export function ratioWords(before: Num | undefined, after: Num | undefined, more: string, less: string): string {
-  if (before == null || after == null || !Number.isFinite(before) || !Number.isFinite(after)) return '';
-  if (before === 0) return after === 0 ? 'as before' : `${more} from none`;
-  if (after === 0) return `${less} to none`;
-  const r = after / before;
-  if (Math.abs(r - 1) < 0.0005) return 'as before';
-  if (r >= 2) return timesAs(times(r), more);
-  return r > 1 ? `${((r - 1) * 100).toFixed(1)} % ${more}` : `${((1 - r) * 100).toFixed(1)} % ${less}`;
 }
 
 export function figures(a: Side, b: Side): FigureRow[] {

@@ -1,6 +1,6 @@
 import type { SLAPeriod, SLAResponse } from '../shared/api/schema';
 import { describe, expect, it } from 'vitest';
-import { change, difference, metWords, moreOf, parseShare, questionOf, saturatedWords, shareWords, slaCommand, slaCsv, verdict, zoneOf, zones, type SLAQuestion } from './sla';
+import { difference, metWords, moreOf, p95Trend, parseShare, questionOf, rateTrend, saturatedWords, shareWords, slaCommand, slaCsv, verdict, zoneOf, zones, type SLAQuestion } from './sla';
 
 const row = (more: Partial<SLAPeriod> = {}): SLAPeriod => ({
   name: '2026-W46', start: 1794178800, end: 1794783600, partial: false, covered: 604800, requests: 1000, rate: 3.3, apdex: 0.94, apdex_low: 0.93, apdex_high: 0.95, satisfied: 0.9, tolerating: 0.08,
@@ -38,12 +38,14 @@ describe('words', () => {
     expect(metWords(row({ met: 'none' }), null).word).toBe('no objective');
   });
   it('give changes their sign', () => {
-    expect([1.12, 0.69, 1, 4.2, null].map(change)).toEqual(['+12.0 %', '−31.0 %', '± 0 %', '× 4.20', '']);
+    const trend = (x: number | null) => row({ trend: { rate: x, apdex: null, p95: x, saturated: false } });
+    expect([1.12, 0.69, 1, 4.2, null].map((x) => rateTrend(trend(x)))).toEqual(['12.0 % more', '31.0 % less', 'as before', '4.2 times as much', '']);
+    expect([1.12, 0.69, 1, 4.2, null].map((x) => p95Trend(trend(x)))).toEqual(['12.0 % slower', '31.0 % faster', 'as before', '4.2 times as slow', '']);
     expect([0.02, -0.12, 0.0001, 0.003, null].map(difference)).toEqual(['+0.02', '−0.12', '± 0', '+0.003', '']);
   });
   it('tell saturation', () => {
     expect(saturatedWords(row({ trend: { rate: 0.69, apdex: -0.12, p95: 1.8, saturated: true } }), 'week')).toMatch(
-      /^2026-W46: throughput fell by 31\.0 % against the week before while Apdex fell by 0\.12 and p95 rose by 80\.0 % to 60\.0 ms\..*saturated/);
+      /^2026-W46: throughput was 31\.0 % less than in the week before while Apdex fell by 0\.12 and p95 was 80\.0 % slower, 60\.0 ms\..*saturated/);
   });
   it('sum up', () => {
     expect(verdict(report([row(), row()]))).toBe('The objective, 99 % good within 500 ms, was met in all 2 weeks.');

@@ -3,7 +3,8 @@
 
 import type { SLAPeriod, SLAResponse } from '../shared/api/schema';
 import { get } from '../shared/api/client';
-import { digits, percent, tick, value } from '../shared/text/format';
+import { percent, tick, value } from '../shared/text/format';
+import { ratioWords } from '../shared/verdict/words';
 import { shellQuote } from '../shared/page/match';
 import type { Num } from '../shared/api/types';
 import { csvCell, serverFlag, utc } from '../shared/text/export';
@@ -98,14 +99,9 @@ export function metWords(r: SLAPeriod, objective: Num | undefined): Words {
   }
 }
 
-/** A ratio as a change: "+12.0 %", "−31.0 %"; three-fold and more as a factor. */
-export function change(ratio: Num | undefined): string {
-  if (ratio == null || !Number.isFinite(ratio) || ratio < 0) return '';
-  if (ratio >= 3) return `× ${digits(ratio)}`;
-  const p = (ratio - 1) * 100;
-  if (Math.abs(p) < 0.05) return '± 0 %';
-  return `${p > 0 ? '+' : '−'}${Math.abs(p).toFixed(1)} %`;
-}
+/** Throughput and p95 against the period before: "12.0 % more", "2.7 times as slow", "as before". */
+export const rateTrend = (r: SLAPeriod): string => (r.trend.rate == null ? '' : ratioWords(1, r.trend.rate, 'more', 'less'));
+export const p95Trend = (r: SLAPeriod): string => (r.trend.p95 == null ? '' : ratioWords(1, r.trend.p95, 'slower', 'faster'));
 
 /** A difference of Apdex: "+0.02". */
 export function difference(d: Num | undefined): string {
@@ -118,10 +114,8 @@ const p95 = (r: SLAPeriod) => r.quantiles['0.95'];
 
 /** The account's sign: throughput, Apdex and response time turned bad together. */
 export function saturatedWords(r: SLAPeriod, period: Period): string {
-  const fell = r.trend.rate != null ? ` by ${percent(1 - r.trend.rate)}` : '';
-  const apdex = r.trend.apdex != null ? ` by ${Math.abs(r.trend.apdex).toFixed(2)}` : '';
-  const rose = r.trend.p95 != null ? ` by ${change(r.trend.p95).replace(/^\+/, '')}` : '';
-  return `${r.name}: throughput fell${fell} against the ${period} before while Apdex fell${apdex} and p95 rose${rose} to ${value(p95(r))}. All three turning bad together mean that the service was saturated: it could not take more, rather than being asked for less.`;
+  const apdex = r.trend.apdex != null ? `fell by ${Math.abs(r.trend.apdex).toFixed(2)}` : 'fell';
+  return `${r.name}: throughput was ${rateTrend(r) || 'less'} than in the ${period} before while Apdex ${apdex} and p95 was ${p95Trend(r) || 'slower'}, ${value(p95(r))}. All three turning bad together mean that the service was saturated: it could not take more, rather than being asked for less.`;
 }
 
 /** The report in one sentence. */

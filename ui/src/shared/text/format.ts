@@ -129,6 +129,9 @@ export function value(v: Num | undefined, unit: Unit = 'seconds'): string {
   return `${inScale(v, s)} ${s.unit}`;
 }
 
+/** A difference of two values: "+6.68 ms", "−359 µs", "0 s". */
+export const signedValue = (d: Num | undefined, unit: Unit = 'seconds'): string => (d == null || !Number.isFinite(d) ? missing : `${d > 0 ? '+' : d < 0 ? '−' : ''}${value(Math.abs(d), unit)}`);
+
 /** A value for an axis, without trailing zeros: 100 ms · 1 s. */
 export function tick(v: number, unit: Unit = 'seconds'): string {
   const scales = scalesOf(unit);

@@ -127,9 +127,11 @@ export function momentName(t: number, zone?: string): string {
 
 /** A sentence of the server with its moments by the reader's clock: "2026-11-20 13:20 UTC" as "Fri 20 Nov 14:20 CET". */
 export const readersTimes = (text: string, zone?: string): string =>
-  text.replace(/(\d{4}-\d\d-\d\d) (\d\d:\d\d(:\d\d)?) UTC/g, (_, date: string, time: string, seconds: string | undefined) => {
-    const t = Date.parse(`${date}T${time}Z`) / 1000;
-    return seconds ? momentName(t, zone) : `${part(t, day, zone).replace(',', '')} ${part(t, clock, zone)} ${zoneName(t, zone)}`;
+  text.replace(/(\d{4}-\d\d-\d\d) (\d\d:\d\d(:\d\d)?) UTC(?:, between (\d\d:\d\d:\d\d) and (\d\d:\d\d:\d\d))?/g, (_, date: string, time: string, seconds?: string, low?: string, high?: string) => {
+    const at = (clock: string) => Date.parse(`${date}T${clock}Z`) / 1000;
+    const t = at(time);
+    const moment = seconds ? momentName(t, zone) : `${part(t, day, zone).replace(',', '')} ${part(t, clock, zone)} ${zoneName(t, zone)}`;
+    return low && high ? `${moment}, between ${part(at(low), exactClock, zone)} and ${part(at(high), exactClock, zone)}` : moment;
   });
 
 const steps = [1, 2, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 2 * 86400, 7 * 86400, 14 * 86400, 28 * 86400];

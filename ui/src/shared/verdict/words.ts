@@ -115,6 +115,17 @@ const plain: Record<string, string> = { slower: 'slow', faster: 'fast', higher: 
 /** How many times one figure is the other, as the server's sentences have it: 2.7 times as slow. */
 export const timesAs = (ratio: string, word: string): string => `${ratio} times as ${plain[word] ?? word}`;
 
+/** What a ratio says in words: "38.0 % less", "3.2 times as much", "as before". */
+export function ratioWords(before: Num | undefined, after: Num | undefined, more: string, less: string): string {
+  if (before == null || after == null || !Number.isFinite(before) || !Number.isFinite(after)) return '';
+  if (before === 0) return after === 0 ? 'as before' : `${more} from none`;
+  if (after === 0) return `${less} to none`;
+  const r = after / before;
+  if (Math.abs(r - 1) < 0.0005) return 'as before';
+  if (r >= 2) return timesAs(times(r), more);
+  return r > 1 ? `${((r - 1) * 100).toFixed(1)} % ${more}` : `${((1 - r) * 100).toFixed(1)} % ${less}`;
+}
+
 /** The size of an effect and its interval: "38 % faster (33–42 %)"; "+1.2 % (−3 % to +5.6 %)" where no direction is sure. */
 export function effectWords(m: Pick<CompareMeasure, 'name' | 'scale'>, f: Pick<CompareFigure, 'effect' | 'low' | 'high'> & { verdict?: Verdict }): { size: string; interval: string } {
   if (f.effect == null) return { size: missing, interval: '' };
