@@ -80,7 +80,7 @@ type options struct {
 	real      int           // of faults, with the real program
 	failed    error         // what a campaign found; its results are written all the same
 	lasting   time.Duration // of resident
-	flags     string        // of the server that resident starts
+	flags     string        // of the servers that ingest and resident start
 	runs      int           // of capacity, of servers whose limit is known
 	atOnce    int           // of them
 	within    time.Duration // each of them
@@ -150,7 +150,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs.IntVar(&o.real, "real", 300, "rounds of faults with the real program")
 	fs.DurationVar(&o.killEvery, "kill-every", 0, "how often soak kills the server, about; default a fifteenth of its time, at most 4m")
 	fs.DurationVar(&o.lasting, "lasting", 3*time.Minute, "how long resident sends")
-	fs.StringVar(&o.flags, "flags", "", "further flags of the server that resident starts")
+	fs.StringVar(&o.flags, "flags", "", "further flags of the servers that ingest and resident start")
 	fs.Usage = func() {
 		fmt.Fprintf(stderr, "usage: bench [%s|all] [flags]\n", strings.Join(names, "|"))
 		fs.PrintDefaults()
