@@ -20,13 +20,14 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 //go:embed all:dist
 var dist embed.FS
 
 // Handler serves the page. It is safe for concurrent use and holds every file
-// in memory, compressed once.
+// in memory, and compresses it once when it is first asked for.
 func Handler() http.Handler {
 	sub, err := fs.Sub(dist, "dist")
 	if err != nil {
@@ -44,7 +45,7 @@ func Built() bool {
 
 type file struct {
 	body        []byte
-	gzipped     []byte // nil when compression does not pay
+	gzipped     func() []byte // compresses once; nil when compression does not pay
 	contentType string
 	etag        string
 	immutable   bool
@@ -78,16 +79,24 @@ func newFile(name string, body []byte) *file {
 		etag:        `"` + hex.EncodeToString(sum[:8]) + `"`,
 		immutable:   strings.HasPrefix(name, "assets/"),
 	}
-	if !strings.HasPrefix(f.contentType, "font/") && len(body) > 1024 {
-		var b bytes.Buffer
-		w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
-		_, _ = w.Write(body)
-		_ = w.Close()
-		if b.Len() < len(body)*9/10 {
-			f.gzipped = b.Bytes()
-		}
-	}
+	// Compressing all files takes a tenth of a second, which a server that nobody looks at
+	// need not spend.
+	f.gzipped = sync.OnceValue(f.compress)
 	return f
+}
+
+func (f *file) compress() []byte {
+	if strings.HasPrefix(f.contentType, "font/") || len(f.body) <= 1024 {
+		return nil
+	}
+	var b bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	_, _ = w.Write(f.body)
+	_ = w.Close()
+	if b.Len() >= len(f.body)*9/10 {
+		return nil
+	}
+	return b.Bytes()
 }
 
 // contentType does not ask the host's mime tables first: they differ between
@@ -152,11 +161,11 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 			"default-src 'self'; object-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 	}
 	body := f.body
-	if f.gzipped != nil {
+	if gzipped := f.gzipped(); gzipped != nil {
 		head.Set("Vary", "Accept-Encoding")
 		if acceptsGzip(r.Header.Get("Accept-Encoding")) {
 			head.Set("Content-Encoding", "gzip")
-			body = f.gzipped
+			body = gzipped
 		}
 	}
 	if r.Header.Get("If-None-Match") == f.etag {
