@@ -183,7 +183,8 @@ type Aggregator struct {
 
 	batches sync.Pool
 	kick    chan struct{}
-	stop    context.CancelFunc
+	stop    context.CancelFunc // ends the flusher and the syncer
+	giveUp  context.CancelFunc // ends the flusher's flush in progress
 	done    sync.WaitGroup
 }
 
@@ -245,8 +246,10 @@ func Open(ctx context.Context, st store.Store, o Options) (*Aggregator, error) {
 	}
 	run, stop := context.WithCancel(context.Background())
 	a.stop = stop
+	flushes, giveUp := context.WithCancel(context.Background())
+	a.giveUp = giveUp
 	a.done.Add(2)
-	go func() { defer a.done.Done(); a.runFlusher(run) }()
+	go func() { defer a.done.Done(); a.runFlusher(run, flushes) }()
 	go func() { defer a.done.Done(); a.runSyncer(run) }()
 	return a, nil
 }
@@ -272,7 +275,10 @@ func (a *Aggregator) Close(ctx context.Context) error {
 	a.closed = true
 	a.mu.Unlock()
 	a.stop()
+	stopped := context.AfterFunc(ctx, a.giveUp)
 	a.done.Wait()
+	stopped()
+	a.giveUp()
 	a.mu.Lock()
 	a.saveTenants()
 	a.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -118,5 +119,48 @@ func TestCloseIsBounded(t *testing.T) {
 	st.refuse(errors.New("broken"))
 	if err := a.Close(context.Background()); err == nil {
 		t.Error("a store that refuses is not an error")
+	}
+}
+
+// gatedStore holds each Put until it is released, or its context is done.
+type gatedStore struct {
+	*memStore
+	putting, release chan struct{}
+	cut              atomic.Int32 // Puts whose context was done
+}
+
+func (s *gatedStore) Put(ctx context.Context, b *store.Batch) error {
+	s.putting <- struct{}{}
+	select {
+	case <-s.release:
+		return s.memStore.Put(ctx, b)
+	case <-ctx.Done():
+		s.cut.Add(1)
+		return ctx.Err()
+	}
+}
+
+// Close lets a Put in progress end: cut short, its generation would be built once more.
+func TestCloseKeepsPutInProgress(t *testing.T) {
+	c := newClock()
+	st := &gatedStore{memStore: newMemStore(), putting: make(chan struct{}, 10), release: make(chan struct{})}
+	a := open(t, st, c, "data/journal", on(vfs.NewMem()))
+	send(t, a, c, 20)
+	a.nudge()
+	<-st.putting
+	closed := make(chan error)
+	go func() { closed <- a.Close(context.Background()) }()
+	for closing := false; !closing; {
+		a.mu.Lock()
+		closing = a.closed
+		a.mu.Unlock()
+	}
+	time.Sleep(20 * time.Millisecond) // Close now waits for the flusher
+	close(st.release)
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	if n := st.count(t, series.SpanDuration, series.Full); n != 20 || st.cut.Load() != 0 {
+		t.Errorf("%d stored, %d Puts were cut short; want 20 and none", n, st.cut.Load())
 	}
 }

@@ -40,8 +40,9 @@ func (a *Aggregator) FlushError() error {
 	return nil
 }
 
-// runFlusher cuts and stores generations until ctx is done.
-func (a *Aggregator) runFlusher(ctx context.Context) {
+// runFlusher cuts and stores generations until ctx is done. Only flushes ends a flush in
+// progress: a generation whose Put is cut short is built and put once more.
+func (a *Aggregator) runFlusher(ctx, flushes context.Context) {
 	var backoff time.Duration
 	at := nextCut(a.o.Now(), a.o.FlushInterval)
 	for {
@@ -58,10 +59,13 @@ func (a *Aggregator) runFlusher(ctx context.Context) {
 		case <-kick:
 			timer.Stop()
 		}
-		err := a.Flush(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		err := a.Flush(flushes)
 		now := a.o.Now()
 		at = nextCut(now, a.o.FlushInterval)
-		if err == nil || ctx.Err() != nil {
+		if err == nil || flushes.Err() != nil {
 			backoff = 0
 			continue
 		}
