@@ -3,6 +3,7 @@ package traces
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -214,6 +215,37 @@ func TestRefusedBatchesAreTriedAgain(t *testing.T) {
 	}
 	if got := s.count(series.BreakdownRequests); got != 4 {
 		t.Errorf("%d requests, want 4", got)
+	}
+}
+
+// Of what is handed over in several batches, each is counted once, whichever of them are
+// refused.
+func TestSomeBatchesRefused(t *testing.T) {
+	dump := func(refuse func(int) bool) (string, int) {
+		a, s, _ := start(t, Options{})
+		s.refuse = refuse
+		for i := range 100 * 40 { // operations and buckets: four batches
+			name := a.Name(&Identity{Service: "shop", Operation: fmt.Sprint("GET /", i%100), Component: "app", Kind: "server", Tenant: "t"})
+			end := epoch0.UnixNano()
+			a.AddWhole([]Span{{TraceID: traceID(uint64(i + 1)), ID: spanID("a"), Start: end - int64(1e6*math.Pow(1.03, float64(i/100))), End: end, Name: name}})
+		}
+		for range maxAttempts {
+			if a.Flush(context.Background()) == nil {
+				break
+			}
+		}
+		if st := a.Stats(); st.LostRequests != 0 {
+			t.Errorf("%+v", st)
+		}
+		return s.dump("self", "breakdown"), s.commits
+	}
+	want, commits := dump(nil)
+	if commits < 5 {
+		t.Fatalf("handed over in %d batches: too few for this test", commits)
+	}
+	for n := 1; n <= commits; n++ {
+		got, _ := dump(func(commit int) bool { return commit == n || commit == n+2 })
+		diff(t, got, want)
 	}
 }
 

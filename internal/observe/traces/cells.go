@@ -107,6 +107,12 @@ func cellHash(row, at uint64) uint64 {
 
 func (c *cells) grow() {
 	c.table = make([]uint32, max(1024, 2*len(c.table)))
+	c.index()
+}
+
+// index enters all cells into the table.
+func (c *cells) index() {
+	clear(c.table)
 	mask := uint64(len(c.table) - 1)
 	for i := range c.list {
 		p := cellHash(c.list[i].row, c.list[i].at) & mask
@@ -185,6 +191,16 @@ func (c *cell) compare(o *cell) int {
 func (c *cells) drop() {
 	c.list = c.list[:0]
 	clear(c.table)
+}
+
+// retain keeps only the cells with the given numbers.
+func (c *cells) retain(numbers []uint32) {
+	list := make([]cell, len(numbers), cap(c.list))
+	for i, n := range numbers {
+		list[i] = c.list[n]
+	}
+	c.list, c.hint = list, 0
+	c.index()
 }
 
 // observe adds a request to a cell.

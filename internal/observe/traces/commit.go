@@ -11,11 +11,14 @@ import (
 	"tailscope/internal/series"
 )
 
-// commit hands over the observations, and with distributions also those, in one batch.
-// What was not accepted stays.
+// batchCells is the number of cells handed over in one batch, about: the batch's memory is
+// kept for the next, and the aggregator is not blocked for long.
+const batchCells = 2048
+
+// commit hands over the observations, and with distributions also those, in several
+// batches. What was not accepted stays.
 func (b *breakdown) commit(ctx context.Context, distributions bool) error {
-	batch := b.c.a.o.Sink.NewBatch()
-	epoch := batch.Epoch() + 1 // never 0
+	batch, epoch := b.begin()
 	for i := range b.seen {
 		s := &b.seen[i]
 		if s.epoch != epoch {
@@ -27,15 +30,45 @@ func (b *breakdown) commit(ctx context.Context, distributions bool) error {
 		m := &b.moved[i]
 		batch.Observe(b.rows.skew(m.skewKey, epoch), m.at, m.nanos, m.weight)
 	}
-	if distributions {
-		b.distribute(batch, epoch)
-	}
-	if err := batch.Commit(ctx); err != nil {
-		b.c.stats.CommitErrors++
+	if err := b.end(ctx, batch); err != nil {
 		return err
 	}
-	b.drop(distributions)
+	if !distributions {
+		b.drop(false)
+		return nil
+	}
+	b.seen, b.moved = b.seen[:0], b.moved[:0]
+	for order := b.cells.sorted(); len(order) > 0; {
+		batch, epoch := b.begin()
+		rest := b.distribute(batch, epoch, order)
+		if err := b.end(ctx, batch); err != nil {
+			b.cells.retain(order)
+			return err
+		}
+		order = rest
+	}
+	b.cells.drop()
+	batch, epoch = b.begin()
+	b.distributeFans(batch, epoch)
+	if err := b.end(ctx, batch); err != nil {
+		return err
+	}
+	b.drop(true)
 	return nil
+}
+
+// begin returns a new batch, and its epoch for targets, never 0.
+func (b *breakdown) begin() (Batch, uint32) {
+	batch := b.c.a.o.Sink.NewBatch()
+	return batch, batch.Epoch() + 1
+}
+
+func (b *breakdown) end(ctx context.Context, batch Batch) error {
+	err := batch.Commit(ctx)
+	if err != nil {
+		b.c.stats.CommitErrors++
+	}
+	return err
 }
 
 // selfTarget is a resolved series of span_self_seconds.
@@ -72,11 +105,12 @@ func (b *breakdown) resolve(info *nameInfo, comp uint8, failed bool) Target {
 	return b.c.a.o.Sink.SelfTarget(&b.identity, b.c.comps[comp], failed)
 }
 
-// distribute adds a distribution for each row, slot and family.
-func (b *breakdown) distribute(batch Batch, epoch uint32) {
+// distribute adds a distribution for each row, slot and family of the first cells in
+// order, batchCells or somewhat more of them. It returns the rest.
+func (b *breakdown) distribute(batch Batch, epoch uint32, order []uint32) (rest []uint32) {
 	var h hist.Histogram
 	var list []*cell // of one row and slot
-	for order := b.cells.sorted(); len(order) > 0; order = order[len(list):] {
+	for least := len(order) - batchCells; len(order) > max(least, 0); order = order[len(list):] {
 		first := &b.cells.list[order[0]]
 		list = append(list[:0], first)
 		for _, i := range order[1:] {
@@ -91,19 +125,19 @@ func (b *breakdown) distribute(batch Batch, epoch uint32) {
 			if fillDistribution(&h, list, withPart) {
 				batch.Distribution(b.rows.ofRequest(uint32(row>>32), epoch), slot, &h)
 			}
-		} else {
-			t := b.rows.ofPart(row, &b.c.part[uint32(row)].partKey, epoch)
-			if t.folded {
-				b.c.stats.FoldedParts++
-			}
-			for m := range measures {
-				if fillDistribution(&h, list, m) {
-					batch.Distribution(t.targets[m], slot, &h)
-				}
+			continue
+		}
+		t := b.rows.ofPart(row, &b.c.part[uint32(row)].partKey, epoch)
+		if t.folded {
+			b.c.stats.FoldedParts++
+		}
+		for m := range measures {
+			if fillDistribution(&h, list, m) {
+				batch.Distribution(t.targets[m], slot, &h)
 			}
 		}
 	}
-	b.distributeFans(batch, epoch)
+	return order
 }
 
 func (b *breakdown) distributeFans(batch Batch, epoch uint32) {

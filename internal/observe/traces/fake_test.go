@@ -29,6 +29,7 @@ type sink struct {
 	list    []string
 	hists   map[string]*hist.Histogram // and slot
 	fail    int                        // so many commits
+	refuse  func(commit int) bool      // of the commits, counted from 1; may be nil
 	commits int
 	cohort  func(service, tenant string) string
 	cut     func(context.Context)
@@ -122,6 +123,9 @@ func (b *fakeBatch) Commit(ctx context.Context) error {
 	b.s.commits++
 	if b.s.fail > 0 {
 		b.s.fail--
+		return errRefused
+	}
+	if b.s.refuse != nil && b.s.refuse(b.s.commits) {
 		return errRefused
 	}
 	for _, f := range b.do {

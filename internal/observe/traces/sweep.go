@@ -2,6 +2,7 @@ package traces
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -28,18 +29,21 @@ func (a *Assembler) run(ctx, sweeps context.Context) {
 // sweep closes what is due, or everything, and hands over the results.
 func (a *Assembler) sweep(ctx context.Context, now time.Time, all bool) error {
 	nanos := now.UnixNano()
-	for _, sh := range a.shards {
-		for _, s := range [...]traceState{ready, rooted, rootless} {
-			wait := int64(0)
-			switch s {
-			case rooted:
-				wait = int64(a.o.Grace)
-			case rootless:
-				wait = int64(a.o.Idle)
-			}
-			due := func(t *openTrace) bool { return all || nanos-t.since >= wait }
-			for a.closeSome(ctx, sh, sweepTraces, false, due, s) == sweepTraces && ctx.Err() == nil {
-			}
+	for _, s := range [...]traceState{ready, rooted, rootless} {
+		wait := int64(0)
+		switch s {
+		case rooted:
+			wait = int64(a.o.Grace)
+		case rootless:
+			wait = int64(a.o.Idle)
+		}
+		due := func(t *openTrace) bool { return all || nanos-t.since >= wait }
+		// The shards take turns, so that traces are closed about in order of time: those of
+		// one slot then share their cells.
+		for more := slices.Clone(a.shards); len(more) > 0 && ctx.Err() == nil; {
+			more = slices.DeleteFunc(more, func(sh *shard) bool {
+				return a.closeSome(ctx, sh, sweepTraces, false, due, s) < sweepTraces
+			})
 		}
 	}
 	a.closeMu.Lock()
