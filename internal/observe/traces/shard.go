@@ -124,7 +124,7 @@ func (sh *shard) lookup(id *store.TraceID, key series.ID, now int64) (i uint32, 
 		return 0, false
 	}
 	if int(i) >= len(sh.keys) {
-		keys := make([]series.ID, max(int(i)+int(i)/8, 256))
+		keys := make([]series.ID, max(int(i)+int(i)/2, 256))
 		copy(keys, sh.keys)
 		sh.keys = keys
 	}

@@ -64,16 +64,21 @@ func (s *slab[T]) allocate(size, budget int64) uint32 {
 		s.next = 1
 	}
 	if int(s.next)>>s.per == len(s.chunks) {
-		// The free list is allocated at its greatest length, so that freeing needs no
-		// memory.
-		more := (size + 4) << s.per
+		// The free list has space for all elements, so that freeing needs no memory. It grows
+		// by a quarter, since all of it is allocated anew.
+		n := (len(s.chunks) + 1) << s.per
+		more, list := size<<s.per, 0
+		if n > cap(s.free) {
+			list = n + n/4
+			more += 4 * int64(list-cap(s.free))
+		}
 		if more > budget {
 			return 0
 		}
-		s.chunks = append(s.chunks[:len(s.chunks):len(s.chunks)], make([]T, 1<<s.per))
-		free := make([]uint32, len(s.free), len(s.chunks)<<s.per)
-		copy(free, s.free)
-		s.free = free
+		s.chunks = append(s.chunks, make([]T, 1<<s.per))
+		if list > 0 {
+			s.free = make([]uint32, 0, list)
+		}
 		s.bytes += more
 	}
 	s.next++
