@@ -29,7 +29,7 @@ type names struct {
 	byID  map[uint64]Name // by hash, or by the next free number after it
 	list  []*nameInfo     // [0] is not used; entries are never nil
 	free  []Name
-	rest  map[Identity]*common // without tenants
+	rest  map[uint64]*common // without tenants; by hash, as byID
 	of    map[string]*tenant
 	parts map[partKey]uint32
 	part  []partInfo // [0] is not used
@@ -65,6 +65,7 @@ type nameInfo struct {
 // common is the common part of identities that differ only in the tenant.
 type common struct {
 	id    Identity // without tenant
+	hash  uint64   // its key in names.rest
 	part  uint32
 	entry uint32 // the part of (service, "", operation)
 	queue uint32 // the part of (service, queue, queue)
@@ -124,7 +125,7 @@ type grave struct {
 func newNames(bound int64) *names {
 	n := &names{
 		seed: rand.Uint64(), byID: map[uint64]Name{}, list: []*nameInfo{{common: &common{}, tenant: &tenant{}}},
-		rest: map[Identity]*common{}, of: map[string]*tenant{},
+		rest: map[uint64]*common{}, of: map[string]*tenant{},
 		parts: map[partKey]uint32{}, part: make([]partInfo, 1), comps: []string{""},
 		byText: map[string]Text{}, texts: []*textInfo{{}}, bound: bound,
 	}
@@ -166,6 +167,18 @@ func (n *names) find(id *Identity, hash *uint64) Name {
 	}
 }
 
+// common returns the common part of an identity, or nil if it has none, and the hash that
+// it is, or would be, entered under.
+func (n *names) common(id *Identity) (*common, uint64) {
+	rest := *id
+	rest.Tenant = ""
+	for hash := n.hash(&rest); ; hash++ {
+		if c := n.rest[hash]; c == nil || c.id == rest {
+			return c, hash
+		}
+	}
+}
+
 func (n *names) name(id *Identity, now func() time.Time) Name {
 	hash := n.hash(id)
 	first := hash
@@ -182,7 +195,7 @@ func (n *names) name(id *Identity, now func() time.Time) Name {
 	}
 	hash = first
 	want := *id
-	for fold := 0; n.bytes+n.cost(&want) > n.bound; fold++ {
+	for fold := 0; !n.fits(&want); fold++ {
 		// The last resort is one identity for all, which always fits.
 		switch fold {
 		case 0:
@@ -207,18 +220,20 @@ func (n *names) name(id *Identity, now func() time.Time) Name {
 	return n.add(&want, hash, now().Unix())
 }
 
-// cost returns the memory of a new identity.
-func (n *names) cost(id *Identity) int64 {
-	bytes := int64(nameCost)
+// fits reports whether a new identity fits the bound.
+func (n *names) fits(id *Identity) bool {
+	left := n.bound - n.bytes - nameCost
+	ofTenant, ofCommon := tenantCost+int64(len(id.Tenant)), identitySize(id)+commonCost+2*partCost
+	if left >= ofTenant+ofCommon {
+		return true
+	}
 	if n.of[id.Tenant] == nil {
-		bytes += tenantCost + int64(len(id.Tenant))
+		left -= ofTenant
 	}
-	rest := *id
-	rest.Tenant = ""
-	if n.rest[rest] == nil {
-		bytes += identitySize(&rest) + commonCost + 2*partCost
+	if c, _ := n.common(id); c == nil {
+		left -= ofCommon - int64(len(id.Tenant))
 	}
-	return bytes
+	return left >= 0
 }
 
 func (n *names) add(id *Identity, hash uint64, now int64) Name {
@@ -231,11 +246,11 @@ func (n *names) add(id *Identity, hash uint64, now int64) Name {
 		n.bytes += tenantCost + int64(len(id.Tenant))
 	}
 	info.tenant.refs++
-	rest := *id
-	rest.Tenant = ""
-	if info.common = n.rest[rest]; info.common == nil {
-		info.common = n.addCommon(&rest)
+	common, rest := n.common(id)
+	if common == nil {
+		common = n.addCommon(id, rest)
 	}
+	info.common = common
 	info.common.refs++
 	var k Name
 	if last := len(n.free) - 1; last >= 0 {
@@ -249,20 +264,20 @@ func (n *names) add(id *Identity, hash uint64, now int64) Name {
 	return k
 }
 
-func (n *names) addCommon(id *Identity) *common {
+func (n *names) addCommon(id *Identity, hash uint64) *common {
 	own := Identity{
 		Service: strings.Clone(id.Service), Operation: strings.Clone(id.Operation), Component: strings.Clone(id.Component),
 		Kind: strings.Clone(id.Kind), Version: strings.Clone(id.Version), Variant: strings.Clone(id.Variant), Instance: strings.Clone(id.Instance),
 		Environment: strings.Clone(id.Environment), System: strings.Clone(id.System),
 	}
 	c := &common{
-		id: own, kind: kindNames[own.Kind],
+		id: own, hash: hash, kind: kindNames[own.Kind],
 		part:  n.addPart(partKey{own.Service, own.Component, own.Operation, own.System}),
 		entry: n.addPart(partKey{service: own.Service, operation: own.Operation}),
 		queue: n.addPart(partKey{service: own.Service, component: series.ComponentQueue, operation: series.ComponentQueue}),
 	}
 	c.comp = n.part[c.part].comp
-	n.rest[own] = c
+	n.rest[hash] = c
 	n.bytes += identitySize(&own) + commonCost
 	return c
 }
@@ -427,7 +442,7 @@ func (n *names) bury(g grave) (freed bool) {
 	if info.refs--; info.refs > 0 {
 		return false
 	}
-	delete(n.rest, info.id)
+	delete(n.rest, info.common.hash)
 	n.bytes -= identitySize(&info.id) + commonCost
 	for _, p := range [...]uint32{info.part, info.entry, info.queue} {
 		if n.part[p].refs--; n.part[p].refs == 0 {

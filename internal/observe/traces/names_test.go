@@ -98,3 +98,41 @@ func TestNamesAreGivenUp(t *testing.T) {
 		t.Error("no room for an old name")
 	}
 }
+
+// BenchmarkNames numbers identities of 10,000 tenants in 36 operations: those that are
+// new, and those that have a number.
+func BenchmarkNames(b *testing.B) {
+	const each = 36 * 10_000
+	var ids [36]Identity
+	for i := range ids {
+		ids[i] = Identity{Service: fmt.Sprint("service", i%3), Operation: fmt.Sprint("GET /api/resource-", i/3), Component: "app", Kind: "server", Version: "1.4.2", Instance: "one", Environment: "production"}
+	}
+	tenants := make([]string, each/len(ids))
+	for i := range tenants {
+		tenants[i] = fmt.Sprintf("tenant-%05d", i)
+	}
+	all := func(n *names) {
+		for _, t := range tenants {
+			for i := range ids {
+				id := ids[i]
+				id.Tenant = t
+				n.name(&id, time.Now)
+			}
+		}
+	}
+	b.Run("new", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			all(newNames(1 << 30))
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/each, "ns/name")
+	})
+	b.Run("known", func(b *testing.B) {
+		n := newNames(1 << 30)
+		all(n)
+		for b.Loop() {
+			all(n)
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/each, "ns/name")
+	})
+}
