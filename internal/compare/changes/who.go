@@ -53,7 +53,9 @@ func nameWho(ctx context.Context, st store.Store, s *compare.Stretches, r *Reque
 		who.Operations, who.OperationsJudged = movedRows(found.Operations, func(x *api.CompareRow) string { return x.Operation })
 		who.Cohorts, who.CohortsJudged = movedRows(found.Cohorts, func(x *api.CompareRow) string { return x.Cohort })
 		all := len(who.Cohorts) == who.CohortsJudged
-		who.Cohorts = slices.DeleteFunc(who.Cohorts, func(cohort string) bool { return all || ofSingleTenants(found.Tenants, cohort) })
+		who.Cohorts = slices.DeleteFunc(who.Cohorts, func(cohort string) bool {
+			return all || ofSingleTenants(found.Tenants, found.Cohorts[slices.IndexFunc(found.Cohorts, func(x api.CompareRow) bool { return x.Cohort == cohort })])
+		})
 		if who.Sentence = whoText(who); who.Sentence != "" {
 			c.Who = who
 		}
@@ -78,10 +80,23 @@ func movedRows(rows []api.CompareRow, name func(*api.CompareRow) string) (moved 
 	return moved, judged
 }
 
-// ofSingleTenants says that a cohort moved since at most half of its tenants did, or its
-// only one.
-func ofSingleTenants(tenants []api.CompareRow, cohort string) bool {
-	moved, judged := movedRows(slices.DeleteFunc(slices.Clone(tenants), func(x api.CompareRow) bool { return x.Cohort != cohort }), func(x *api.CompareRow) string { return x.Tenant })
+// completeFrom is the share of a cohort's requests from which on its listed tenants are
+// taken for all of it. Both are read in slots of different lengths, so they differ at the ends.
+const completeFrom = 0.9
+
+// ofSingleTenants reports whether a cohort moved since at most half of its tenants did, or
+// its only one. It reports false where tenants of the cohort were cut from the list: those
+// that are left are the most changed, and say nothing of the others.
+func ofSingleTenants(tenants []api.CompareRow, cohort api.CompareRow) bool {
+	tenants = slices.DeleteFunc(slices.Clone(tenants), func(x api.CompareRow) bool { return x.Cohort != cohort.Cohort })
+	listed := 0.0
+	for i := range tenants {
+		listed += float64(tenants[i].RequestsA + tenants[i].RequestsB)
+	}
+	if listed < completeFrom*float64(cohort.RequestsA+cohort.RequestsB) {
+		return false
+	}
+	moved, judged := movedRows(tenants, func(x *api.CompareRow) string { return x.Tenant })
 	return len(moved) > 0 && (judged == 1 || 2*len(moved) <= judged)
 }
 

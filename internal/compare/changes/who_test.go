@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"tailscope/api"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -74,6 +75,23 @@ func TestWhoIsACohort(t *testing.T) {
 		t.Logf("%s: %d of %d: %s", c.name, right, trials, last)
 		if right < trials {
 			t.Errorf("%s: named in %d of %d: %s", c.name, right, trials, last)
+		}
+	}
+}
+
+// A cohort is dropped for its tenants only where all of them are listed.
+func TestCohortOfACutList(t *testing.T) {
+	tenants := []api.CompareRow{
+		{Tenant: "a", Cohort: series.Small, RequestsA: 50, RequestsB: 50, Changed: true},
+		{Tenant: "b", Cohort: series.Small, RequestsA: 50, RequestsB: 50},
+		{Tenant: "c", Cohort: series.Large, RequestsA: 900, RequestsB: 900},
+	}
+	for _, c := range []struct {
+		requests uint64 // of each side of the cohort
+		want     bool
+	}{{100, true}, {105, true}, {1000, false}} {
+		if got := ofSingleTenants(tenants, api.CompareRow{Cohort: series.Small, RequestsA: c.requests, RequestsB: c.requests}); got != c.want {
+			t.Errorf("200 of %d requests listed: %v, want %v", 2*c.requests, got, c.want)
 		}
 	}
 }
