@@ -41,7 +41,7 @@ func Search(ctx context.Context, c Case) (*api.Capacity, error) {
 	l, err := searching.StartLoad(ctx, searching.LoadOptions{
 		Target: &url.URL{Scheme: target.Scheme, Host: target.Host}, Set: set, Seed: c.Seed, Objective: o, Bounds: searching.DefaultBounds(),
 		Load:    load.Options{Timeout: 10 * time.Second, Connections: 4096},
-		Limits:  tally.Limits{Late: time.Hour, Share: 1e6, Busiest: 2, Host: 2},
+		Limits:  tally.Limits{Late: time.Hour, Share: 1e6, Busiest: 2, Starved: 2, Host: 2},
 		Highest: c.Highest,
 	})
 	if err != nil {

@@ -48,6 +48,7 @@ var http1 = []Protocol{Plain, TLS}
 func Senders() []Sender {
 	return []Sender{
 		{"tailscope", true, []Protocol{Plain, TLS, HTTP2, HTTP2TLS}, built("tailscope"), tailscope},
+		{"tailscope, precise", true, []Protocol{Plain, TLS, HTTP2, HTTP2TLS}, built("tailscope"), precise},
 		{"wrk", false, http1, installed("wrk"), func(j job) ([]string, error) {
 			return []string{"-t1", "-c" + strconv.Itoa(Connections), "-d" + j.seconds() + "s", j.url}, nil
 		}},
@@ -92,6 +93,15 @@ func tailscope(j job) ([]string, error) {
 		return append(args, "--rate", strconv.Itoa(j.rate)), nil
 	}
 	return append(args, "--arrivals", "closed"), nil
+}
+
+// precise sends each request at its own time. A closed loop has none.
+func precise(j job) ([]string, error) {
+	if j.rate == 0 {
+		return nil, ErrCannot
+	}
+	args, err := tailscope(j)
+	return append(args, "--set", "precise=true"), err
 }
 
 func vegeta(j job) ([]string, error) {

@@ -29,6 +29,7 @@ type benchFlags struct {
 	set *settings
 	// When requests are due.
 	rate, arrivals    string
+	precise           bool
 	during, warmUp    time.Duration
 	seed              uint64
 	connections       int
@@ -129,6 +130,7 @@ func (f *benchFlags) schedule(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.during, "for", 10*time.Second, "how long")
 	fs.StringVar(&f.arrivals, "arrivals", "constant", "`law`: constant, poisson, or closed (each connection sends its next request when it has its answer)")
 	fs.DurationVar(&f.warmUp, "warm-up", 0, "how long to send before anything is measured")
+	fs.BoolVar(&f.precise, "precise", false, "whether each request of constant arrivals has its own time, instead of groups every 400µs above 2,500/s, for more CPU")
 	fs.Uint64Var(&f.seed, "seed", 0, "`number` that makes chance the same again; default another one each time")
 }
 
@@ -319,6 +321,9 @@ func (f *benchFlags) parseThresholds() ([]threshold.Threshold, error) {
 
 func (f *benchFlags) plan() (bench.Plan, error) {
 	p := bench.Plan{Seed: f.seed}
+	if !f.precise {
+		p.Grid = bench.FrugalGrid
+	}
 	switch f.arrivals {
 	case "constant":
 	case "poisson":

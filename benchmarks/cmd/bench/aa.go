@@ -73,7 +73,7 @@ phases: [{rate: 2000, for: 260ms}]
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		t, err := experiment.Run(ctx, x, experiment.Options{Limits: tally.Limits{Late: time.Hour, Share: 1e6, Busiest: 2, Host: 2}})
+		t, err := experiment.Run(ctx, x, experiment.Options{Limits: tally.Limits{Late: time.Hour, Share: 1e6, Busiest: 2, Starved: 2, Host: 2}})
 		switch {
 		case err != nil:
 			return err

@@ -26,6 +26,7 @@ type piece struct {
 	length     time.Duration
 	from       float64 // rate at its start
 	slope      float64 // requests per second, per second
+	grid       time.Duration
 }
 
 // Pacer returns the schedule of one of loops loops, counted from 0. It takes every
@@ -44,7 +45,7 @@ func (p *Plan) Pacer(loop, loops int) (*PlanPacer, error) {
 	pc := &PlanPacer{arrivals: p.Arrivals, k: uint64(loop), skip: uint64(loops), rng: rand.New(rand.NewPCG(p.Seed, 0x5ced01e))}
 	whole, start := 0.0, time.Duration(0)
 	for _, ph := range p.Phases {
-		pi := piece{begin: whole, start: start, length: ph.For, from: ph.From}
+		pi := piece{begin: whole, start: start, length: ph.For, from: ph.From, grid: p.grid(ph)}
 		whole = roundNearInteger(whole + ph.Due())
 		pi.end = whole
 		if ph.For > 0 {
@@ -103,6 +104,9 @@ func (pi *piece) when(x float64) time.Duration {
 	d := seconds(t)
 	if pi.length > 0 {
 		d = min(d, pi.length-1) // rounding must not leave the phase
+	}
+	if pi.grid > 0 {
+		d -= d % pi.grid
 	}
 	return pi.start + d
 }

@@ -314,3 +314,71 @@ func BenchmarkPacer(b *testing.B) {
 		})
 	}
 }
+
+// A grid keeps the number of requests, their phases and their order. It moves a request
+// to an earlier time only, by less than the grid, over any number of loops. A phase that
+// has no two requests within the grid and a plan of another law stay as they were.
+func TestGridMovesWithinPhases(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		exact := drawPlan(t, rapid.SampledFrom([]bench.Arrivals{bench.Even, bench.Poisson}).Draw(t, "arrivals"))
+		if exact.Validate() != nil {
+			t.Skip()
+		}
+		grouped := exact
+		grouped.Grid = time.Duration(rapid.Int64Range(1, int64(5*time.Second)).Draw(t, "grid"))
+		loops := rapid.IntRange(1, 3).Draw(t, "loops")
+		var moved bool
+		for loop := range loops {
+			a, err := exact.Pacer(loop, loops)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := grouped.Pacer(loop, loops)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for last := time.Duration(0); ; {
+				was, phase, more := a.Next()
+				is, samePhase, same := b.Next()
+				if more != same || phase != samePhase {
+					t.Fatalf("due at %s in phase %d (%t), on the grid at %s in phase %d (%t)", was, phase, more, is, samePhase, same)
+				}
+				if !more {
+					break
+				}
+				start := time.Duration(0)
+				for _, ph := range exact.Phases[:phase] {
+					start += ph.For
+				}
+				if is < last || is < start || is > was || was-is >= grouped.Grid {
+					t.Fatalf("due at %s, on a grid of %s from %s at %s after %s", was, grouped.Grid, start, is, last)
+				}
+				if is != was && (is-start)%grouped.Grid != 0 {
+					t.Fatalf("moved to %s, %s after the phase began: not on a grid of %s", is, is-start, grouped.Grid)
+				}
+				last, moved = is, moved || is != was
+			}
+		}
+		if moved && !grouped.Grouped() {
+			t.Fatalf("requests of %+v were moved, and it says that none is", grouped)
+		}
+	})
+}
+
+func TestGridSparesWakes(t *testing.T) {
+	for _, c := range []struct{ rate, wakes int }{{1000, 1000}, {2500, 2500}, {5000, 2500}, {20000, 2500}} {
+		phase := bench.Phase{From: float64(c.rate), To: float64(c.rate), For: time.Second}
+		p := bench.Plan{Phases: []bench.Phase{phase}, Grid: bench.FrugalGrid}
+		got := all(t, p, 1)
+		times := slices.CompactFunc(slices.Clone(got), func(a, b arrival) bool { return a.due == b.due })
+		if len(got) != c.rate || len(times) != c.wakes {
+			t.Errorf("%d requests are due at %d times, want %d at %d", len(got), len(times), c.rate, c.wakes)
+		}
+		if p.Grouped() != (c.wakes < c.rate) {
+			t.Errorf("%d/s: grouped %t", c.rate, p.Grouped())
+		}
+		if p.Arrivals = bench.Poisson; p.Grouped() {
+			t.Errorf("%d/s: Poisson arrivals are grouped", c.rate)
+		}
+	}
+}

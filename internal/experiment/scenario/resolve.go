@@ -235,6 +235,9 @@ func (r *reader) plan(raw *scenarioFile) {
 	words := map[string]bench.Arrivals{"constant": bench.Even, "poisson": bench.Poisson, "recorded": bench.Recorded, "closed": bench.Closed}
 	recorded := raw.Record != nil || raw.AccessLog != nil
 	s.Plan = bench.Plan{Arrivals: words[cmp.Or(raw.Arrivals, "constant")], Seed: raw.Seed}
+	if !raw.Precise {
+		s.Plan.Grid = bench.FrugalGrid
+	}
 	if !r.d.Given(&raw.Arrivals) && recorded && len(raw.Phases) == 0 {
 		s.Plan.Arrivals = bench.Recorded
 	}

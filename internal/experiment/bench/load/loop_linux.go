@@ -100,7 +100,11 @@ func (l *loop) step() bool {
 	}
 	if leave {
 		nap(d)
-		l.woke(next - l.now())
+		now := l.now()
+		l.woke(next - now)
+		if l.free() > l.busy.n {
+			l.send(now) // first, since the kernel has the times of answers, and connections are many
+		}
 		d = 0
 	}
 	events, err := l.poll.wait(d)
@@ -154,7 +158,7 @@ const attentive = time.Second
 // for them: a request for a connection, a connection for space in its socket, the
 // rest of an answer.
 func (l *loop) leaves(d time.Duration) bool {
-	return d < time.Millisecond && l.poll.brief && l.busy.n > 0 && l.free() > 0 && l.blockedWrites == 0 &&
+	return d < short && l.busy.n > 0 && l.free() > 0 && l.blockedWrites == 0 &&
 		(l.queue != nil || l.o.Recorded) && l.now() > l.prompt && !l.ended
 }
 

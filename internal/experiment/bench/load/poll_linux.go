@@ -17,7 +17,6 @@ import (
 type poll struct {
 	fd, waker int
 	old       bool // the kernel has no epoll_pwait2(2): before Linux 5.11
-	brief     bool // short sleeps keep the runtime's processor: there are others
 	ts        unix.Timespec
 	events    [256]unix.EpollEvent
 }
@@ -64,7 +63,7 @@ func (p *poll) wait(d time.Duration) ([]unix.EpollEvent, error) {
 		n, _, errno = syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(events), uintptr(len(p.events)), 0, 0, 0)
 	case p.old:
 		return p.waitOld(d)
-	case p.brief && d <= short:
+	case d <= short:
 		p.ts = unix.NsecToTimespec(int64(d))
 		n, _, errno = syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(p.fd), uintptr(events), uintptr(len(p.events)), uintptr(unsafe.Pointer(&p.ts)), 0, 0)
 	default:

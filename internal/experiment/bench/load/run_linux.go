@@ -23,6 +23,12 @@ func runEvents(ctx context.Context, o Options) (Account, error) {
 	if err := raiseFileLimit(o.Connections); err != nil {
 		return Account{}, err
 	}
+	if n := runtime.GOMAXPROCS(0); n <= o.Loops {
+		// A loop keeps its processor of the runtime in short sleeps. The rest of the
+		// program needs one beside them.
+		runtime.GOMAXPROCS(o.Loops + 1)
+		defer runtime.GOMAXPROCS(n)
+	}
 	loops := make([]*loop, 0, o.Loops)
 	defer func() {
 		for _, l := range loops {
@@ -131,7 +137,6 @@ func newLoop(o *Options, i int) (*loop, error) {
 	if l.poll, err = newPoll(); err != nil {
 		return nil, err
 	}
-	l.poll.brief = o.Loops < runtime.GOMAXPROCS(0)
 	return l, nil
 }
 

@@ -66,7 +66,7 @@ func (s *turns) Next(r *load.Request) bool {
 }
 
 // lax allows for machines that do other work while tests run.
-var lax = tally.Limits{Late: time.Hour, Busiest: 2, Host: 2}
+var lax = tally.Limits{Late: time.Hour, Busiest: 2, Starved: 2, Host: 2}
 
 func target(t *testing.T, h http.HandlerFunc) *url.URL {
 	srv := httptest.NewServer(h)
