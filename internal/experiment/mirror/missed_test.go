@@ -27,8 +27,8 @@ func TestWritesNotCopied(t *testing.T) {
 		{"paused", "PUT", 1, func(o *Options) { o.Paused = true }, "a write came while the session was paused"},
 		{"paused, but not meant to be copied", "PUT", 1, func(o *Options) { o.Paused, o.Path = true, "^/other" }, ""},
 		{"paused, without unsafe methods", "PUT", 1, func(o *Options) { o.Paused, o.Unsafe = true, false }, ""},
-		{"not of the share", "PUT", 1, func(o *Options) { o.Share = 1e-12 }, "a write was not of the share that is copied"},
-		{"of a key that is out", "PUT", 1, func(o *Options) { o.Share, o.By = 1e-12, "header:X-User" }, ""},
+		{"not of the share", "PUT", 1, func(o *Options) { o.Share = 0 }, "a write was not of the share that is copied"},
+		{"of a key that is out", "PUT", 1, func(o *Options) { o.Share, o.By = 0, "header:X-User" }, ""},
 	} {
 		for _, from := range []string{"h1", "h2c"} {
 			t.Run(c.name+" "+from, func(t *testing.T) {

@@ -32,7 +32,8 @@ type Options struct {
 	// Control is the pool that runs the old code. Default none.
 	Control []string
 
-	// Share of the requests that are chosen, above 0 to 1.
+	// Share of the requests that are chosen, 0 to 1. With 0 nothing is copied until the
+	// share is set.
 	Share float64
 	// Paused starts the session without copying.
 	Paused bool

@@ -42,8 +42,8 @@ func (o *Options) Validate() error {
 			bad(option, "%s is not from %s to %s%s", plainly(v), plainly(low), plainly(high), more)
 		}
 	}
-	if !(o.Share > 0 && o.Share <= 1) {
-		bad("share", "%v is not above 0 and at most 1: write 0.1 for a tenth of the requests", o.Share)
+	if !(o.Share >= 0 && o.Share <= 1) {
+		bad("share", "%v is not from 0 to 1: write 0.1 for a tenth of the requests", o.Share)
 	}
 	within("amplify", o.Amplify, 0, maxAmplify, ": write 2 for two copies of each request")
 	within("using", float64(o.Using), 0, maxServers, ": 0 uses all servers of a pool")

@@ -54,7 +54,7 @@ func TestValidate(t *testing.T) {
 		{"twice in a pool", func(o *Options) { o.Candidates[0].Servers = []string{"http://b", "http://b:80/"} }, []string{"named twice"}},
 		{"more than there are", func(o *Options) { o.Using = 2 }, []string{"using: 2 are more than the 1 of candidate"}},
 		{"listen", func(o *Options) { o.Listen = "8080" }, []string{"listen: ", ":8080"}},
-		{"share", func(o *Options) { o.Share = 0 }, []string{"share: 0 is not above 0", "0.1"}},
+		{"share", func(o *Options) { o.Share = -0.1 }, []string{"share: -0.1 is not from 0 to 1", "0.1"}},
 		{"share in percent", func(o *Options) { o.Share = 50 }, []string{"share: 50"}},
 		{"amplify", func(o *Options) { o.Amplify = -1 }, []string{"amplify: -1"}},
 		{"queue", func(o *Options) { o.Queue = 0 }, []string{"queue: 0 is not from 1"}},
