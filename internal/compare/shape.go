@@ -173,25 +173,33 @@ func (c *comparison) spike(s *side, o stat.SpikeOptions) (*api.Shape, error) {
 		if i == 1 {
 			share = 0.5 / float64(len(one))
 		}
-		col, err := c.column(s, group)
-		if err != nil {
-			return nil, err
-		}
 		o.Alpha = alpha * share
-		to := o.Reference[1]
-		if to == 0 {
-			to = s.slots()
-		}
-		tallies := append(col.series.Beyond(o.Reference[0], to), col.errors)
-		found, ok, err := stat.FindSpike(tallies, o)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			return c.spikeShape(s, group, found, found.Which == len(tallies)-1, o), nil
+		found, _, err := c.spikeOf(s, group, o)
+		if found != nil || err != nil {
+			return found, err
 		}
 	}
 	return nil, nil
+}
+
+// spikeOf returns the spike of operations together, and the probability of one as clear
+// where there is none; the spike is nil if there is none.
+func (c *comparison) spikeOf(s *side, names []operation, o stat.SpikeOptions) (*api.Shape, float64, error) {
+	col, err := c.column(s, names)
+	if err != nil {
+		return nil, 1, err
+	}
+	to := o.Reference[1]
+	if to == 0 {
+		to = s.slots()
+	}
+	tallies := append(col.series.Beyond(o.Reference[0], to), col.errors)
+	found, ok, err := stat.FindSpike(tallies, o)
+	if !ok || err != nil {
+		return nil, 1, err
+	}
+	// See stat.FindSpike: the tail is a Pareto one of index 2.
+	return c.spikeShape(s, names, found, found.Which == len(tallies)-1, o), o.Alpha / (found.Excess * found.Excess), nil
 }
 
 // spikeShape names the operation of which a spike matters most, and says how high it was.

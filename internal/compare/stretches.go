@@ -25,6 +25,7 @@ type Stretches struct {
 	parts    []Part
 	several  map[string]bool // services whose environments are parts of their own
 	followed map[string][]string
+	left     map[Part][]Stretch // see Leave
 }
 
 // Part is a service as a whole, or one of its operations.
@@ -39,6 +40,14 @@ type Part struct {
 
 // Stretch is slots [From, To) of the range, counted from its beginning.
 type Stretch struct{ From, To int }
+
+// Spike is slots in which much more of a part's requests were slow, or failed, than in
+// the others, and after which they were as before.
+type Spike struct {
+	Stretch
+	P     float64 // of a spike as clear in any slots of the part, where there is none
+	Shape api.Shape
+}
 
 // Found is what two stretches of a part differ by.
 type Found struct {
@@ -138,6 +147,9 @@ func (s *Stretches) Series(p Part) (of *stat.Series, at []int, err error) {
 	names := s.of(p)
 	var all []*hist.Histogram
 	for i := range s.all.slots() {
+		if s.isLeft(p, i) {
+			continue
+		}
 		var sum *hist.Histogram
 		owned := false // a sum of several, ours to add to
 		for _, name := range names {
@@ -199,6 +211,11 @@ func (s *Stretches) Tallies(p Part) (errors, rate stat.Tally) {
 			rate.Num[i], rate.Den[i] = errors.Den[i], float64(s.all.step)
 		}
 	}
+	for i := range n {
+		if s.isLeft(p, i) {
+			errors.Num[i], errors.Den[i] = 0, 0
+		}
+	}
 	return errors, rate
 }
 
@@ -257,7 +274,71 @@ func (s *Stretches) cut(p Part, w Stretch) *side {
 		out.strata[name] = s.all.strata[name]
 	}
 	out.cut(w.From, w.To) // makes strata of its own
+	out.leave(s.spans(s.left[p]))
 	return out
+}
+
+// spans are stretches in Unix seconds.
+func (s *Stretches) spans(of []Stretch) []span {
+	out := make([]span, len(of))
+	for i, w := range of {
+		out[i] = span{s.Start(w.From), s.Start(w.To)}
+	}
+	return out
+}
+
+// mostSpikes bounds the spikes that are looked for in a part.
+const mostSpikes = 8
+
+// Spikes finds the spikes of a part that are shorter than so many slots, the clearest
+// first, as a comparison of a range does. Alpha is the probability of a first one where
+// there is none.
+func (s *Stretches) Spikes(p Part, shorter int, alpha float64) ([]Spike, error) {
+	c := &comparison{Request: s.request, st: s.st, step: s.all.step, unit: "seconds", of: s.Subject(p)}
+	of := s.cut(p, Stretch{0, s.Slots()})
+	var out []Spike
+	var seen []span
+	for range mostSpikes {
+		if len(of.strata) == 0 {
+			break
+		}
+		shape, prob, err := c.spikeOf(of, namesOf(of, of), stat.SpikeOptions{Alpha: alpha})
+		if err != nil {
+			return nil, err
+		}
+		if shape == nil {
+			break
+		}
+		// What one spike hides is seen without its slots, short or long.
+		seen = append(seen, span{shape.Start, shape.End})
+		of.leave(seen)
+		at := Stretch{int((shape.Start - s.all.start) / s.all.step), int((shape.End - s.all.start) / s.all.step)}
+		// What adjoins a clearer one is the rest of it.
+		if i := slices.IndexFunc(out, func(x Spike) bool { return x.From == at.To || x.To == at.From }); i >= 0 {
+			x := &out[i]
+			x.From, x.To = min(x.From, at.From), max(x.To, at.To)
+			x.Shape.Start, x.Shape.End = s.Start(x.From), s.Start(x.To)
+			continue
+		}
+		out = append(out, Spike{at, prob, *shape})
+	}
+	return slices.DeleteFunc(out, func(x Spike) bool { return x.To-x.From >= shorter }), nil
+}
+
+// Leave leaves spikes of a part out of its series and errors, and of what is compared of
+// it, from then on. It must not be called while s is used otherwise.
+func (s *Stretches) Leave(p Part, spikes []Spike) {
+	if s.left == nil {
+		s.left = map[Part][]Stretch{}
+	}
+	for _, x := range spikes {
+		s.left[p] = append(s.left[p], x.Stretch)
+	}
+}
+
+// isLeft says that a slot is left out of a part.
+func (s *Stretches) isLeft(p Part, slot int) bool {
+	return slices.ContainsFunc(s.left[p], func(w Stretch) bool { return w.From <= slot && slot < w.To })
 }
 
 // Environments reports whether a service has several, so that each is searched.

@@ -149,6 +149,9 @@ func TestFalseAlarmsOfADay(t *testing.T) {
 				alarms++
 			}
 			for _, x := range r.Changes {
+				if len(x.Measures) == 0 {
+					of["short spikes"]++
+				}
 				for _, f := range x.Found {
 					of[f]++
 				}

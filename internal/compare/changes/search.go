@@ -61,6 +61,10 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 	for _, service := range slices.Sorted(maps.Keys(s.Followed())) {
 		out.Notes = append(out.Notes, inTurnText(service, s.Followed()[service]))
 	}
+	spikes, err := takeSpikes(ctx, s, parts)
+	if err != nil {
+		return nil, err
+	}
 	inside, err := innerParts(ctx, st, s, parts, r)
 	if err != nil {
 		return nil, err
@@ -91,7 +95,7 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 	if changes, err = withoutReturns(changes, found, out.Slot, func(c candidate) (*api.Change, error) { return describe(s, c) }); err != nil {
 		return nil, err
 	}
-	out.Changes = append(out.Changes, changes...)
+	out.Changes = append(append(out.Changes, changes...), spikes...)
 	group(out.Changes, out.Slot)
 	slices.SortFunc(out.Changes, func(x, y api.Change) int {
 		return cmp.Or(cmp.Compare(x.Time, y.Time), cmp.Compare(x.Service, y.Service), cmp.Compare(x.Environment, y.Environment), cmp.Compare(x.Operation, y.Operation))

@@ -64,6 +64,39 @@ func TestSpikesHideNoStep(t *testing.T) {
 	}
 }
 
+// A spike shorter than two changes are apart is told with its own length wherever it lies in
+// the range, and the step after it is found as clearly as without it.
+func TestShortSpikes(t *testing.T) {
+	const slots, step = 520, 300
+	for _, at := range []int{8, 30, 120, 200} {
+		for _, length := range []int{3, 4, 8} {
+			rng := rand.New(rand.NewPCG(53, uint64(at+length)))
+			slow := func(after float64) func(int) float64 {
+				return func(slot int) float64 { return during(at, at+length, 1, 12)(slot) * from(step, 1, after)(slot) }
+			}
+			st := flow(t, rng, slots, series.Base, 0.3,
+				traffic{"ledger", "POST /entries", always(140), always(0.002), slow(1)},
+				traffic{"ledger", "GET /statement", always(60), always(0.002), slow(2.4)})
+			r := found(t, NewFinder(st), asked(0, 10*slots))
+			for _, operation := range []string{"", "POST /entries"} {
+				spike := around(r, operation, int64(10*at))
+				if spike == nil || spike.Shape == nil || spike.Shape.Kind != judge.Spike || spike.Shape.Start != epoch+int64(10*at) || math.Abs(float64(spike.Shape.End-epoch-int64(10*(at+length)))) > 10 || !judge.Moved(spike.Verdict) {
+					t.Errorf("a spike of %d slots at %d of %q: %+v", length, at, operation, spike)
+				}
+			}
+			c := around(r, "GET /statement", 10*step)
+			if c == nil || c.High-c.Low > 60 || !judge.Moved(c.Verdict) {
+				t.Fatalf("a spike of %d slots at %d: the step is %+v", length, at, c)
+			}
+			for _, m := range c.Measures {
+				if m.Name == "p95" && (m.Raw.Effect < 2.2 || m.Raw.Effect > 2.6) {
+					t.Errorf("a spike of %d slots at %d: %s", length, at, c.Sentence)
+				}
+			}
+		}
+	}
+}
+
 // A spike names the selection, as other changes do.
 func TestSpikesNameTheSelection(t *testing.T) {
 	w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(52, 1))
