@@ -57,7 +57,7 @@ func ChangePointsOfTally(t Tally, kind TallyKind, o ChangeOptions) ([]ChangePoin
 			to = points[i+1].At
 		}
 		if kind != ValueTally {
-			t.date(&points[i], from, to)
+			t.date(&points[i], from, to, t.each(kind))
 		}
 		points[i].Value = math.NaN()
 		points[i].Before, points[i].After = t.ratio(from, points[i].At), t.ratio(points[i].At, to)
@@ -67,23 +67,39 @@ func ChangePointsOfTally(t Tally, kind TallyKind, o ChangeOptions) ([]ChangePoin
 }
 
 // date moves a change, which lies among the slots [from, to), to where few events say that
-// it is likeliest within its interval: as Poisson numbers about the ratios before and
-// after, of which the lower varies less.
-func (t Tally) date(p *ChangePoint, from, to int) {
+// it is likeliest within its interval, and widens the interval to the moments that they do
+// not reject: as Poisson numbers about the ratios before and after, of which the lower
+// varies less. Each observation stands for itself; one that stands for several is known
+// no better by them.
+func (t Tally) date(p *ChangePoint, from, to int, each float64) {
 	before, after := t.ratio(from, p.At), t.ratio(p.At, to)
 	if !(before > 0 && after > 0) || before == after {
 		return
 	}
-	factor, at := math.Log(after/before), p.Low
-	// The likelihood of a change at each slot over that of one at Low.
-	sum, most := 0.0, 0.0
-	for i := p.Low; i < p.High; i++ {
-		sum += t.Den[i]*(after-before) - t.Num[i]*factor
-		if sum > most && t.Den[i+1] > 0 {
-			at, most = i+1, sum
+	factor := math.Log(after / before)
+	// The likelihood of a change at each slot over that of one at from.
+	gains := make([]float64, to-from)
+	sum, most := 0.0, math.Inf(-1)
+	at := p.At
+	for i := from; i < to; i++ {
+		gains[i-from] = sum
+		if sum > most && t.Den[i] > 0 && p.Low <= i && i <= p.High {
+			at, most = i, sum
 		}
+		sum += (t.Den[i]*(after-before) - t.Num[i]*factor) / max(1, each)
 	}
 	p.At = at
+	for i, g := range gains {
+		if i == 0 || g < most-rejected {
+			continue
+		}
+		if t.Den[from+i-1] > 0 {
+			p.Low = min(p.Low, from+i)
+		}
+		if t.Den[from+i] > 0 {
+			p.High = max(p.High, from+i)
+		}
+	}
 }
 
 // each returns how many observations one independent one stands for.
