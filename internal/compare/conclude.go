@@ -91,8 +91,8 @@ func drifts(m *api.CompareMeasure) bool {
 }
 
 // headline is the sentence of the measure that stands for all. Where a few tenants or
-// operations changed and most did not, theirs comes first. What went the other way
-// comes last. Whole is the verdict of the measures that did not change.
+// operations changed and most did not, theirs comes first, but behind errors of all that
+// became more. What went the other way comes last. Whole is the verdict of the measures that did not change.
 func (c *comparison) headline(whole judge.Verdict) string {
 	lead := Lead(c.out.Measures, c.found, c.Within)
 	way := judge.Worse
@@ -105,11 +105,15 @@ func (c *comparison) headline(whole judge.Verdict) string {
 		way = ""
 	}
 	var said []string
-	few := c.few(way)
+	few, failed := c.few(way), lead != nil && MoreErrors(lead)
+	if failed {
+		said = append(said, Say(c.out.Measures, c.found, c.Within))
+	}
 	if few != "" {
 		said = append(said, few)
 	}
 	switch {
+	case failed:
 	case lead != nil:
 		said = append(said, Say(c.out.Measures, c.found, c.Within))
 	case few != "" && whole == judge.TooLittle:
@@ -270,7 +274,17 @@ func Lead(of []api.CompareMeasure, found func(*api.CompareMeasure) bool, within 
 	return nil
 }
 
+// MoreErrors says that a measure is a share of errors that rose.
+func MoreErrors(m *api.CompareMeasure) bool {
+	return m.Name == judge.ErrorShare && m.Change == judge.Worse
+}
+
+// leadOf returns the candidate that stands for all: a share of errors that rose before any
+// time, as a request that failed is worse than one that was slow.
 func leadOf(of []api.CompareMeasure, candidate func(*api.CompareMeasure) bool, within float64) *api.CompareMeasure {
+	if i := slices.IndexFunc(of, func(m api.CompareMeasure) bool { return MoreErrors(&m) && candidate(&m) }); i >= 0 {
+		return &of[i]
+	}
 	return judge.Lead(of, judge.Reading, func(m *api.CompareMeasure) string {
 		if !candidate(m) {
 			return ""

@@ -53,6 +53,9 @@ func TestHeadline(t *testing.T) {
 		{"many errors, a little slower", []api.CompareMeasure{
 			of("p99", judge.Slower, judge.Worse, 1.1, 1.05, 1.15), of(judge.ErrorShare, judge.MoreErrors, judge.Worse, 0.1, 0.08, 0.12),
 		}, judge.Regression, "Errors is more errors, and p99 is slower"},
+		{"few more errors before a median that moved much", []api.CompareMeasure{
+			of("p50", judge.Slower, judge.Worse, 3, 2.9, 3.1), of(judge.ErrorShare, judge.MoreErrors, judge.Worse, 0.002, 0.001, 0.003),
+		}, judge.Regression, "Errors is more errors, and p50 is slower"},
 		{"chance among many", []api.CompareMeasure{
 			of("p95", judge.NoEvidence, "", 1.02, 0.95, 1.1), late, of("p75", judge.Same, "", 1, 0.99, 1.01),
 		}, judge.NoEvidence, "p95 is no evidence"},
@@ -69,5 +72,25 @@ func TestHeadline(t *testing.T) {
 		if k.out.Verdict != c.verdict || k.out.Sentence != c.sentence {
 			t.Errorf("%s: %s: %q, want %s: %q", c.name, k.out.Verdict, k.out.Sentence, c.verdict, c.sentence)
 		}
+	}
+}
+
+// More errors of all come before what a single tenant's times did.
+func TestErrorsComeBeforeATenantsTimes(t *testing.T) {
+	errors := api.CompareMeasure{Name: judge.ErrorShare, Verdict: judge.MoreErrors, Change: judge.Worse, Sentence: "errors are higher", Adjusted: 0.001, Scale: "difference",
+		Raw: api.CompareFigure{Effect: 0.005, Low: 0.004, High: 0.006}}
+	row := func(tenant string, verdict judge.Verdict, change judge.Way, effect api.Float) api.CompareRow {
+		return api.CompareRow{Tenant: tenant, Adjusted: 0.001, RequestsA: 10000, RequestsB: 10000, Measures: []api.CompareMeasure{{
+			Name: "p50", Verdict: verdict, Change: change, Sentence: "p50 of " + tenant + " is " + string(verdict), Adjusted: 0.001, Scale: "ratio",
+			Raw: api.CompareFigure{Effect: effect, Low: effect - 0.01, High: effect + 0.01},
+		}}}
+	}
+	k := &comparison{Request: Request{Within: 0.05}, out: &api.CompareResponse{
+		Measures: []api.CompareMeasure{errors},
+		Tenants:  []api.CompareRow{row("acme", judge.Slower, judge.Worse, 1.1), row("globex", judge.Same, "", 1)},
+	}}
+	k.conclude()
+	if want := "Errors are higher; p50 of acme is slower"; k.out.Sentence != want {
+		t.Errorf("%q, want %q", k.out.Sentence, want)
 	}
 }

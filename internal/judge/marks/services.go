@@ -129,7 +129,9 @@ func weigh(v *api.ServiceVerdict) bool {
 				found, kept = append(found, of...), append(kept, row)
 			}
 		}
-		slices.SortStableFunc(kept, func(x, y api.CompareRow) int { return cmp.Compare(moved(&y), moved(&x)) })
+		slices.SortStableFunc(kept, func(x, y api.CompareRow) int {
+			return cmp.Or(cmp.Compare(failed(&y), failed(&x)), cmp.Compare(moved(&y), moved(&x)))
+		})
 		*rows = kept
 	}
 	if len(found) == 0 {
@@ -152,6 +154,17 @@ func moved(row *api.CompareRow) float64 {
 		return v
 	}
 	return 0 // then the order is that of the comparison
+}
+
+// failed is how many requests of a row failed after the mark for it; 0 if its share of
+// errors did not rise.
+func failed(row *api.CompareRow) float64 {
+	for _, m := range changedOfRow(row) {
+		if compare.MoreErrors(&m) {
+			return float64(row.RequestsB) * float64(m.Judged().Effect)
+		}
+	}
+	return 0
 }
 
 // changedOf are the measures that changed, surely enough among their family.
@@ -178,16 +191,19 @@ func demote(v *api.ServiceVerdict) {
 
 // say names the measure that stands for those of the service that changed, and the
 // operation of which that matters most; before them, if at most half of the tenants
-// changed, the tenant of which it matters most.
+// changed, the tenant of which it matters most. More errors of the service come first.
 func say(v *api.ServiceVerdict) string {
 	var said []string
 	few := len(v.Tenants) > 0 && 2*len(v.Tenants) <= v.TenantsJudged
-	if few {
-		said = append(said, fmt.Sprintf("%d of %d tenants changed, most of all %s", len(v.Tenants), v.TenantsJudged, tell(changedOfRow(&v.Tenants[0])).Sentence))
-	}
 	whole := tell(changedOf(v.Measures))
 	if whole != nil {
 		said = append(said, compare.Say(changedOf(v.Measures), func(*api.CompareMeasure) bool { return true }, compare.DefaultWithin))
+	}
+	if few {
+		said = append(said, fmt.Sprintf("%d of %d tenants changed, most of all %s", len(v.Tenants), v.TenantsJudged, tell(changedOfRow(&v.Tenants[0])).Sentence))
+		if whole != nil && !compare.MoreErrors(whole) {
+			slices.Reverse(said)
+		}
 	}
 	if len(v.Operations) > 0 {
 		row := &v.Operations[0]

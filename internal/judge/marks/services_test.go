@@ -52,6 +52,27 @@ func TestTheOperationThatMattersIsNamed(t *testing.T) {
 	}
 }
 
+// More errors come first, then whose they are: neither what takes the most time more nor a
+// tenant's median goes before them.
+func TestWhoseErrorsIsNamed(t *testing.T) {
+	errors := func(of string) api.CompareMeasure {
+		return api.CompareMeasure{Name: judge.ErrorShare, Verdict: judge.MoreErrors, Change: judge.Worse, Adjusted: 1e-6, Scale: "difference",
+			Raw: api.CompareFigure{Effect: 0.005, Low: 0.004, High: 0.006}, Sentence: "errors of " + of + " are higher"}
+	}
+	failing, slow := rowOf("POST /entries", 1000, 0.01, 0.01, 1e-6), rowOf("GET /statement", 9000, 1, 2, 1e-6)
+	failing.Measures = append(failing.Measures, errors("POST /entries"))
+	r := response([]api.CompareMeasure{errors("ledger")}, slow, failing)
+	if got, want := serviceVerdict("ledger", sides{}, r).Sentence, "errors of ledger are higher; of its operations most of all errors of POST /entries are higher"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	tenant := rowOf("", 9000, 1, 2, 1e-6)
+	tenant.Tenant, tenant.Measures = "acme", []api.CompareMeasure{faster("p50", "acme", 1e-6)}
+	r.Tenants = []api.CompareRow{tenant, {Tenant: "globex", Adjusted: 0.9}}
+	if got, want := serviceVerdict("ledger", sides{}, r).Sentence, "errors of ledger are higher; 1 of 2 tenants changed, most of all p50 of acme is faster"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // Of 20 services one is selected, so within it figures are tested at a 20th of
 // the level; where all are selected, at the whole.
 func TestFiguresOfSelectedServices(t *testing.T) {
