@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"tailscope/api"
 	"tailscope/internal/figure"
@@ -30,13 +31,22 @@ func conclude(v *api.MarkVerdict) {
 	})
 	for i := range v.Services {
 		of := &v.Services[i]
+		if of.Verdict == judge.NoEvidence && v.State == Early {
+			of.Sentence = tooEarly(of.Service, v.Next)
+		}
 		of.Sentence = judge.WithShapes(of.Shapes, of.Verdict, of.Sentence)
 	}
-	v.Verdict, v.Sentence = whole(v.Services)
+	v.Verdict, v.Sentence = whole(v)
 	v.Sentence = figure.Sentence(v.Sentence)
 	for i := range v.Services {
 		v.Services[i].Sentence = figure.Sentence(v.Services[i].Sentence)
 	}
+}
+
+// tooEarly is said in place of no evidence while looks are to come: an early look has a
+// small part of the error, so it finds less than a comparison of the same sides.
+func tooEarly(name string, next api.Float) string {
+	return fmt.Sprintf("too early to say whether %s changed; the next look is at %s UTC", name, next.Time().UTC().Format(time.TimeOnly))
 }
 
 // spikes counts what came and went of a service at the mark.
@@ -79,8 +89,9 @@ func among(services []api.ServiceVerdict) {
 	}
 }
 
-// whole is what services, the worst first, amount to.
-func whole(services []api.ServiceVerdict) (verdict judge.Verdict, sentence string) {
+// whole is what the services of a mark, the worst first, amount to.
+func whole(v *api.MarkVerdict) (verdict judge.Verdict, sentence string) {
+	services := v.Services
 	if len(services) == 0 {
 		return judge.TooLittle, "too little data: no request is within the times before and after"
 	}
@@ -99,6 +110,8 @@ func whole(services []api.ServiceVerdict) (verdict judge.Verdict, sentence strin
 		sentence = services[0].Sentence
 	case moved == 0 && verdict == judge.Drifts:
 		sentence = fmt.Sprintf("none of %s surely changed by more than drift: %s", of, services[0].Sentence)
+	case moved == 0 && verdict == judge.NoEvidence && v.State == Early:
+		sentence = tooEarly("any of "+of, v.Next)
 	case moved == 0 && verdict == judge.NoEvidence && n == 1:
 		sentence = fmt.Sprintf("no evidence that %s changed in any of %d environments", services[0].Service, len(services))
 	case moved == 0 && verdict == judge.NoEvidence:

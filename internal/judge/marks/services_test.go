@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -203,7 +204,7 @@ func TestWholeOfEnvironments(t *testing.T) {
 		{[]api.ServiceVerdict{of("shop", "production", judge.Regression), of("cart", "staging", judge.Regression), of("shop", "staging", judge.Same), of("bank", "", judge.Same)},
 			"2 of 3 services changed, shop in production; not in staging, cart: p99 of shop is slower"},
 	} {
-		if _, got := whole(c.services); got != c.want {
+		if _, got := whole(&api.MarkVerdict{State: Final, Services: c.services}); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
 	}
@@ -246,5 +247,28 @@ func TestAMarkOfAnEnvironment(t *testing.T) {
 	}
 	if v := world.full(changed); v.Verdict != judge.Regression || !regexp.MustCompile(` of shop in staging is 2(\.\d)? times as slow`).MatchString(v.Sentence) {
 		t.Errorf("%s: %s", v.Verdict, v.Sentence)
+	}
+}
+
+// An early look that finds nothing has not looked for all that the final one looks for.
+func TestTooEarlyToSay(t *testing.T) {
+	next := api.Float(time.Date(2026, 11, 28, 5, 46, 6, 0, time.UTC).Unix())
+	quiet := func(name string) api.ServiceVerdict {
+		return api.ServiceVerdict{Service: name, Verdict: judge.NoEvidence, Sentence: "no evidence that " + name + " changed"}
+	}
+	for _, c := range []struct {
+		state    api.MarkState
+		services []api.ServiceVerdict
+		want     string
+	}{
+		{Early, []api.ServiceVerdict{quiet("ledger")}, "Too early to say whether ledger changed; the next look is at 05:46:06 UTC"},
+		{Early, []api.ServiceVerdict{quiet("ledger"), quiet("shop")}, "Too early to say whether any of 2 services changed; the next look is at 05:46:06 UTC"},
+		{Final, []api.ServiceVerdict{quiet("ledger")}, "No evidence that ledger changed"},
+		{Final, []api.ServiceVerdict{quiet("ledger"), quiet("shop")}, "No evidence that any of 2 services changed"},
+	} {
+		v := api.MarkVerdict{State: c.state, Next: next, Services: c.services}
+		if conclude(&v); v.Sentence != c.want || v.Verdict != judge.NoEvidence {
+			t.Errorf("%s: %s, %q, want %q", c.state, v.Verdict, v.Sentence, c.want)
+		}
 	}
 }
