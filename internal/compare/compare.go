@@ -75,7 +75,7 @@ type Request struct {
 	Level  float64 // confidence; 0 is 0.95
 	Within float64 // margin of sameness, a relative change; 0 is 0.05
 	// Gates are the changes that are allowed, by measure; without one of its own a measure
-	// is judged by Within.
+	// is judged by Within. Nil are those of Mark.
 	Gates judge.Gates
 	// Live asks for intervals that hold at every look, not only at the last.
 	Live bool

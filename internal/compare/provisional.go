@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
-
 	"tailscope/api"
 	"tailscope/internal/figure"
 	"tailscope/internal/judge"
@@ -65,13 +63,13 @@ func SecondsOf(ring *seconds.Ring, service string, a, b Window, now time.Time) (
 }
 
 // CutAtMarks cuts the sides of a moment in seconds at the marks beside it that concern a
-// service: side A begins after the last of them, and side B ends at the first. CutA and cutB
+// service in an environment, which is empty for any: side A begins after the last of them, and side B ends at the first. CutA and cutB
 // are those marks, nil where nothing is cut. The mark named own does not count.
-func CutAtMarks(marks []store.Mark, own, service string, moment int64, a, b Window) (Window, Window, *store.Mark, *store.Mark) {
+func CutAtMarks(marks []store.Mark, own, service, environment string, moment int64, a, b Window) (Window, Window, *store.Mark, *store.Mark) {
 	var cutA, cutB *store.Mark
 	for i := range marks {
 		m := &marks[i]
-		if m.ID == own || m.Service != "" && m.Service != service {
+		if m.ID == own || !m.Concerns(service, environment) {
 			continue
 		}
 		switch t := m.Time.Unix(); {
@@ -93,15 +91,17 @@ func InSeconds(r Request, ring *seconds.Ring, a, b Window) Request {
 
 // provisional judges the newest seconds; nil if they say nothing, or are not needed.
 func (c *comparison) provisional(ctx context.Context) (*api.CompareResponse, error) {
-	i := slices.IndexFunc(c.Matchers, isService)
-	if c.Newest == nil || !c.Live || i < 0 || c.Label != "" || c.Days > 0 || c.severalWindows() || c.Now.IsZero() {
+	service := query.Named(c.Matchers, series.LabelService)
+	if c.Newest == nil || !c.Live || service == "" || c.Label != "" || c.Days > 0 || c.severalWindows() || c.Now.IsZero() {
 		return nil, nil
 	}
-	r, a, b := c.Request, c.A, c.B
 	if c.Mark != "" {
 		if err := c.findMark(ctx); err != nil {
 			return nil, err
 		}
+	}
+	r, a, b := c.Request, c.A, c.B
+	if c.mark != nil {
 		at, length := time.Unix(c.mark.Time.Unix(), 0), c.Length
 		if length == 0 {
 			length = defaultLength
@@ -117,7 +117,7 @@ func (c *comparison) provisional(ctx context.Context) (*api.CompareResponse, err
 	if a.Start.IsZero() || b.Start.IsZero() || a.End.After(b.Start) {
 		return nil, nil
 	}
-	service, moment, asked := c.Matchers[i].Value, b.Start.Unix(), b.End
+	moment, asked := b.Start.Unix(), b.End
 	if c.mark != nil {
 		moment = c.mark.Time.Unix()
 	}
@@ -126,7 +126,7 @@ func (c *comparison) provisional(ctx context.Context) (*api.CompareResponse, err
 	if err != nil {
 		return nil, err
 	}
-	a, b, cutA, cutB := CutAtMarks(marks, c.Mark, service, moment, a, b)
+	a, b, cutA, cutB := CutAtMarks(marks, c.Mark, service, query.Named(c.Matchers, series.LabelEnvironment), moment, a, b)
 	a, b, why := SecondsOf(c.Newest, service, a, b, c.Now)
 	if why != "" {
 		return nil, nil
@@ -157,10 +157,6 @@ func (c *comparison) provisional(ctx context.Context) (*api.CompareResponse, err
 		out.Mark, out.A.Name, out.B.Name = &m, "before "+c.mark.Name, "after "+c.mark.Name
 	}
 	return out, nil
-}
-
-func isService(m *labels.Matcher) bool {
-	return m.Name == series.LabelService && m.Type == labels.MatchEqual
 }
 
 // onlyGross takes back the changes whose interval does not lie beyond the margin, and

@@ -13,8 +13,8 @@ import (
 // bySeconds reads both sides, A and B, from slots of seconds. The end of side A and the
 // start of side B are kept; a rest shorter than a slot is left out at the other ends.
 func (c *comparison) bySeconds(context.Context) error {
-	i := slices.IndexFunc(c.Matchers, isService)
-	if i < 0 || c.Family != series.SpanDuration || c.Label != "" || c.Mark != "" || c.Days > 0 {
+	service := query.Named(c.Matchers, series.LabelService)
+	if service == "" || c.Family != series.SpanDuration || c.Label != "" || c.Mark != "" || c.Days > 0 {
 		return query.Invalid("match", "slots of seconds are of the requests of one service, with sides a and b")
 	}
 	for _, m := range c.Matchers {
@@ -22,7 +22,6 @@ func (c *comparison) bySeconds(context.Context) error {
 			return query.Invalid("match", "slots of seconds do not tell %s apart", quote(m.Name))
 		}
 	}
-	service := c.Matchers[i].Value
 	matches := func(operation, kind, status string) bool {
 		values := map[string]string{series.LabelService: service, series.LabelOperation: operation, series.LabelKind: kind, series.LabelStatus: status}
 		return !slices.ContainsFunc(c.Matchers, func(m *labels.Matcher) bool { return !m.Matches(values[m.Name]) })

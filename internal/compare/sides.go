@@ -2,8 +2,12 @@ package compare
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -220,10 +224,24 @@ func (c *comparison) findMark(ctx context.Context) error {
 			if c.mark.Time.After(c.Now) && !c.Now.IsZero() {
 				return query.TooEarly("mark", "%s has not come yet; ask again after it", quote(c.mark.Name))
 			}
-			return nil
+			return c.asMarked()
 		}
 	}
 	return &query.Error{Code: query.CodeNotFound, Field: "mark", Message: "there is no mark " + quote(c.Mark) + "; /api/v1/marks and tailscope mark list show those there are"}
+}
+
+// asMarked takes from the mark what the request leaves open: its environment, and what it
+// allows.
+func (c *comparison) asMarked() (err error) {
+	environment := func(m *labels.Matcher) bool { return m.Name == series.LabelEnvironment }
+	if c.mark.Environment != "" && !slices.ContainsFunc(c.Matchers, environment) {
+		m := labels.MustNewMatcher(labels.MatchEqual, series.LabelEnvironment, c.mark.Environment)
+		c.Matchers, c.given = append(slices.Clip(c.Matchers), m), append(slices.Clip(c.given), m)
+	}
+	if c.Gates == nil {
+		c.Gates, err = judge.ParseGates(c.mark.Allow)
+	}
+	return err
 }
 
 // byLabel reads both sides of one range. They are paired if they were measured

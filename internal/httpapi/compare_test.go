@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -140,5 +141,39 @@ func TestCompareRefuses(t *testing.T) {
 		if code != c.code || c.field != "" && e.Field != c.field || !strings.Contains(e.Message, c.says) {
 			t.Errorf("%v: got %d %+v, want %d %s %q", c.params, code, e, c.code, c.field, c.says)
 		}
+	}
+}
+
+// A comparison at a mark is of the mark's environment, and allows what the mark does,
+// unless it says otherwise.
+func TestCompareTakesWhatTheMarkSays(t *testing.T) {
+	srv := shop(t, Options{})
+	half := querytest.Epoch + 1800
+	code, body := send(t, srv, "POST", "/api/v1/marks", fmt.Sprintf(`{"name":"deploy","service":"checkout","environment":"nowhere","allow":"worse:300%%","time":%d}`, half))
+	if code != 201 {
+		t.Fatal(body)
+	}
+	mark := decodeJSON[api.Mark](t, body)
+	ask := func(match string, pairs ...string) api.CompareResponse {
+		t.Helper()
+		code, body := fetch(t, srv, "/api/v1/compare", append([]string{"match", match, "mark", mark.ID, "window", "15m", "measures", "p99"}, pairs...)...)
+		if code != 200 {
+			t.Fatal(code, body)
+		}
+		return decodeJSON[api.CompareResponse](t, body)
+	}
+	if r := ask(`{service="checkout"}`); r.Of != "checkout in nowhere" || r.A.Requests != 0 {
+		t.Errorf("of %s, %d requests", r.Of, r.A.Requests)
+	}
+	allowed := func(pairs ...string) string {
+		r := ask(`{service="checkout",environment=""}`, pairs...)
+		if r.A.Requests == 0 {
+			t.Errorf("no request of %s", r.Of)
+		}
+		return r.Measures[0].Allowed
+	}
+	own, none, other := allowed(), allowed("allow", "none"), allowed("allow", "worse:7%")
+	if !strings.Contains(own, "300") || none != "" || !strings.Contains(other, "7") {
+		t.Errorf("allowed by the mark %q, by none %q, by another %q", own, none, other)
 	}
 }

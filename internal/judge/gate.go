@@ -30,6 +30,9 @@ type Gate struct {
 	Allowed   float64 // a relative change, or of shares and scores a difference
 }
 
+// NoGates is the text of gates that are none, where a default would hold otherwise.
+const NoGates = "none"
+
 // Gates are those of several figures.
 type Gates []Gate
 
@@ -69,10 +72,14 @@ func ParseGate(text string) (g Gate, err error) {
 	return g, nil
 }
 
-// ParseGates reads gates with commas between: worse:3%,p99=increase:5%. Empty text is none.
+// ParseGates reads gates with commas between: worse:3%,p99=increase:5%. Empty text is nil, and NoGates
+// none.
 func ParseGates(text string) (gs Gates, err error) {
-	if strings.TrimSpace(text) == "" {
+	switch strings.TrimSpace(text) {
+	case "":
 		return nil, nil
+	case NoGates:
+		return Gates{}, nil
 	}
 	for part := range strings.SplitSeq(text, ",") {
 		g, err := ParseGate(part)

@@ -103,7 +103,7 @@ func Breakdown(ctx context.Context, st store.Store, r BreakdownRequest) (*api.Br
 // oneService finds the service that match names. Requests of two services may
 // lie within one another, so their times do not add up.
 func oneService(ms []*labels.Matcher) (string, error) {
-	if service := serviceOf(ms); service != "" {
+	if service := Named(ms, series.LabelService); service != "" {
 		return service, nil
 	}
 	return "", Invalid("match", `the breakdown is of one service's requests; write match={service="checkout"}`)

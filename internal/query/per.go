@@ -28,7 +28,7 @@ func (r *resolved) checkPer(per string) (service string, err error) {
 	case r.info.Kind == series.Gauge:
 		return "", Invalid("per", "%s is a gauge, which says nothing of single requests; name a counter, such as process_cpu_time_seconds_total", r.info.Name)
 	}
-	if service := serviceOf(r.q.Matchers); service != "" {
+	if service := Named(r.q.Matchers, series.LabelService); service != "" {
 		return service, nil
 	}
 	return "", Invalid("match", `requests are counted by service: write match={service="checkout"}`)

@@ -263,6 +263,16 @@ func listedBy(label string) string {
 	return "tailscope query distribution --by " + label
 }
 
+// Named returns the one value that matchers require of a label, empty if there is none.
+func Named(ms []*labels.Matcher, label string) string {
+	for _, m := range ms {
+		if m.Name == label && m.Type == labels.MatchEqual {
+			return m.Value
+		}
+	}
+	return ""
+}
+
 // CheckNames refuses a selection that names a value which no stored series has, of any label
 // or of any of the service that it names too, and names the nearest that one has. It reads the
 // names of all that is stored: ask it about a selection that holds nothing. It refuses nothing

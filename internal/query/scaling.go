@@ -7,8 +7,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
-
 	"tailscope/api"
 	"tailscope/hist"
 	"tailscope/internal/scaling"
@@ -56,7 +54,7 @@ func Scaling(ctx context.Context, st store.Store, r ScalingRequest) (*api.Scalin
 	if r.Target == nil {
 		r.Target = func(string, string) float64 { return DefaultApdexT }
 	}
-	service := serviceOf(r.Matchers)
+	service := Named(r.Matchers, series.LabelService)
 	if service == "" {
 		return nil, Invalid("match", `a law is of the requests of one service; write match={service="checkout"}`)
 	}
@@ -206,14 +204,4 @@ func (g *RequestGroup) total(i int) (count uint64, sum float64) {
 		}
 	}
 	return count, sum
-}
-
-// serviceOf returns the service that matchers name, empty if they name none.
-func serviceOf(ms []*labels.Matcher) string {
-	for _, m := range ms {
-		if m.Name == series.LabelService && m.Type == labels.MatchEqual {
-			return m.Value
-		}
-	}
-	return ""
 }

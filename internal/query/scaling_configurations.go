@@ -145,8 +145,8 @@ var (
 // usage gives each configuration the processor time and memory of all instances.
 func (s *scaled) usage(ctx context.Context) error {
 	sel := s.Selection
-	sel.Matchers = []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, series.LabelService, serviceOf(s.Matchers))}
-	known, err := Families(ctx, s.st, FamiliesRequest{Service: serviceOf(s.Matchers), Start: sel.Start, End: sel.End})
+	sel.Matchers = []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, series.LabelService, Named(s.Matchers, series.LabelService))}
+	known, err := Families(ctx, s.st, FamiliesRequest{Service: Named(s.Matchers, series.LabelService), Start: sel.Start, End: sel.End})
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func (d *Comparison) Document() *Document {
 		if s.side.Name != s.letter {
 			name = " " + s.side.Name + ","
 		}
-		text := fmt.Sprintf("%s:%s %s to %s%s, %s %s, %s", s.letter, name, d.clock(s.side.Start), d.clock(s.side.End), d.days(s.side.Days)+d.windows(s.side.Windows),
+		text := fmt.Sprintf("%s:%s %s, %s %s, %s", s.letter, name, d.sideTime(&s.side),
 			figure.Thousands(s.side.Requests), d.counted()+sampled(s.side.Effective), PerTime(s.side.Rate))
 		if d.spans() {
 			text += ", " + figure.Thousands(s.side.Errors) + " failed"
@@ -152,16 +152,17 @@ func (d *Comparison) days(all []api.Range) string {
 	return s
 }
 
-// windows counts those that make a side of several.
-func (d *Comparison) windows(all []api.Range) string {
-	if len(all) == 0 {
-		return ""
+// sideTime says when a side is, of several windows or days how many.
+func (d *Comparison) sideTime(s *api.CompareSide) string {
+	from, to := d.clock(s.Start), d.clock(s.End)
+	if len(s.Windows) == 0 {
+		return from + " to " + to + d.days(s.Days)
 	}
 	long := 0.0
-	for _, r := range all {
+	for _, r := range s.Windows {
 		long += float64(r.End - r.Start)
 	}
-	return fmt.Sprintf(", %s, %s in all", figure.Counted(len(all), "window"), Seconds(long))
+	return fmt.Sprintf("%s from %s to %s, %s in all", figure.Counted(len(s.Windows), "window"), from, to, Seconds(long))
 }
 
 func (d *Comparison) clock(t int64) string {

@@ -25,7 +25,7 @@ const (
 func (j *Judge) secondsOf(marks []store.Mark, i int, service string, now time.Time) (s sides, why string) {
 	at := marks[i].Time.Unix()
 	s = sides{before: span{at - compare.MostBefore, at}, after: span{at + compare.AfterMoment, now.Unix()}}
-	a, b, cutBefore, cutAfter := compare.CutAtMarks(marks, marks[i].ID, service, at, s.before.window(), s.after.window())
+	a, b, cutBefore, cutAfter := compare.CutAtMarks(marks, marks[i].ID, service, marks[i].Environment, at, s.before.window(), s.after.window())
 	if cutBefore != nil {
 		s.cutBefore = cutBefore.Name
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
-
 	"tailscope/api"
 	"tailscope/hist"
 	"tailscope/internal/query"
@@ -57,7 +55,7 @@ func Apdex(ctx context.Context, st store.Store, targets *Targets, r ApdexRequest
 	for i := range out.Times {
 		out.Times[i] = found.Start + int64(i)*found.Step
 	}
-	only := soleOperation(r.Selection)
+	only := query.Named(r.Matchers, series.LabelOperation) // which uses its own target even if not by operation
 	measured := float64(found.End - found.Start)
 	if found.Overlay == nil {
 		if measured, err = query.Measured(ctx, st, time.Unix(found.Start, 0), time.Unix(found.End, 0), r.Now); err != nil {
@@ -73,13 +71,6 @@ func Apdex(ctx context.Context, st store.Store, targets *Targets, r ApdexRequest
 		out.Rows = append(out.Rows, row)
 	}
 	return out, nil
-}
-
-// soleOperation returns the operation that the selection names, which then uses its own
-// target even in a request that is not by operation.
-func soleOperation(sel query.Selection) string {
-	v, _ := equals(sel, series.LabelOperation)
-	return v
 }
 
 func makeApdexRow(found *query.Requested, g *query.RequestGroup, r ApdexRequest, set *Set, only string) (api.ApdexRow, error) {
@@ -121,14 +112,4 @@ func count(h *hist.Histogram) uint64 {
 		return 0
 	}
 	return h.Count
-}
-
-// equals returns the one value that the selection requires of a label.
-func equals(sel query.Selection, name string) (string, bool) {
-	for _, m := range sel.Matchers {
-		if m.Name == name && m.Type == labels.MatchEqual && m.Value != "" {
-			return m.Value, true
-		}
-	}
-	return "", false
 }

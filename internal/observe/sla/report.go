@@ -39,7 +39,7 @@ func (r *ReportRequest) check() error {
 	if r.Count < 0 || r.Count > maxCount {
 		return query.Invalid("count", "count %d is not between 1 and %d", r.Count, maxCount)
 	}
-	if _, ok := equals(r.Selection, series.LabelService); !ok {
+	if query.Named(r.Matchers, series.LabelService) == "" {
 		return query.Invalid("match", `the report is of one service; write match={service="checkout"}`)
 	}
 	switch {
@@ -119,8 +119,8 @@ func Report(ctx context.Context, st store.Store, targets *Targets, r ReportReque
 	if r.Objective > 0 {
 		out.Objective, out.Under = float(r.Objective), float(r.Under)
 	}
-	out.Service, _ = equals(r.Selection, series.LabelService)
-	out.Operation, _ = equals(r.Selection, series.LabelOperation)
+	out.Service = query.Named(r.Matchers, series.LabelService)
+	out.Operation = query.Named(r.Matchers, series.LabelOperation)
 	t, _ := set.T(out.Service, out.Operation)
 	if r.T != 0 {
 		t = r.T
