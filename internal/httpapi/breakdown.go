@@ -48,10 +48,7 @@ func (s *server) breakdown(ctx context.Context, in *api.BreakdownRequest) (*api.
 		return nil, err
 	}
 	out, err := query.Breakdown(ctx, s.Store, r)
-	if err == nil && out.Total == 0 && len(out.Components) == 0 {
-		err = query.CheckNames(ctx, s.Store, sel)
-	}
-	return out, err
+	return out, s.checkNames(ctx, sel, err, func() bool { return out.Total == 0 && len(out.Components) == 0 })
 }
 
 // inSeconds reads how long a request took.

@@ -45,10 +45,7 @@ func (s *server) explain(ctx context.Context, in *api.ExplainRequest) (*api.Expl
 		r.High = *in.High
 	}
 	out, err := explain.Explain(ctx, s.Store, r)
-	if err == nil && out.Inside+out.Outside == 0 {
-		err = query.CheckNames(ctx, s.Store, sel)
-	}
-	return out, err
+	return out, s.checkNames(ctx, sel, err, func() bool { return out.Inside+out.Outside == 0 })
 }
 
 // parseBound reads a finite value; nil is unbounded.

@@ -89,7 +89,7 @@ func TestNamesThatNobodySent(t *testing.T) {
 		{`{service="cart",version="1.0"}`, `there is no version "1.0" of cart; nothing of it has the label version: leave it out`},
 	} {
 		for path, more := range map[string][]string{
-			"compare": {"a", "now-60m/now-30m", "b", "now-30m/now"}, "explain": {"low", "0.1"}, "scaling": nil, "breakdown": nil,
+			"compare": {"a", "now-60m/now-30m", "b", "now-30m/now"}, "explain": {"low", "0.1"}, "scaling": nil, "breakdown": nil, "heatmap": nil,
 		} {
 			code, body := ask("/api/v1/"+path, append([]string{"match", c.match}, more...)...)
 			if e := decodeJSON[api.Error](t, body).Error; code != 404 || e.Code != "not_found" || e.Field != "match" || !strings.HasPrefix(e.Message, c.says) {
@@ -234,7 +234,7 @@ func TestCohortSelects(t *testing.T) {
 			"/api/v1/apdex": nil, "/api/v1/operations": nil, "/api/v1/explain": {"low", "0.03"},
 			"/api/v1/compare": {"a", fmt.Sprintf("%d/%d", start, start+1800), "b", fmt.Sprintf("%d/%d", start+1800, start+3600)},
 		} {
-			if strings.Contains(cohort, "small") && (path == "/api/v1/compare" || path == "/api/v1/explain") {
+			if strings.Contains(cohort, "small") && (path == "/api/v1/compare" || path == "/api/v1/explain" || path == "/api/v1/heatmap") {
 				continue // neither has requests, and who is in no name is refused
 			}
 			code, got := ask(path, append(params, "match", `{service="cart",kind="server",`+cohort+`}`)...)

@@ -20,8 +20,5 @@ func (s *server) scaling(ctx context.Context, in *api.ScalingRequest) (*api.Scal
 		return nil, err
 	}
 	out, err := query.Scaling(ctx, s.Store, r)
-	if err == nil && len(out.Points) == 0 {
-		err = query.CheckNames(ctx, s.Store, sel)
-	}
-	return out, err
+	return out, s.checkNames(ctx, sel, err, func() bool { return len(out.Points) == 0 })
 }
