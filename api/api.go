@@ -81,8 +81,8 @@ type DistributionResponse struct {
 	Family string `json:"family"`
 	Slot   int64  `json:"slot"` // seconds: the coarsest resolution read
 	// Measured is in how many seconds of the range any request was measured, which is what
-	// a rate divides by. Of spans only; else null.
-	Measured Float               `json:"measured"`
+	// a rate divides by. Absent of what is not of spans.
+	Measured Float               `json:"measured,omitempty"`
 	Groups   []DistributionGroup `json:"groups"`
 }
 

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -190,15 +189,11 @@ func (s *server) distribution(ctx context.Context, in *api.DistributionRequest) 
 		return nil, err
 	}
 	out, err := query.Distribution(ctx, s.Store, r)
-	if err != nil {
-		return nil, err
+	if err != nil || !query.IsSpanFamily(out.Family) {
+		return out, err
 	}
-	out.Measured = api.Float(math.NaN())
-	if query.IsSpanFamily(out.Family) {
-		var measured float64
-		measured, err = query.Measured(ctx, s.Store, time.Unix(out.Start, 0), time.Unix(out.End, 0), s.Now())
-		out.Measured = api.Float(measured)
-	}
+	measured, err := query.Measured(ctx, s.Store, time.Unix(out.Start, 0), time.Unix(out.End, 0), s.Now())
+	out.Measured = api.Float(measured)
 	return out, err
 }
 

@@ -862,7 +862,7 @@ export interface components {
             end: number;
             family: string;
             groups: components["schemas"]["DistributionGroup"][];
-            measured: number | null;
+            measured?: number | null;
             slot: number;
             start: number;
             warnings?: string[];
