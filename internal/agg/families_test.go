@@ -133,11 +133,13 @@ func (s *gatedStore) Put(ctx context.Context, b *store.Batch) error {
 	s.putting <- struct{}{}
 	select {
 	case <-s.release:
-		return s.memStore.Put(ctx, b)
 	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
 		s.cut.Add(1)
 		return ctx.Err()
 	}
+	return s.memStore.Put(ctx, b)
 }
 
 // Close lets a Put in progress end: cut short, its generation would be built once more.
@@ -148,14 +150,11 @@ func TestCloseKeepsPutInProgress(t *testing.T) {
 	send(t, a, c, 20)
 	a.nudge()
 	<-st.putting
+	stop, stopped := a.stop, make(chan struct{})
+	a.stop = func() { stop(); close(stopped) }
 	closed := make(chan error)
 	go func() { closed <- a.Close(context.Background()) }()
-	for closing := false; !closing; {
-		a.mu.Lock()
-		closing = a.closed
-		a.mu.Unlock()
-	}
-	time.Sleep(20 * time.Millisecond) // Close now waits for the flusher
+	<-stopped
 	close(st.release)
 	if err := <-closed; err != nil {
 		t.Fatal(err)
