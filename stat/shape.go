@@ -14,6 +14,8 @@ type Spike struct {
 	// reference shows in as many slots, both in standard errors, over what an accident
 	// reaches with probability Alpha. It is at least 1.
 	Excess float64
+	// P is the probability of an excess as great by accident, at most Alpha.
+	P float64
 }
 
 // SpikeOptions configures FindSpike. The zero value looks for a spike anywhere in all
@@ -201,6 +203,7 @@ func (s *spikeSearch) clearest(length int) (best Spike) {
 		}
 	}
 	best.Excess = most / greatest / s.accident(length, slots)
+	best.P = s.Alpha / (best.Excess * best.Excess) // see accident
 	return best
 }
 

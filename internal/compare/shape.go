@@ -198,8 +198,7 @@ func (c *comparison) spikeOf(s *side, names []operation, o stat.SpikeOptions) (*
 	if !ok || err != nil {
 		return nil, 1, err
 	}
-	// See stat.FindSpike: the tail is a Pareto one of index 2.
-	return c.spikeShape(s, names, found, found.Which == len(tallies)-1, o), o.Alpha / (found.Excess * found.Excess), nil
+	return c.spikeShape(s, names, found, found.Which == len(tallies)-1, o), found.P, nil
 }
 
 // spikeShape names the operation of which a spike matters most, and says how high it was.
