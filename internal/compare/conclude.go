@@ -92,7 +92,8 @@ func drifts(m *api.CompareMeasure) bool {
 
 // headline is the sentence of the measure that stands for all. Where a few tenants or
 // operations changed and most did not, theirs comes first, but behind errors of all that
-// became more. What went the other way comes last. Whole is the verdict of the measures that did not change.
+// became more. What went the other way comes last. Whole is the verdict of the measures
+// that did not change.
 func (c *comparison) headline(whole judge.Verdict) string {
 	lead := Lead(c.out.Measures, c.found, c.Within)
 	way := judge.Worse
@@ -105,15 +106,13 @@ func (c *comparison) headline(whole judge.Verdict) string {
 		way = ""
 	}
 	var said []string
-	few, failed := c.few(way), lead != nil && MoreErrors(lead)
-	if failed {
-		said = append(said, Say(c.out.Measures, c.found, c.Within))
-	}
+	few := c.few(way)
 	if few != "" {
 		said = append(said, few)
 	}
 	switch {
-	case failed:
+	case lead != nil && MoreErrors(lead):
+		said = slices.Insert(said, 0, Say(c.out.Measures, c.found, c.Within))
 	case lead != nil:
 		said = append(said, Say(c.out.Measures, c.found, c.Within))
 	case few != "" && whole == judge.TooLittle:
@@ -274,7 +273,7 @@ func Lead(of []api.CompareMeasure, found func(*api.CompareMeasure) bool, within 
 	return nil
 }
 
-// MoreErrors says that a measure is a share of errors that rose.
+// MoreErrors reports whether a measure is a share of errors that rose.
 func MoreErrors(m *api.CompareMeasure) bool {
 	return m.Name == judge.ErrorShare && m.Change == judge.Worse
 }

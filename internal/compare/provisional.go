@@ -63,8 +63,9 @@ func SecondsOf(ring *seconds.Ring, service string, a, b Window, now time.Time) (
 }
 
 // CutAtMarks cuts the sides of a moment in seconds at the marks beside it that concern a
-// service in an environment, which is empty for any: side A begins after the last of them, and side B ends at the first. CutA and cutB
-// are those marks, nil where nothing is cut. The mark named own does not count.
+// service in an environment, which is empty for any: side A begins after the last of them,
+// and side B ends at the first. CutA and cutB are those marks, nil where nothing is cut.
+// The mark named own does not count.
 func CutAtMarks(marks []store.Mark, own, service, environment string, moment int64, a, b Window) (Window, Window, *store.Mark, *store.Mark) {
 	var cutA, cutB *store.Mark
 	for i := range marks {

@@ -235,7 +235,7 @@ func (c *comparison) findMark(ctx context.Context) error {
 func (c *comparison) asMarked() (err error) {
 	environment := func(m *labels.Matcher) bool { return m.Name == series.LabelEnvironment }
 	if c.mark.Environment != "" && !slices.ContainsFunc(c.Matchers, environment) {
-		m := labels.MustNewMatcher(labels.MatchEqual, series.LabelEnvironment, c.mark.Environment)
+		m := query.InEnvironment(c.mark.Environment)
 		c.Matchers, c.given = append(slices.Clip(c.Matchers), m), append(slices.Clip(c.given), m)
 	}
 	if c.Gates == nil {

@@ -336,7 +336,7 @@ func (s *Stretches) Leave(p Part, spikes []Spike) {
 	}
 }
 
-// isLeft says that a slot is left out of a part.
+// isLeft reports whether a slot is left out of a part.
 func (s *Stretches) isLeft(p Part, slot int) bool {
 	return slices.ContainsFunc(s.left[p], func(w Stretch) bool { return w.From <= slot && slot < w.To })
 }
@@ -365,7 +365,7 @@ func (s *Stretches) Matchers(p Part) []*labels.Matcher {
 	})
 	out = append(out, labels.MustNewMatcher(labels.MatchEqual, series.LabelService, p.Service))
 	if several {
-		out = append(out, labels.MustNewMatcher(labels.MatchEqual, series.LabelEnvironment, p.Environment))
+		out = append(out, query.InEnvironment(p.Environment))
 	}
 	if p.Own {
 		out = append(out, labels.MustNewMatcher(labels.MatchEqual, series.LabelOperation, p.Operation))

@@ -72,8 +72,8 @@ func ParseGate(text string) (g Gate, err error) {
 	return g, nil
 }
 
-// ParseGates reads gates with commas between: worse:3%,p99=increase:5%. Empty text is nil, and NoGates
-// none.
+// ParseGates reads gates with commas between: worse:3%,p99=increase:5%. Empty text is nil,
+// and NoGates an empty list.
 func ParseGates(text string) (gs Gates, err error) {
 	switch strings.TrimSpace(text) {
 	case "":

@@ -273,6 +273,11 @@ func Named(ms []*labels.Matcher, label string) string {
 	return ""
 }
 
+// InEnvironment matches what was measured in an environment.
+func InEnvironment(name string) *labels.Matcher {
+	return labels.MustNewMatcher(labels.MatchEqual, series.LabelEnvironment, name)
+}
+
 // CheckNames refuses a selection that names a value which no stored series has, of any label
 // or of any of the service that it names too, and names the nearest that one has. It reads the
 // names of all that is stored: ask it about a selection that holds nothing. It refuses nothing

@@ -167,7 +167,6 @@ func (r *Requested) points() (points []scaling.Point) {
 	if r.Step == 0 {
 		return nil
 	}
-	last := -2 // step with requests
 	for i := range int((r.End - r.Start) / r.Step) {
 		start := r.Start + int64(i)*r.Step
 		if start+r.Step > r.Until {
@@ -182,15 +181,15 @@ func (r *Requested) points() (points []scaling.Point) {
 		if count == 0 || !(sum > 0) {
 			continue
 		}
-		afterGap := i > 0 && last != i-1
-		if n := len(points); n > 0 && afterGap {
+		n := len(points)
+		afterGap := i > 0 && (n == 0 || int64(points[n-1].Time) != start-r.Step)
+		if n > 0 && afterGap {
 			points[n-1].Left = true
 		}
 		points = append(points, scaling.Point{
 			Rate: float64(count) / float64(r.Step), Mean: sum / float64(count), N: sum / float64(r.Step),
 			Time: float64(start), Left: count < fewestInPoint || afterGap, Configuration: -1,
 		})
-		last = i
 	}
 	return points
 }

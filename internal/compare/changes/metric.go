@@ -165,7 +165,7 @@ func (m *metricSearch) matchersOf(p compare.Part) []*labels.Matcher {
 		out = append(out, labels.MustNewMatcher(labels.MatchEqual, series.LabelService, p.Service))
 	}
 	if m.several[p.Service] {
-		out = append(out, labels.MustNewMatcher(labels.MatchEqual, series.LabelEnvironment, p.Environment))
+		out = append(out, query.InEnvironment(p.Environment))
 	}
 	return out
 }

@@ -54,7 +54,7 @@ func nameWho(ctx context.Context, st store.Store, s *compare.Stretches, r *Reque
 		who.Cohorts, who.CohortsJudged = movedRows(found.Cohorts, func(x *api.CompareRow) string { return x.Cohort })
 		all := len(who.Cohorts) == who.CohortsJudged
 		who.Cohorts = slices.DeleteFunc(who.Cohorts, func(cohort string) bool {
-			return all || ofSingleTenants(found.Tenants, found.Cohorts[slices.IndexFunc(found.Cohorts, func(x api.CompareRow) bool { return x.Cohort == cohort })])
+			return all || slices.ContainsFunc(found.Cohorts, func(x api.CompareRow) bool { return x.Cohort == cohort && ofSingleTenants(found.Tenants, x) })
 		})
 		if who.Sentence = whoText(who); who.Sentence != "" {
 			c.Who = who

@@ -93,7 +93,7 @@ func (j *Judge) compareSeconds(ctx context.Context, m *store.Mark, service strin
 		return api.ServiceVerdict{}, err
 	}
 	if m.Environment != "" { // which slots of seconds do not tell apart: the answer says so
-		r.Matchers = append(r.Matchers, inEnvironment(m.Environment))
+		r.Matchers = append(r.Matchers, query.InEnvironment(m.Environment))
 	}
 	out, err := compare.Compare(ctx, j.o.Store, r)
 	var invalid *query.Error

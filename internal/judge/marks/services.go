@@ -156,8 +156,8 @@ func moved(row *api.CompareRow) float64 {
 	return 0 // then the order is that of the comparison
 }
 
-// failed is how many requests of a row failed after the mark for it; 0 if its share of
-// errors did not rise.
+// failed returns how many more requests of a row failed after the mark, by its rise of
+// errors; 0 if they did not rise.
 func failed(row *api.CompareRow) float64 {
 	for _, m := range changedOfRow(row) {
 		if compare.MoreErrors(&m) {
@@ -200,10 +200,11 @@ func say(v *api.ServiceVerdict) string {
 		said = append(said, compare.Say(changedOf(v.Measures), func(*api.CompareMeasure) bool { return true }, compare.DefaultWithin))
 	}
 	if few {
-		said = append(said, fmt.Sprintf("%d of %d tenants changed, most of all %s", len(v.Tenants), v.TenantsJudged, tell(changedOfRow(&v.Tenants[0])).Sentence))
-		if whole != nil && !compare.MoreErrors(whole) {
-			slices.Reverse(said)
+		at := 0
+		if whole != nil && compare.MoreErrors(whole) {
+			at = 1
 		}
+		said = slices.Insert(said, at, fmt.Sprintf("%d of %d tenants changed, most of all %s", len(v.Tenants), v.TenantsJudged, tell(changedOfRow(&v.Tenants[0])).Sentence))
 	}
 	if len(v.Operations) > 0 {
 		row := &v.Operations[0]

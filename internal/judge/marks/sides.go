@@ -202,15 +202,11 @@ func ofService(name string) ([]*labels.Matcher, error) {
 	return []*labels.Matcher{m}, nil
 }
 
-func inEnvironment(name string) *labels.Matcher {
-	return labels.MustNewMatcher(labels.MatchEqual, series.LabelEnvironment, name)
-}
-
 // environmentsOf matches each environment of a service around a mark, or that of the
 // mark; nil stands for the service as a whole, which has one environment or none.
 func environmentsOf(ctx context.Context, st store.Store, m *store.Mark, service string, s sides) ([]*labels.Matcher, error) {
 	if m.Environment != "" {
-		return []*labels.Matcher{inEnvironment(m.Environment)}, nil
+		return []*labels.Matcher{query.InEnvironment(m.Environment)}, nil
 	}
 	of, err := ofService(service)
 	if err != nil {
@@ -227,7 +223,7 @@ func environmentsOf(ctx context.Context, st store.Store, m *store.Mark, service 
 	}
 	var out []*labels.Matcher
 	for _, s := range found.Services {
-		out = append(out, inEnvironment(s.Environment))
+		out = append(out, query.InEnvironment(s.Environment))
 	}
 	return out, nil
 }
