@@ -46,11 +46,13 @@ type ExplainBefore struct {
 	Own []ExplainThreshold `json:"own,omitempty"`
 }
 
-// ExplainThreshold is the value above which an operation's requests count.
+// ExplainThreshold is the value above which an operation's requests count, in one of its
+// environments where it had several before.
 type ExplainThreshold struct {
-	Service   string `json:"service,omitempty"`
-	Operation string `json:"operation,omitempty"`
-	Above     Float  `json:"above"`
+	Service     string `json:"service,omitempty"`
+	Environment string `json:"environment,omitempty"`
+	Operation   string `json:"operation,omitempty"`
+	Above       Float  `json:"above"`
 }
 
 // ExplainItem is a label's value, or a pair of them. Against the time before, no labels

@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -126,10 +127,11 @@ func (q *question) became(ctx context.Context) error {
 	return nil
 }
 
-// thresholds reads the distributions of operations before and sets their own thresholds.
-// It returns the distribution of all of them, nil if there is nothing.
+// thresholds reads the distributions of operations before, each environment by itself, and
+// sets their own thresholds. It returns the distribution of all of them, nil if there is
+// nothing.
 func (q *question) thresholds(ctx context.Context, ask store.Query) (whole *hist.Histogram, err error) {
-	ask.By = []string{series.LabelService, series.LabelOperation}
+	ask.By = []string{series.LabelService, series.LabelOperation, series.LabelEnvironment}
 	if ask.View == series.Total {
 		ask.View = series.Marginal
 	}
@@ -139,23 +141,50 @@ func (q *question) thresholds(ctx context.Context, ask store.Query) (whole *hist
 	}
 	b := q.out.Before
 	b.Start, b.End = res.Start, res.End
-	q.own = map[string]band{}
+	found := map[operation]*hist.Histogram{}
+	var order []operation
+	add := func(o operation, h *hist.Histogram) error {
+		if found[o] == nil {
+			found[o] = h.Clone()
+			order = append(order, o)
+			return nil
+		}
+		return found[o].Merge(h)
+	}
+	environments := map[operation]int{}
 	for _, g := range res.Groups {
+		o := operationOf(g.Labels)
 		for _, x := range g.Points {
 			if x.Hist == nil || x.Hist.Count == 0 {
 				continue
+			}
+			if found[o] == nil {
+				environments[o.anywhere()]++
 			}
 			if whole == nil {
 				whole = x.Hist.Clone()
 			} else if err := whole.Merge(x.Hist); err != nil {
 				return nil, err
 			}
-			above, ok := q.threshold(x.Hist)
-			if !ok {
-				continue
+			if err := errors.Join(add(o, x.Hist), add(o.anywhere(), x.Hist)); err != nil {
+				return nil, err
 			}
-			q.own[operationOf(g.Labels)] = bandOf(x.Hist, above, q.band.high)
-			b.Own = append(b.Own, api.ExplainThreshold{Service: g.Labels.Get(series.LabelService), Operation: g.Labels.Get(series.LabelOperation), Above: api.Float(above)})
+		}
+	}
+	q.own = map[operation]band{}
+	for _, o := range order {
+		// An environment that is new has the threshold of all that were there.
+		listed := (o.environment == anyEnvironment) == (environments[o.anywhere()] == 1)
+		q.own[o] = q.band
+		if above, ok := q.threshold(found[o]); ok {
+			q.own[o] = bandOf(found[o], above, q.band.high)
+			if listed {
+				t := api.ExplainThreshold{Service: o.service, Operation: o.operation, Above: api.Float(above)}
+				if o.environment != anyEnvironment {
+					t.Environment = o.environment
+				}
+				b.Own = append(b.Own, t)
+			}
 		}
 	}
 	return whole, nil
@@ -179,14 +208,27 @@ func (q *question) threshold(h *hist.Histogram) (above float64, ok bool) {
 	return above, above > q.band.low && above < q.band.high
 }
 
-func operationOf(l labels.Labels) string {
-	return l.Get(series.LabelService) + "\xff" + l.Get(series.LabelOperation)
+// operation names an operation of a service in one of its environments.
+type operation struct{ service, operation, environment string }
+
+// anyEnvironment stands for all environments. None has this name.
+const anyEnvironment = "\xff"
+
+// anywhere returns the operation in all environments.
+func (o operation) anywhere() operation {
+	o.environment = anyEnvironment
+	return o
+}
+
+func operationOf(l labels.Labels) operation {
+	return operation{l.Get(series.LabelService), l.Get(series.LabelOperation), l.Get(series.LabelEnvironment)}
 }
 
 // bandOf returns the values that count for a series.
 func (q *question) bandOf(l labels.Labels) *band {
-	if len(q.own) > 0 {
-		if b, ok := q.own[operationOf(l)]; ok {
+	o := operationOf(l)
+	for _, o := range []operation{o, o.anywhere()} {
+		if b, ok := q.own[o]; ok {
 			return &b
 		}
 	}

@@ -71,7 +71,7 @@ type question struct {
 	span bool
 	out  *api.ExplainResponse
 	band band
-	own  map[string]band // by operation: bands above its own threshold
+	own  map[operation]band // bands above its own threshold
 	// pieces are read: those of the rectangle's time first, window slots.
 	pieces       []piece
 	window, rest int

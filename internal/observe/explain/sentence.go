@@ -58,6 +58,9 @@ func (q *question) noteOwn() {
 		if o.Operation != "" {
 			of = labelText(series.LabelOperation, o.Operation)
 		}
+		if o.Environment != "" {
+			of += " in " + o.Environment
+		}
 		unit := ""
 		if q.span {
 			unit = "seconds"

@@ -1069,6 +1069,7 @@ export interface components {
         };
         ExplainThreshold: {
             above: number | null;
+            environment?: string;
             operation?: string;
             service?: string;
         };
