@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"tailscope/hist"
+	"tailscope/internal/figure"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -145,7 +146,7 @@ func (c *comparison) cohorts(ctx context.Context) error {
 // false if it has not all of that.
 func (s *side) less(o *side) bool {
 	for name, y := range o.strata {
-		x := s.strata[operation{service: name.service, operation: name.operation}]
+		x := s.strata[operation{service: name.service, operation: name.operation, environment: name.environment}]
 		if x == nil {
 			return false
 		}
@@ -282,10 +283,15 @@ func (c *comparison) strataName() string {
 	switch {
 	case c.kind != ofSpans:
 		return "series"
-	case c.fineA != c.a:
-		return "operations and tenants"
 	}
-	return "operations"
+	names := []string{"operations"}
+	if len(c.environments) > 0 {
+		names = append(names, "environments")
+	}
+	if c.fineA != c.a {
+		names = append(names, "tenants")
+	}
+	return figure.Listed(names)
 }
 
 func (c *comparison) strataLabels() []string {
@@ -294,6 +300,9 @@ func (c *comparison) strataLabels() []string {
 	}
 	out := []string{series.LabelService, series.LabelOperation}
 	out = slices.DeleteFunc(out, func(s string) bool { return s == c.Label })
+	if len(c.environments) > 0 {
+		out = append(out, series.LabelEnvironment)
+	}
 	if c.fineA != c.a {
 		out = append(out, series.LabelCohort, series.LabelTenant)
 	}

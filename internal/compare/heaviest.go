@@ -71,65 +71,127 @@ func (c *comparison) count(ctx context.Context, w span, step int64) (*operationC
 func (c *comparison) severalEnvironments(ctx context.Context, w span, step int64, found *query.Requested) (map[string]bool, error) {
 	named := func(m *labels.Matcher) bool { return m.Name == series.LabelEnvironment }
 	sel := c.within(w)
-	c.followed = map[string][]string{}
-	asked := slices.ContainsFunc(sel.Matchers, named)
-	if asked {
-		sel.Matchers = slices.DeleteFunc(sel.Matchers, named)
-		var err error
-		if found, err = query.Requests(ctx, c.st, query.RequestsRequest{Selection: sel, Whole: true, Measure: store.Moments}); err != nil {
-			return nil, err
+	if !slices.ContainsFunc(sel.Matchers, named) {
+		if !severalIn(found) {
+			return nil, nil
 		}
+		several, followed, err := c.splitEnvironments(ctx, []span{w}, step)
+		c.followed = followed
+		return several, err
 	}
-	environments, several := map[string]string{}, map[string]bool{}
-	for i := range found.Groups {
-		g := &found.Groups[i]
-		if g.Count(0) == 0 {
-			continue
-		}
-		service, environment := g.Labels.Get(series.LabelService), g.Labels.Get(series.LabelEnvironment)
-		if other, known := environments[service]; known && other != environment {
-			several[service] = true
-		}
-		environments[service] = environment
-	}
-	if len(several) == 0 || asked {
-		return several, nil
-	}
-	slots, err := query.Requests(ctx, c.st, query.RequestsRequest{Selection: sel, Grid: query.Grid{Step: step}, Measure: store.Moments})
+	sel.Matchers = slices.DeleteFunc(sel.Matchers, named)
+	found, err := query.Requests(ctx, c.st, query.RequestsRequest{Selection: sel, Whole: true, Measure: store.Moments})
 	if err != nil {
 		return nil, err
 	}
-	spans := map[string]map[string]Stretch{}
-	for i := range slots.Groups {
-		g := &slots.Groups[i]
-		service, environment := g.Labels.Get(series.LabelService), g.Labels.Get(series.LabelEnvironment)
-		if !several[service] {
+	present := environmentStretches{}
+	for i := range found.Groups {
+		g := &found.Groups[i]
+		present.add(g.Labels.Get(series.LabelService), g.Labels.Get(series.LabelEnvironment), g, found.Start, found.End-found.Start)
+	}
+	several, _ := present.split()
+	return several, nil
+}
+
+// severalIn reports whether any service has requests of several environments.
+func severalIn(found ...*query.Requested) bool {
+	first := map[string]string{}
+	for _, f := range found {
+		for i := range f.Groups {
+			g := &f.Groups[i]
+			service, environment := g.Labels.Get(series.LabelService), g.Labels.Get(series.LabelEnvironment)
+			if other, known := first[service]; known && other != environment {
+				return true
+			}
+			first[service] = environment
+		}
+	}
+	return false
+}
+
+// apartEnvironments makes the environments of a service strata of their own where it has
+// several at a time: what each does is no change of the others.
+func (c *comparison) apartEnvironments(ctx context.Context, sides []where) error {
+	if c.Label == series.LabelEnvironment || query.Named(c.Matchers, series.LabelEnvironment) != "" {
+		return nil
+	}
+	var ranges []span
+	var found []*query.Requested
+	longest := int64(0)
+	for _, side := range sides {
+		for _, w := range side.ranges(int64(series.Base)) {
+			some, err := query.Requests(ctx, c.st, query.RequestsRequest{Selection: c.within(w), Whole: true, Measure: store.Moments})
+			if err != nil {
+				return err
+			}
+			ranges, found, longest = append(ranges, w), append(found, some), max(longest, w.end-w.start)
+		}
+	}
+	if !severalIn(found...) {
+		return nil
+	}
+	step, err := c.slotLength(longest)
+	if err != nil {
+		return err
+	}
+	c.environments, c.followed, err = c.splitEnvironments(ctx, ranges, step)
+	return err
+}
+
+// splitEnvironments returns the services that have requests of more than one environment
+// at a time in some ranges, and the environments of those that have several in turn.
+func (c *comparison) splitEnvironments(ctx context.Context, ranges []span, step int64) (several map[string]bool, followed map[string][]string, err error) {
+	present := environmentStretches{}
+	for _, w := range ranges {
+		found, err := query.Requests(ctx, c.st, query.RequestsRequest{Selection: c.within(w), Grid: query.Grid{Step: step}, Measure: store.Moments})
+		if err != nil {
+			return nil, nil, err
+		}
+		for i := range found.Groups {
+			g := &found.Groups[i]
+			present.add(g.Labels.Get(series.LabelService), g.Labels.Get(series.LabelEnvironment), g, found.Start, found.Step)
+		}
+	}
+	several, followed = present.split()
+	return several, followed, nil
+}
+
+// environmentStretches are the times, Unix seconds, from the first to the last request of
+// each environment, by service.
+type environmentStretches map[string]map[string]Stretch
+
+// add takes in the requests of an environment in slots of so many seconds from start on.
+func (e environmentStretches) add(service, environment string, g *query.RequestGroup, start, step int64) {
+	if e[service] == nil {
+		e[service] = map[string]Stretch{}
+	}
+	for i := range g.Good {
+		if g.Count(i) == 0 {
 			continue
 		}
-		if spans[service] == nil {
-			spans[service] = map[string]Stretch{}
+		at := Stretch{int(start + int64(i)*step), int(start + int64(i+1)*step)}
+		if of, known := e[service][environment]; known {
+			at = Stretch{min(of.From, at.From), max(of.To, at.To)}
 		}
-		of, known := spans[service][environment]
-		for at := range g.Good {
-			if g.Count(at) == 0 {
-				continue
-			}
-			if !known {
-				of, known = Stretch{at, at + 1}, true
-			}
-			of.From, of.To = min(of.From, at), max(of.To, at+1)
-		}
-		if known {
-			spans[service][environment] = of
-		}
+		e[service][environment] = at
 	}
-	for service, of := range spans {
+}
+
+// split returns the services that have several environments at a time, and the
+// environments of those that have several in turn, in order of time.
+func (e environmentStretches) split() (several map[string]bool, followed map[string][]string) {
+	several, followed = map[string]bool{}, map[string][]string{}
+	for service, of := range e {
+		if len(of) < 2 {
+			continue
+		}
 		if names := InTurn(of); names != nil {
-			delete(several, service)
-			c.followed[service] = names
+			followed[service] = names
+		} else {
+			several[service] = true
 		}
 	}
-	return several, nil
+	return several, followed
 }
 
 // InTurn returns the environments of a service in order of time, nil if any two have more

@@ -65,18 +65,36 @@ func (c *comparison) labelRows(each []*strata, names []operation) error {
 	})
 }
 
+// sameAs reports whether two strata are of the same operation of a service.
+func (o operation) sameAs(p operation) bool {
+	return o.service == p.service && o.operation == p.operation
+}
+
 // operations lists the operations that are strata of their own, each with its
-// tenants in the same shares on both sides.
+// environments and tenants in the same shares on both sides.
 func (c *comparison) operations(s *strata) error {
 	if c.kind == ofObservations && len(c.by) == 0 {
 		return nil
 	}
-	return c.list(&c.out.Operations, len(s.single), func(i int) (r row, err error) {
-		name := s.single[i]
-		r = row{api: rowOf(c.a, c.b, name), of: cmp.Or(name.operation, name.service), raw: s.only(i)}
+	var kept []int // of several environments the first stands for all
+	for i, name := range s.single {
+		known := slices.ContainsFunc(kept, func(k int) bool { return s.single[k].sameAs(name) })
+		if pooled := c.a.strata[name] == nil && c.b.strata[name] == nil; !known && !pooled {
+			kept = append(kept, i)
+		}
+	}
+	return c.list(&c.out.Operations, len(kept), func(i int) (r row, err error) {
+		name := s.single[kept[i]]
+		if c.hasEnvironments(name.service) {
+			if r, err = c.rowOfAll(c.a.only(name.sameAs), c.b.only(name.sameAs), cmp.Or(name.operation, name.service)); err != nil {
+				return r, err
+			}
+			r.api.Service, r.api.Operation = name.service, name.operation
+		} else {
+			r = row{api: rowOf(c.a, c.b, name), of: cmp.Or(name.operation, name.service), raw: s.only(kept[i])}
+		}
 		if c.fineA != c.a {
-			of := func(o operation) bool { return o.service == name.service && o.operation == name.operation }
-			r.like, err = c.alike(c.fineA.only(of), c.fineB.only(of))
+			r.like, err = c.alike(c.fineA.only(name.sameAs), c.fineB.only(name.sameAs))
 		}
 		return r, err
 	})

@@ -115,7 +115,10 @@ func (c *comparison) settle(ctx context.Context, sides []where) error {
 	if c.kind != ofSpans {
 		return c.settleSeries(ctx, sides)
 	}
-	return c.onlyRequests(ctx, sides)
+	if err := c.onlyRequests(ctx, sides); err != nil {
+		return err
+	}
+	return c.apartEnvironments(ctx, sides)
 }
 
 // matchTenants replaces cohorts by the tenants that are in them over both sides, so
@@ -188,9 +191,15 @@ func (c *comparison) strataBy() []string {
 	return []string{series.LabelOperation}
 }
 
+// hasEnvironments reports whether the environments of a service are strata. Of services
+// that are compared with each other all are, or none.
+func (c *comparison) hasEnvironments(service string) bool {
+	return c.environments[service] || c.Label == series.LabelService && len(c.environments) > 0
+}
+
 func (c *comparison) operationOf(l labels.Labels) operation {
 	o := operation{service: l.Get(series.LabelService), operation: l.Get(series.LabelOperation)}
-	if c.environments[o.service] {
+	if c.hasEnvironments(o.service) {
 		o.environment = l.Get(series.LabelEnvironment)
 	}
 	switch c.Label {

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/internal/query"
+	"tailscope/internal/seconds"
 	"tailscope/internal/series"
 )
 
@@ -18,16 +19,18 @@ func (c *comparison) bySeconds(context.Context) error {
 		return query.Invalid("match", "slots of seconds are of the requests of one service, with sides a and b")
 	}
 	for _, m := range c.Matchers {
-		if !slices.Contains([]string{series.LabelService, series.LabelOperation, series.LabelKind, series.LabelStatus}, m.Name) {
+		if !slices.Contains([]string{series.LabelService, series.LabelEnvironment, series.LabelOperation, series.LabelKind, series.LabelStatus}, m.Name) {
 			return query.Invalid("match", "slots of seconds do not tell %s apart", quote(m.Name))
 		}
 	}
-	matches := func(operation, kind, status string) bool {
-		values := map[string]string{series.LabelService: service, series.LabelOperation: operation, series.LabelKind: kind, series.LabelStatus: status}
+	matches := func(environment, operation, kind, status string) bool {
+		values := map[string]string{series.LabelService: service, series.LabelEnvironment: environment, series.LabelOperation: operation, series.LabelKind: kind, series.LabelStatus: status}
 		return !slices.ContainsFunc(c.Matchers, func(m *labels.Matcher) bool { return !m.Matches(values[m.Name]) })
 	}
 	c.of, c.step = c.subject(), max(1, c.Step)
-	for _, x := range []struct {
+	var found [2][]seconds.Group
+	present := environmentStretches{}
+	for i, x := range []struct {
 		field string
 		w     Window
 		to    **side
@@ -43,14 +46,23 @@ func (c *comparison) bySeconds(context.Context) error {
 		} else {
 			at.end = at.start + n*c.step
 		}
-		groups, err := c.Seconds.Read(service, matches, at.start, at.end, c.step)
-		if err != nil {
+		var err error
+		if found[i], err = c.Seconds.Read(service, matches, at.start, at.end, c.step); err != nil {
 			return err
 		}
 		s := newSide(at, c.step)
 		s.name, *x.to = x.name, s
-		for _, g := range groups {
+		for _, g := range found[i] {
+			present.add(g.Service, g.Environment, &query.RequestGroup{Good: g.Good, Failed: g.Failed}, at.start, c.step)
+		}
+	}
+	c.environments, c.followed = present.split()
+	for i, s := range []*side{c.a, c.b} {
+		for _, g := range found[i] {
 			o := operation{service: g.Service, operation: g.Operation}
+			if c.hasEnvironments(o.service) {
+				o.environment = g.Environment
+			}
 			if err := s.add(o, 0, &query.RequestGroup{Good: g.Good, Failed: g.Failed}); err != nil {
 				return err
 			}

@@ -226,7 +226,7 @@ func (c *comparison) spikeShape(s *side, names []operation, found stat.Spike, fa
 	if sum > 0 && 2*greatest > sum && len(namesOf(s, s)) > 1 {
 		names = []operation{most}
 		out.Service, out.Operation = most.service, most.operation
-		of = cmp.Or(most.operation, most.service, of)
+		of = cmp.Or(most.title(), of)
 	}
 	in, before := s.summed(names, spike), s.summed(names, usual)
 	if failed {

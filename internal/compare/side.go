@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"math"
@@ -44,14 +45,26 @@ type side struct {
 type operation struct{ service, operation, cohort, tenant, environment string }
 
 // wider returns the stratum that holds this one and others: all tenants of the
-// cohort, then all of the operation.
+// cohort, then all of the operation, then all of the environment.
 func (o operation) wider() operation {
-	if o.tenant != "" {
+	switch {
+	case o.tenant != "":
 		o.tenant = ""
-	} else {
+	case o.cohort != "":
 		o.cohort = ""
+	case o.environment != "":
+		o.operation = ""
 	}
 	return o
+}
+
+// title names an operation, or its service, and its environment if that is one of several.
+func (o operation) title() string {
+	title := cmp.Or(o.operation, o.service)
+	if title != "" && o.environment != "" {
+		title += " in " + o.environment
+	}
+	return title
 }
 
 // stratum is an operation's requests, or whatever is measured, in each slot of

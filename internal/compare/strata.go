@@ -130,7 +130,7 @@ func namesOf(a, b *side) []operation {
 	slices.SortFunc(names, func(x, y operation) int {
 		return cmp.Or(
 			cmp.Compare(a.requestsOf(y)+b.requestsOf(y), a.requestsOf(x)+b.requestsOf(x)),
-			cmp.Compare(x.service, y.service), cmp.Compare(x.operation, y.operation), cmp.Compare(x.cohort, y.cohort), cmp.Compare(x.tenant, y.tenant))
+			cmp.Compare(x.service, y.service), cmp.Compare(x.environment, y.environment), cmp.Compare(x.operation, y.operation), cmp.Compare(x.cohort, y.cohort), cmp.Compare(x.tenant, y.tenant))
 	})
 	return names
 }
@@ -148,12 +148,22 @@ func oneSided(a, b *side, na, nb float64) bool {
 	if min(na, nb) >= rare || max(na, nb) < common {
 		return false
 	}
+	return expectedOf(a, b, na, nb) >= rare && lopsided(a, b, na, nb)
+}
+
+// lopsided says that one side has less than a tenth of what the other lets expect.
+func lopsided(a, b *side, na, nb float64) bool {
+	return expectedOf(a, b, na, nb) > 10*min(na, nb)
+}
+
+// expectedOf returns how many requests the side with fewer would have if it had as many as
+// the other for all its requests.
+func expectedOf(a, b *side, na, nb float64) float64 {
 	totalA, totalB := a.effective(), b.effective()
-	expected := nb * totalA / totalB
 	if na > nb {
-		expected = na * totalB / totalA
+		return na * totalB / totalA
 	}
-	return expected >= rare && expected > 10*min(na, nb)
+	return nb * totalA / totalB
 }
 
 // strata cuts both sides into operations, or operations and tenants. What is rare
@@ -179,7 +189,7 @@ func (c *comparison) strata(a, b *side) (*strata, error) {
 			case min(na, nb) >= rare && len(groups) < mostStrata:
 				groups = append(groups, names)
 				out.single = append(out.single, name)
-			case oneSided(a, b, na, nb):
+			case oneSided(a, b, na, nb), up == name && name.environment != "" && lopsided(a, b, na, nb):
 				gone = append(gone, names...)
 			case up == name:
 				others = append(others, names...)

@@ -139,6 +139,9 @@ func (c *comparison) mover() string {
 	for _, name := range namesOf(c.fineA, c.fineB) {
 		a, b := float64(c.fineA.requestsOf(name))/float64(totalA), float64(c.fineB.requestsOf(name))/float64(totalB)
 		add(orNone(name.operation), a, b)
+		if c.hasEnvironments(name.service) {
+			add("environment "+orNone(name.environment), a, b)
+		}
 		switch {
 		case name.tenant != "":
 			add("tenant "+name.tenant, a, b)
@@ -169,6 +172,9 @@ func (c *comparison) cameAndWent(gone []operation) string {
 			verb = "went"
 		}
 		title := orNone(name.operation)
+		if name.environment != "" {
+			title += " in " + name.environment
+		}
 		switch {
 		case name.tenant != "":
 			title += " for " + name.tenant
@@ -224,7 +230,7 @@ func (c *comparison) warnRates(s *strata) error {
 		more, ci := calls.Ratio()
 		time, _ := mean.Ratio()
 		if ci.Low > callsJumped && math.Abs(math.Log(more*time)) < math.Log(timeStayed) {
-			suspects = append(suspects, name.operation)
+			suspects = append(suspects, name.title())
 		}
 	}
 	if len(suspects) > 0 {

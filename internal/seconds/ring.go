@@ -3,8 +3,8 @@
 //
 // The aggregator appends an Observation for each request that it accepts to the ring's
 // log (Begin, End), which takes a few nanoseconds and never allocates. Fold, called once
-// a second by Run, sorts the log into seconds. Series are a service's operations, by kind
-// and by whether they failed; tenants are not told apart. Read returns them. A service
+// a second by Run, sorts the log into seconds. Series are a service's operations, by
+// environment, kind and whether they failed; tenants are not told apart. Read returns them. A service
 // without spans of kind server or consumer has those of all kinds as its requests.
 //
 // A second holds a histogram in hist's binary form for each series with requests. It is
@@ -66,7 +66,7 @@ type Observation struct {
 }
 
 const (
-	observationBytes, secondBytes, nameBytes, lagBytes = 24, 104, 192, 16*(mostLag+1) + 64
+	observationBytes, secondBytes, nameBytes, lagBytes = 24, 104, 224, 16*(mostLag+1) + 64
 	// ahead is how far ahead of the clock a second may lie, in seconds: as far as the
 	// aggregator accepts.
 	ahead = 600
@@ -150,8 +150,8 @@ type Ring struct {
 
 // name identifies a series.
 type name struct {
-	service, operation, kind string
-	failed                   bool
+	service, environment, operation, kind string
+	failed                                bool
 }
 
 // state is what is known of a series.
@@ -221,7 +221,7 @@ func (r *Ring) Begin() (log []Observation, epoch uint32) {
 // if there are too many. It is valid in the epoch that Begin returned. The caller is
 // between Begin and End.
 func (r *Ring) Number(l labels.Labels) uint32 {
-	n := name{l.Get(series.LabelService), l.Get(series.LabelOperation), l.Get(series.LabelKind), l.Get(series.LabelStatus) == statusError}
+	n := name{l.Get(series.LabelService), l.Get(series.LabelEnvironment), l.Get(series.LabelOperation), l.Get(series.LabelKind), l.Get(series.LabelStatus) == statusError}
 	if i, ok := r.names[n]; ok {
 		return i
 	}
@@ -271,11 +271,11 @@ func (r *Ring) Stats() Stats {
 	return s
 }
 
-// Group is the requests of an operation, a histogram a slot, nil where there were none.
-// They are the caller's.
+// Group is the requests of an operation in an environment, a histogram a slot, nil where
+// there were none. They are the caller's.
 type Group struct {
-	Service, Operation string
-	Good, Failed       []*hist.Histogram
+	Service, Environment, Operation string
+	Good, Failed                    []*hist.Histogram
 }
 
 // Since returns the first second from which on everything of a service is complete; ok
@@ -337,10 +337,11 @@ func (r *Ring) Ripe(service string) (seconds int64, ok bool) {
 // Read returns the requests of a service in slots of step seconds of [start, end), Unix
 // seconds: its spans of kind server or consumer, or all of them if it has neither there.
 // matches may be nil, and selects series.
-func (r *Ring) Read(service string, matches func(operation, kind, status string) bool, start, end, step int64) ([]Group, error) {
+func (r *Ring) Read(service string, matches func(environment, operation, kind, status string) bool, start, end, step int64) ([]Group, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	index := map[string]int{}
+	type key struct{ environment, operation string }
+	index := map[key]int{}
 	var out []Group
 	slots := int((end - start) / step)
 	var found, entries []uint32
@@ -349,7 +350,7 @@ func (r *Ring) Read(service string, matches func(operation, kind, status string)
 		if n.failed {
 			status = statusError
 		}
-		if n.service != service || i == 0 || matches != nil && !matches(n.operation, n.kind, status) {
+		if n.service != service || i == 0 || matches != nil && !matches(n.environment, n.operation, n.kind, status) {
 			continue
 		}
 		if found = append(found, uint32(i)); series.IsRequest(n.kind) {
@@ -362,11 +363,12 @@ func (r *Ring) Read(service string, matches func(operation, kind, status string)
 	of := map[uint32]int{} // groups, by number of the series
 	for _, i := range found {
 		n := &r.seen[i]
-		g, ok := index[n.operation]
+		k := key{n.environment, n.operation}
+		g, ok := index[k]
 		if !ok {
 			g = len(out)
-			index[n.operation] = g
-			out = append(out, Group{Service: service, Operation: n.operation, Good: make([]*hist.Histogram, slots), Failed: make([]*hist.Histogram, slots)})
+			index[k] = g
+			out = append(out, Group{Service: service, Environment: n.environment, Operation: n.operation, Good: make([]*hist.Histogram, slots), Failed: make([]*hist.Histogram, slots)})
 		}
 		of[i] = g
 	}

@@ -137,7 +137,7 @@ func TestReadIsTheSumOfWhatCame(t *testing.T) {
 	if read != len(want) {
 		t.Errorf("%d slots read, %d sent", read, len(want))
 	}
-	only, err := c.Read("shop", func(operation, kind, status string) bool { return operation == "GET /1" && status == "error" }, epoch, epoch+90, step)
+	only, err := c.Read("shop", func(_, operation, kind, status string) bool { return operation == "GET /1" && status == "error" }, epoch, epoch+90, step)
 	if err != nil || len(only) != 1 || only[0].Operation != "GET /1" || count(only[0].Good) != 0 || count(only[0].Failed) == 0 {
 		t.Errorf("one operation's failures: %v, %+v", err, only)
 	}

@@ -92,18 +92,21 @@ func (j *Judge) compareSeconds(ctx context.Context, m *store.Mark, service strin
 	if r.Matchers, err = ofService(service); err != nil {
 		return api.ServiceVerdict{}, err
 	}
-	if m.Environment != "" { // which slots of seconds do not tell apart: the answer says so
+	if m.Environment != "" {
 		r.Matchers = append(r.Matchers, query.InEnvironment(m.Environment))
 	}
 	out, err := compare.Compare(ctx, j.o.Store, r)
 	var invalid *query.Error
 	if errors.As(err, &invalid) && (invalid.Code == query.CodeInvalid || invalid.Code == query.CodeTooEarly) {
-		return tooLittle(service, s, invalid.Message), nil
+		v := tooLittle(service, s, invalid.Message)
+		v.Environment = m.Environment
+		return v, nil
 	}
 	if err != nil {
 		return api.ServiceVerdict{}, err
 	}
 	v := serviceVerdict(service, s, out)
+	v.Environment = m.Environment
 	if !judge.Moved(v.Verdict) && v.Verdict != judge.TooLittle {
 		v.Verdict, v.Sentence = judge.NoEvidence, fmt.Sprintf("no evidence of a gross change of %s, from %d s after the mark", service, s.after.end-s.after.start)
 	}
