@@ -138,6 +138,18 @@ func (c *comparison) apartEnvironments(ctx context.Context, sides []where) error
 	return err
 }
 
+// EnvironmentsApart reports whether a service of the selection has requests of more than
+// one environment at a time.
+func EnvironmentsApart(ctx context.Context, st store.Store, sel query.Selection) (bool, error) {
+	w := inward(Window{sel.Start, sel.End}, int64(series.Base))
+	step, err := slotLength(w.end - w.start)
+	if err != nil {
+		return false, err
+	}
+	several, _, err := (&comparison{Request: Request{Selection: sel}, st: st}).splitEnvironments(ctx, []span{w}, step)
+	return len(several) > 0, err
+}
+
 // splitEnvironments returns the services that have requests of more than one environment
 // at a time in some ranges, and the environments of those that have several in turn.
 func (c *comparison) splitEnvironments(ctx context.Context, ranges []span, step int64) (several map[string]bool, followed map[string][]string, err error) {

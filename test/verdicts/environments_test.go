@@ -154,3 +154,18 @@ func TestProvisionalOfEnvironments(t *testing.T) {
 		return len(told) == 2, all(told)
 	})
 }
+
+// A deploy that makes requests slower and gives the service's environment its name has a
+// verdict: before and after are of the same requests.
+func TestMarkNamesEnvironment(t *testing.T) {
+	production, _ := inEnvironments(6)
+	bare := production
+	bare.resource = nil
+	trials(t, 0.95, func(w *world) (bool, string) {
+		w.send(time.Hour, bare)
+		id := w.mark("deploy", "shop")
+		w.send(time.Hour, slower(production, 1.5))
+		v := w.final(id)
+		return v.Verdict == judge.Regression && len(v.Services) == 1, all(v.Verdict, v.Sentence)
+	})
+}

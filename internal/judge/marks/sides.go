@@ -203,7 +203,8 @@ func ofService(name string) ([]*labels.Matcher, error) {
 }
 
 // environmentsOf matches each environment of a service around a mark, or that of the
-// mark; nil stands for the service as a whole, which has one environment or none.
+// mark; nil stands for the service as a whole, which has one environment or none, or has
+// several one after the other, as where a deploy names it.
 func environmentsOf(ctx context.Context, st store.Store, m *store.Mark, service string, s sides) ([]*labels.Matcher, error) {
 	if m.Environment != "" {
 		return []*labels.Matcher{query.InEnvironment(m.Environment)}, nil
@@ -212,13 +213,18 @@ func environmentsOf(ctx context.Context, st store.Store, m *store.Mark, service 
 	if err != nil {
 		return nil, err
 	}
-	found, err := query.Services(ctx, st, query.ServicesRequest{
-		Selection: query.Selection{Family: series.SpanDuration, Matchers: of, Start: time.Unix(s.before.start, 0), End: time.Unix(s.after.end, 0)}, Grid: query.Grid{Width: 2},
-	})
+	sel := query.Selection{Family: series.SpanDuration, Matchers: of, Start: time.Unix(s.before.start, 0), End: time.Unix(s.after.end, 0)}
+	found, err := query.Services(ctx, st, query.ServicesRequest{Selection: sel, Grid: query.Grid{Width: 2}})
 	if err != nil {
 		return nil, err
 	}
-	if len(found.Services) < 2 {
+	apart := len(found.Services) > 1
+	if apart {
+		if apart, err = compare.EnvironmentsApart(ctx, st, sel); err != nil {
+			return nil, err
+		}
+	}
+	if !apart {
 		return []*labels.Matcher{nil}, nil
 	}
 	var out []*labels.Matcher
