@@ -21,6 +21,9 @@ const (
 	// An operation that is rare on one side but has so many requests on the
 	// other came or went. It cannot be compared like for like.
 	common = 1000
+	// few is the same for an operation that is rare on both sides, and would otherwise be
+	// taken together with all others.
+	few = 20
 	// mostStrata bounds the strata, so that all are judged within a second or two.
 	mostStrata = 600
 )
@@ -142,13 +145,13 @@ func (s *side) requestsOf(name operation) uint64 {
 	return 0
 }
 
-// oneSided says that what has na and nb requests came or went: it has hardly any on one
-// side, where as many as on the other, for all requests of the sides, would be enough.
-func oneSided(a, b *side, na, nb float64) bool {
-	if min(na, nb) >= rare || max(na, nb) < common {
+// oneSided says that what has na and nb requests came or went: it has at least many on one
+// side, where least or more would then be expected on the other, and there are hardly any.
+func oneSided(a, b *side, na, nb, many, least float64) bool {
+	if min(na, nb) >= rare || max(na, nb) < many {
 		return false
 	}
-	return expectedOf(a, b, na, nb) >= rare && lopsided(a, b, na, nb)
+	return expectedOf(a, b, na, nb) >= least && lopsided(a, b, na, nb)
 }
 
 // lopsided says that one side has less than a tenth of what the other lets expect.
@@ -168,11 +171,13 @@ func expectedOf(a, b *side, na, nb float64) float64 {
 
 // strata cuts both sides into operations, or operations and tenants. What is rare
 // is put together with others of its cohort, then of its operation, and only then
-// with all others.
+// with all others, unless the mix of those moved: what went would be compared with what
+// came in its place.
 func (c *comparison) strata(a, b *side) (*strata, error) {
 	out := &strata{}
 	var groups [][]operation
 	var others, gone []operation // rare; only, or nearly only, on one side
+	var pool [][2]float64        // requests of the operations of others
 	order := namesOf(a, b)
 	members := map[operation][]operation{}
 	for _, name := range order {
@@ -189,10 +194,11 @@ func (c *comparison) strata(a, b *side) (*strata, error) {
 			case min(na, nb) >= rare && len(groups) < mostStrata:
 				groups = append(groups, names)
 				out.single = append(out.single, name)
-			case oneSided(a, b, na, nb), up == name && name.environment != "" && lopsided(a, b, na, nb):
+			case oneSided(a, b, na, nb, common, rare), up == name && oneSided(a, b, na, nb, few, few),
+				up == name && name.environment != "" && lopsided(a, b, na, nb):
 				gone = append(gone, names...)
 			case up == name:
-				others = append(others, names...)
+				others, pool = append(others, names...), append(pool, [2]float64{na, nb})
 			default:
 				if rest[up] == nil {
 					wider = append(wider, up)
@@ -203,6 +209,8 @@ func (c *comparison) strata(a, b *side) (*strata, error) {
 		order, members = wider, rest
 	}
 	own := len(groups)
+	moved, chance := shiftOf(pool)
+	alike := !mixed(moved, chance)
 	if len(others) > 0 {
 		groups = append(groups, others)
 	}
@@ -235,7 +243,7 @@ func (c *comparison) strata(a, b *side) (*strata, error) {
 		out.apdexA, out.apdexB = append(out.apdexA, ca.apdex), append(out.apdexB, cb.apdex)
 		na, nb := ca.series.Count(), cb.series.Count()
 		totalA, totalB = totalA+na, totalB+nb
-		together := i == own && len(others) > 0
+		together := i == own && len(others) > 0 && alike
 		if i < own || together && min(ca.series.Effective(), cb.series.Effective()) >= rare {
 			countsA[i], countsB[i] = na, nb
 			heldA, heldB = heldA+na, heldB+nb
@@ -247,7 +255,7 @@ func (c *comparison) strata(a, b *side) (*strata, error) {
 	}
 	out.gone = gone
 	out.ratesA, out.ratesB = rates(a, out.errorsA), rates(b, out.errorsB)
-	out.apart = len(gone) > 0 && min(heldA, heldB) == 0 && min(a.effective(), b.effective()) >= rare
+	out.apart = (len(gone) > 0 || !alike) && min(heldA, heldB) == 0 && min(a.effective(), b.effective()) >= rare
 	if heldA > 0 && heldB > 0 {
 		out.mix, _ = stat.CommonMix(countsA, countsB)
 		out.covered = min(heldA/totalA, heldB/totalB)
@@ -266,18 +274,32 @@ func rates(s *side, tallies []stat.Tally) []stat.Tally {
 	return []stat.Tally{{Num: sum, Den: s.seconds()}}
 }
 
-// shift is how far the mix of strata moved: the share of requests that would
-// have to be of another one (total variation), and how much of it
-// chance alone would show.
+// shift is how far the mix of strata moved, and how much of it chance alone would show.
 func shift(a, b *side) (moved, chance float64) {
-	totalA, _ := a.total()
-	totalB, _ := b.total()
+	names := namesOf(a, b)
+	counts := make([][2]float64, len(names))
+	for i, name := range names {
+		counts[i] = [2]float64{float64(a.requestsOf(name)), float64(b.requestsOf(name))}
+	}
+	moved, _ = shiftOf(counts)
+	return moved, math.Sqrt(float64(len(names)) / min(a.effective(), b.effective()))
+}
+
+// shiftOf is shift of the independent requests of both sides: the share of requests that
+// would have to be of another stratum (total variation).
+func shiftOf(counts [][2]float64) (moved, chance float64) {
+	var totalA, totalB float64
+	for _, n := range counts {
+		totalA, totalB = totalA+n[0], totalB+n[1]
+	}
 	if totalA == 0 || totalB == 0 {
 		return 0, 0
 	}
-	names := namesOf(a, b)
-	for _, name := range names {
-		moved += math.Abs(float64(a.requestsOf(name))/float64(totalA)-float64(b.requestsOf(name))/float64(totalB)) / 2
+	for _, n := range counts {
+		moved += math.Abs(n[0]/totalA-n[1]/totalB) / 2
 	}
-	return moved, math.Sqrt(float64(len(names)) / min(a.effective(), b.effective()))
+	return moved, math.Sqrt(float64(len(counts)) / min(totalA, totalB))
 }
+
+// mixed says that a mix moved by more than chance shows.
+func mixed(moved, chance float64) bool { return moved > mixMoved && moved > 2*chance }

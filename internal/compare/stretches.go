@@ -261,7 +261,7 @@ func (s *Stretches) Compare(p Part, a, b Stretch) (*Found, error) {
 	if found.Rate, err = s.rate(c, p, a, b); err != nil {
 		return nil, err
 	}
-	if moved, chance := shift(c.a, c.b); moved > mixMoved && moved > 2*chance {
+	if moved, chance := shift(c.a, c.b); mixed(moved, chance) {
 		found.Moved = moved
 	}
 	return found, nil

@@ -33,7 +33,7 @@ func (c *comparison) warning(code, format string, args ...any) {
 
 // warn says what speaks against taking the figures at their word.
 func (c *comparison) warn(ctx context.Context, whole, s *strata) error {
-	if moved, chance := shift(c.fineA, c.fineB); moved > mixMoved && moved > 2*chance {
+	if moved, chance := shift(c.fineA, c.fineB); mixed(moved, chance) {
 		c.warning("mix", "%s of the %ss are of other %s than on side A%s: go by the like-for-like figures", figure.Percent(moved), c.what(), c.strataName(), c.mover())
 	}
 	switch {
