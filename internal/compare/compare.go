@@ -89,7 +89,7 @@ type Request struct {
 	// Measures to judge; all if empty.
 	Measures []string
 	// OfRows are those of Measures that operations and tenants are judged by; default p50,
-	// p95 and p99.
+	// p95, p99 and errors.
 	OfRows []string
 	Limit  int // rows of each list; 0 is 20
 	// Target is what satisfies a user, in seconds; query.DefaultApdexT if nil. It

@@ -14,7 +14,7 @@ import (
 
 // sureRow is the greatest adjusted probability of a row's measure that counts in the
 // verdict of all, and sureBeyond how many requests of each side then lie beyond its
-// quantile at least. Both are strict, so that two lists beside the measures add at most
+// quantile at least, or have failed on both sides together. Both are strict, so that two lists beside the measures add at most
 // a hundredth to how often a verdict is wrong: so far out in its tail the distribution
 // of a figure of few requests is not Student's.
 const (
@@ -67,7 +67,7 @@ func sure(r *api.CompareRow, m *api.CompareMeasure) bool {
 }
 
 // Enough says that enough requests of each side of a row lie beyond the quantile that
-// a measure is of.
+// a measure is of, or that enough failed where it is the share of errors.
 func Enough(r *api.CompareRow, m *api.CompareMeasure) bool {
 	i := slices.IndexFunc(measures, func(of measure) bool { return of.Name == m.Name })
 	of := func(requests, effective uint64) uint64 {
@@ -76,7 +76,11 @@ func Enough(r *api.CompareRow, m *api.CompareMeasure) bool {
 		}
 		return requests
 	}
-	least := min(of(r.RequestsA, r.EffectiveA), of(r.RequestsB, r.EffectiveB))
+	a, b := of(r.RequestsA, r.EffectiveA), of(r.RequestsB, r.EffectiveB)
+	if m.Name == judge.ErrorShare {
+		return float64(m.Raw.A)*float64(a)+float64(m.Raw.B)*float64(b) >= sureBeyond
+	}
+	least := min(a, b)
 	return i < 0 || measures[i].q == 0 || float64(least)*(1-measures[i].q) >= sureBeyond
 }
 

@@ -30,7 +30,7 @@ type row struct {
 }
 
 // measuresOfRow are the measures that rows are judged by: OfRows; without it of those that
-// were asked for p50, p95 and p99, or all of them where none of the three is.
+// were asked for p50, p95, p99 and errors, or all of them where none of the four is.
 func (c *comparison) measuresOfRow() []measure {
 	asked := c.asked()
 	if c.kind == ofNumbers {
@@ -40,7 +40,7 @@ func (c *comparison) measuresOfRow() []measure {
 		if len(c.OfRows) > 0 {
 			return !slices.Contains(c.OfRows, m.Name)
 		}
-		return m.q != 0.5 && m.q != 0.95 && m.q != 0.99
+		return m.q != 0.5 && m.q != 0.95 && m.q != 0.99 && m.Name != judge.ErrorShare
 	})
 	if len(few) == 0 {
 		few = asked
@@ -200,7 +200,13 @@ func (c *comparison) ranked(rows []api.CompareRow) []api.CompareRow {
 			all = append(all, &rows[i].Measures[j])
 		}
 	}
-	judge.Adjust(all, func(m *api.CompareMeasure) float64 { return float64(m.Judged().P) }, func(m *api.CompareMeasure, p float64) { m.Adjusted = api.Float(p) })
+	p := func(m *api.CompareMeasure) float64 {
+		if m.Name == judge.ErrorShare && m.Raw.A == 0 && m.Raw.B == 0 {
+			return math.NaN() // nothing failed, and nothing was tested
+		}
+		return float64(m.Judged().P)
+	}
+	judge.Adjust(all, p, func(m *api.CompareMeasure, p float64) { m.Adjusted = api.Float(p) })
 	rows = judge.Ranked(rows, func(r *api.CompareRow) judge.Rank {
 		size := 0.0
 		r.Adjusted = api.Float(math.NaN())
@@ -211,12 +217,21 @@ func (c *comparison) ranked(rows []api.CompareRow) []api.CompareRow {
 			}
 			if judge.Moved(m.Verdict) && m.Adjusted <= discovery {
 				r.Changed = true
-				size = max(size, math.Abs(effectOf(m)))
+				size = max(size, c.sizeOf(m))
 			}
 		}
 		return judge.Rank{Changed: r.Changed, Size: size, P: orOne(r.Adjusted)}
 	})
 	return rows
+}
+
+// sizeOf is how large a change seems, so that changes of times and of errors can be put in
+// order: in margins of sameness, or the effect itself of what has none.
+func (c *comparison) sizeOf(m *api.CompareMeasure) float64 {
+	if seems, _ := margins(m, c.Within); seems > 0 {
+		return seems
+	}
+	return math.Abs(effectOf(m))
 }
 
 func orOne(p api.Float) float64 {

@@ -185,7 +185,7 @@ func (c *comparison) grossOf(row *api.CompareRow, measures []api.CompareMeasure)
 			low, high, margin = math.Log(low), math.Log(high), math.Log(grossRatio)
 		}
 		m.Adjusted = min(1, m.Adjusted*provisionalShare)
-		if m.Verdict != judge.TooLittle && (!(low > margin || high < -margin) || !Enough(row, m)) {
+		if m.Verdict != judge.TooLittle && (!(low > margin || high < -margin) || m.Name != judge.ErrorShare && !Enough(row, m)) {
 			m.Verdict, m.Change = judge.NoEvidence, ""
 			m.Sentence = "no evidence of a gross change of " + judge.Title(m.Name, c.of)
 		}

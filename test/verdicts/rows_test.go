@@ -2,6 +2,7 @@ package verdicts
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,4 +27,46 @@ func TestReplacedOperation(t *testing.T) {
 			})
 		})
 	}
+}
+
+// failing returns a crowd in which one request of a hundred fails, and three of ten of a tenant.
+func failing(tenant string) []load {
+	return with(crowd("shop", 10), func(l *load) {
+		if l.failed = 0.01; l.tenant == tenant {
+			l.failed = 0.3
+		}
+	})
+}
+
+// Errors of one tenant are said to be of that tenant, by a comparison and by a mark.
+func TestErrorsOfOneTenant(t *testing.T) {
+	trials(t, 1, func(w *world) (bool, string) {
+		r, v := w.played(failing(""), failing("tenant-4"))
+		ok := slices.Contains(changed(r.Tenants), "tenant-4")
+		for _, said := range []string{r.Sentence, v.Sentence} {
+			ok = ok && strings.HasPrefix(said, "The share of errors of shop is 2.") && strings.Contains(said, "the share of errors of shop for tenant-4 is ")
+		}
+		return ok, all(r.Sentence, "|", v.Sentence)
+	})
+}
+
+// Errors of one tenant that begin as those of another end leave the service as it was, and
+// both tenants are named.
+func TestErrorsMoveToAnotherTenant(t *testing.T) {
+	trials(t, 1, func(w *world) (bool, string) {
+		r, v := w.played(failing("tenant-5"), failing("tenant-4"))
+		ok := r.Verdict == judge.Mixed && v.Verdict == judge.Mixed
+		for _, said := range []string{r.Sentence, v.Sentence} {
+			ok = ok && strings.Contains(strings.ToLower(said), "the share of errors of shop for tenant-4 is ") && strings.Contains(said, " points higher")
+		}
+		return ok && strings.Contains(r.Sentence, "but the share of errors of shop for tenant-5 is "), all(r.Sentence, "|", v.Sentence)
+	})
+}
+
+// Errors that are as many as before are not news of any tenant or operation.
+func TestSteadyErrorsAreNoNews(t *testing.T) {
+	trials(t, 1, func(w *world) (bool, string) {
+		r, v := w.played(failing("tenant-4"), failing("tenant-4"))
+		return !judge.Moved(r.Verdict) && !judge.Moved(v.Verdict) && len(changed(r.Tenants)) == 0, all(r.Sentence, "|", v.Sentence, "|", changed(r.Tenants))
+	})
 }

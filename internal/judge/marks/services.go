@@ -178,9 +178,12 @@ func changedOf(measures []api.CompareMeasure) (out []api.CompareMeasure) {
 }
 
 // changedOfRow returns the measures of an operation or a tenant that changed, surely
-// enough. Of a tenant, which has few requests, some must lie beyond the quantile.
+// enough. Of a tenant, which has few requests, some must lie beyond the quantile, and of
+// either some must have failed.
 func changedOfRow(row *api.CompareRow) []api.CompareMeasure {
-	return slices.DeleteFunc(changedOf(row.Measures), func(m api.CompareMeasure) bool { return row.Tenant != "" && !compare.Enough(row, &m) })
+	return slices.DeleteFunc(changedOf(row.Measures), func(m api.CompareMeasure) bool {
+		return (row.Tenant != "" || m.Name == judge.ErrorShare) && !compare.Enough(row, &m)
+	})
 }
 
 // demote takes back a finding that is not sure enough among all that was looked at.

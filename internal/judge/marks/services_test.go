@@ -58,7 +58,7 @@ func TestTheOperationThatMattersIsNamed(t *testing.T) {
 func TestWhoseErrorsIsNamed(t *testing.T) {
 	errors := func(of string) api.CompareMeasure {
 		return api.CompareMeasure{Name: judge.ErrorShare, Verdict: judge.MoreErrors, Change: judge.Worse, Adjusted: 1e-6, Scale: "difference",
-			Raw: api.CompareFigure{Effect: 0.005, Low: 0.004, High: 0.006}, Sentence: "errors of " + of + " are higher"}
+			Raw: api.CompareFigure{A: 0.04, B: 0.045, Effect: 0.005, Low: 0.004, High: 0.006}, Sentence: "errors of " + of + " are higher"}
 	}
 	failing, slow := rowOf("POST /entries", 1000, 0.01, 0.01, 1e-6), rowOf("GET /statement", 9000, 1, 2, 1e-6)
 	failing.Measures = append(failing.Measures, errors("POST /entries"))

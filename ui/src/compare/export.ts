@@ -3,6 +3,7 @@
 import type { CompareMeasure, CompareResponse } from '../shared/api/schema';
 import { effectWords, figure, judged, needs, sideTime, twoDigits } from '../shared/verdict/words';
 import { count, percent, rate } from '../shared/text/format';
+import { rowMeasures } from './rows';
 import { shellQuote } from '../shared/page/match';
 import type { Params } from '../shared/api/client';
 import { csvCell, markdownCell, serverFlag } from '../shared/text/export';
@@ -39,9 +40,9 @@ export function compareMarkdown(r: CompareResponse, unit: string, address: strin
   for (const [what, rows] of [['Operation', r.operations], ['Tenant', r.tenants]] as const) {
     const changed = (rows ?? []).filter((x) => x.changed);
     if (!changed.length) continue;
-    out.push('', `| ${what} changed | p50 | p95 | p99 | requests |`, '|---|---|---|---|---:|');
+    out.push('', `| ${what} changed | ${rowMeasures.join(' | ')} | requests |`, `|---|${'---|'.repeat(rowMeasures.length)}---:|`);
     for (const x of changed) {
-      const of = ['p50', 'p95', 'p99'].map((n) => {
+      const of = rowMeasures.map((n) => {
         const m = x.measures.find((y) => y.name === n);
         return m ? [effectWords(m, m.raw).size, m.change ? `(${effectWords(m, m.raw).interval})` : ''].join(' ').trim() : '–';
       });

@@ -4,7 +4,11 @@
 import { needs } from '../shared/verdict/words';
 import type { CompareRow } from '../shared/api/schema';
 
-const tooLittle = (r: CompareRow) => r.measures.every((m) => m.verdict === 'too little data');
+/** What rows are judged by, unless other measures were asked for. */
+export const rowMeasures = ['p50', 'p95', 'p99', 'errors'];
+
+// What is known of errors alone is too little.
+const tooLittle = (r: CompareRow) => r.measures.every((m) => m.verdict === 'too little data' || (m.name === 'errors' && !m.change && r.measures.length > 1));
 
 /** Rows by what is known of them: those that changed, those without evidence of it, and those with too little data. */
 export const sortRows = (rows: CompareRow[]): { changed: CompareRow[]; rest: CompareRow[]; little: CompareRow[] } => ({
