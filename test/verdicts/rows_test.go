@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"tailscope/api"
 	"tailscope/internal/judge"
 )
 
@@ -69,4 +71,19 @@ func TestSteadyErrorsAreNoNews(t *testing.T) {
 		r, v := w.played(failing("tenant-4"), failing("tenant-4"))
 		return !judge.Moved(r.Verdict) && !judge.Moved(v.Verdict) && len(changed(r.Tenants)) == 0, all(r.Sentence, "|", v.Sentence, "|", changed(r.Tenants))
 	})
+}
+
+// A rectangle that holds no request is said to be empty.
+func TestEmptyRectangle(t *testing.T) {
+	w := newWorld(t, 1)
+	w.send(40*time.Minute, crowd("shop", 4)...)
+	of, low := ofService("shop"), 100.0
+	of.Start, of.End = unix(epoch), unix(epoch.Add(40*time.Minute))
+	r, err := w.Explain(t.Context(), api.ExplainRequest{Selection: of, From: unix(epoch.Add(20 * time.Minute)), Low: &low})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Inside != 0 || !strings.HasPrefix(r.Sentence, "the rectangle is empty") {
+		t.Errorf("%d requests are inside, and it says %q", r.Inside, r.Sentence)
+	}
 }

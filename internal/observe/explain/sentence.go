@@ -80,6 +80,8 @@ func (q *question) conclude() {
 	case len(r.Items) > 0:
 		r.Sentence = r.Items[0].Sentence
 	case !q.judged: // a note says why
+	case r.Inside == 0:
+		r.Sentence = fmt.Sprintf("the rectangle is empty: it holds none of the %s of its time; draw one where there are some", q.what)
 	case q.Against == Rest && r.LabelsTried > 0:
 		r.Sentence = "nothing is over-represented: the rectangle looks like the rest"
 	case q.Against == Rest:
