@@ -3,6 +3,7 @@ package compare
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -59,9 +60,22 @@ type Found struct {
 	// Shape says that what changed did so in a step, or along a line through both, or as
 	// it does on other days; nil if none is plainly so.
 	Shape *api.Shape
-	// Moved is the share of requests that are of other operations than before,
-	// beyond what chance would move; 0 if it is not.
-	Moved float64
+	// Mix says that the requests are of other operations or tenants than before, beyond
+	// what chance would move or so that it explains a measure; nil if they are not.
+	Mix *Mix
+}
+
+// Mix is how far the shares of operations and tenants moved.
+type Mix struct {
+	Share float64 // of the requests, that is of others
+	Of    string  // what they are of, such as operations and tenants
+	Most  string  // says which of them moved most
+}
+
+// ByMix says that a measure of all requests changed, and not of those of the same
+// operations and tenants, whose interval excludes such a change.
+func ByMix(m *api.CompareMeasure) bool {
+	return m.Like != nil && judge.Moved(m.Raw.Verdict) && !judge.Moved(m.Like.Verdict) && (m.Raw.Effect < m.Like.Low || m.Raw.Effect > m.Like.High)
 }
 
 // Read reads the requests of a selection in slots of the length that a side of
@@ -232,26 +246,30 @@ func (s *Stretches) rate(c *comparison, p Part, a, b Stretch) (api.CompareMeasur
 	return out, err
 }
 
-// Compare judges what differs between stretch b of a part and stretch a. The
-// operations of a service are held in the same shares.
-func (s *Stretches) Compare(p Part, a, b Stretch) (*Found, error) {
+// Compare judges what differs between stretch b of a part and stretch a, as a comparison
+// of two windows does: operations, and the heaviest tenants, are held in the same shares.
+func (s *Stretches) Compare(ctx context.Context, p Part, a, b Stretch) (*Found, error) {
 	c := &comparison{Request: s.request, st: s.st, step: s.all.step, a: s.cut(p, a), b: s.cut(p, b)}
 	c.opts, c.unit = stat.Options{Level: c.Level}, "seconds"
 	c.of = s.Subject(p)
 	c.fineA, c.fineB = c.a, c.b
 	c.out = &api.CompareResponse{Of: c.of, Warnings: []api.CompareWarning{}}
-	strata, err := c.strata(c.a, c.b)
+	whole, err := c.strata(c.a, c.b)
 	if err != nil {
 		return nil, err
 	}
 	if p.Own {
-		strata.mix = nil // it is one stratum
+		whole.mix = nil // it is one stratum
 	}
-	if err := c.judge(strata, strata); err != nil {
+	like, err := s.ofTenants(ctx, c, p, whole)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.judge(whole, like); err != nil {
 		return nil, err
 	}
 	c.conclude()
-	if c.whole = strata; judge.Moved(c.out.Verdict) {
+	if c.whole = whole; judge.Moved(c.out.Verdict) {
 		c.nameLasting()
 	}
 	found := &Found{Verdict: c.out.Verdict, Sentence: c.out.Sentence, Measures: c.out.Measures}
@@ -261,10 +279,52 @@ func (s *Stretches) Compare(p Part, a, b Stretch) (*Found, error) {
 	if found.Rate, err = s.rate(c, p, a, b); err != nil {
 		return nil, err
 	}
-	if moved, chance := shift(c.a, c.b); mixed(moved, chance) {
-		found.Moved = moved
-	}
+	found.Mix = c.mixOf(p)
 	return found, nil
+}
+
+// ofTenants returns the strata of both sides by operation and tenant: whole, which are
+// those by operation, where tenants are not told apart or are too many to be read.
+func (s *Stretches) ofTenants(ctx context.Context, c *comparison, p Part, whole *strata) (*strata, error) {
+	together := func(side *side) bool { // operations that are too many as well
+		for name := range side.strata {
+			if name.cohort == together {
+				return true
+			}
+		}
+		return false
+	}
+	if together(c.a) || together(c.b) {
+		return whole, nil
+	}
+	c.Matchers, c.left = s.Matchers(p), s.spans(s.left[p])
+	err := c.onlyRequests(ctx, []where{c.a.where(), c.b.where()})
+	if err == nil {
+		err = c.cohorts(ctx)
+	}
+	switch {
+	case errors.Is(err, store.ErrTooMany):
+		return whole, nil
+	case err != nil:
+		return nil, err
+	case c.fineA == c.a:
+		return whole, nil
+	}
+	return c.strata(c.fineA, c.fineB)
+}
+
+// mixOf returns how the mix of a part moved, see Found.
+func (c *comparison) mixOf(p Part) *Mix {
+	moved, chance := shift(c.fineA, c.fineB)
+	byMix := func(m api.CompareMeasure) bool { return ByMix(&m) }
+	if !mixed(moved, chance) && !slices.ContainsFunc(c.out.Measures, byMix) {
+		return nil
+	}
+	of := c.strataName()
+	if p.Own {
+		of = "tenants"
+	}
+	return &Mix{Share: moved, Of: of, Most: c.mover()}
 }
 
 // cut is a part's side of a stretch.

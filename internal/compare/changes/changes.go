@@ -48,8 +48,8 @@ const (
 	All       = "all"
 )
 
-// Mix is the verdict of a change of a service whose operations come in other
-// shares than before, and take as long as they did.
+// Mix is the verdict of a change where operations or tenants come in other shares than
+// before, and take as long as they did.
 const Mix = "mix"
 
 const (

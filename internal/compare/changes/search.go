@@ -32,6 +32,10 @@ const fewestSlots = 20
 // fewestAfter is the least distance of a change from the end of a range, in slots.
 const fewestAfter = 10
 
+// besideMix is the level of what is said to differ where the mix explains a change: the
+// search then says nothing for it, and operations are as many more chances to err.
+const besideMix = 0.01
+
 // measures that stretches are compared by.
 var measures = []string{"p50", "p95", "p99", "errors"}
 
@@ -82,7 +86,7 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 			if err := working.Err(); err != nil {
 				return err
 			}
-			judged, err := describe(s, c)
+			judged, err := describe(working, s, c)
 			if err == nil {
 				changes[i] = *judged
 			}
@@ -92,7 +96,7 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 	if err := work.Wait(); err != nil {
 		return nil, err
 	}
-	if changes, err = withoutReturns(changes, found, out.Slot, func(c candidate) (*api.Change, error) { return describe(s, c) }); err != nil {
+	if changes, err = withoutReturns(changes, found, out.Slot, func(c candidate) (*api.Change, error) { return describe(ctx, s, c) }); err != nil {
 		return nil, err
 	}
 	out.Changes = append(append(out.Changes, changes...), spikes...)
@@ -113,7 +117,7 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 // beginning, what is left may be read in shorter slots: six hours asked of a
 // server that has run for one show that hour's changes.
 func read(ctx context.Context, st store.Store, r *Request) (*compare.Stretches, error) {
-	ask := compare.Request{Selection: r.Selection, Now: r.Now, Measures: measures, Limit: r.Operations}
+	ask := compare.Request{Selection: r.Selection, Now: r.Now, Measures: measures, Limit: r.Operations, CohortOf: r.CohortOf}
 	s, err := compare.Read(ctx, st, ask)
 	if err != nil {
 		return nil, err
@@ -324,18 +328,22 @@ func newChange(s *compare.Stretches, c candidate) *api.Change {
 }
 
 // describe puts a change into the words of the API.
-func describe(s *compare.Stretches, c candidate) (*api.Change, error) {
+func describe(ctx context.Context, s *compare.Stretches, c candidate) (*api.Change, error) {
 	if c.inner != nil {
 		return describeInner(s, c)
 	}
-	found, err := s.Compare(c.part, c.before, c.after)
+	found, err := s.Compare(ctx, c.part, c.before, c.after)
 	if err != nil {
 		return nil, err
 	}
 	out := newChange(s, c)
 	out.Measures, out.Verdict, out.Shape = append(found.Measures, found.Rate), found.Verdict, found.Shape
 	of := c.title
-	sure := func(m *api.CompareMeasure) bool { return m.Change != "" && float64(m.Adjusted) <= discovery }
+	level := discovery
+	if isExplained(found) {
+		level = besideMix
+	}
+	sure := func(m *api.CompareMeasure) bool { return m.Change != "" && float64(m.Adjusted) <= level }
 	short := cmp.Or(c.part.Operation, c.part.Service)
 	if c.part.Environment != "" {
 		short += " in " + c.part.Environment
@@ -348,6 +356,13 @@ func describe(s *compare.Stretches, c candidate) (*api.Change, error) {
 		if busy {
 			out.Headline += "; " + found.Rate.Sentence
 		}
+	case isMix(found, c.point.of):
+		out.Verdict = Mix
+		out.Headline = mixText(found, of)
+		out.Name = "mix of " + short + " moved"
+		if busy {
+			out.Headline += "; " + found.Rate.Sentence
+		}
 	case busy: // the rate alone
 		out.Headline = found.Rate.Sentence
 		out.Name = fmt.Sprintf("rate of %s %s", short, found.Rate.Verdict)
@@ -357,16 +372,35 @@ func describe(s *compare.Stretches, c candidate) (*api.Change, error) {
 	case found.Verdict == judge.TooLittle:
 		out.Headline = fmt.Sprintf("%s of %s changed; %s", figure.Listed(titles(c.point.of)), of, cmp.Or(soon(out.Measures), "there is too little data beside that to say by how much"))
 		out.Name = short + " changed"
-	case found.Moved > 0 && !slices.Equal(c.point.of, []string{Errors}):
-		out.Verdict = Mix
-		out.Headline = fmt.Sprintf("the mix of operations of %s moved: %.0f %% of the requests are of other operations than before, and operation by operation none of %s is seen to differ", of, 100*found.Moved, figure.Listed(measures))
-		out.Name = "mix of " + short + " moved"
 	default:
 		out.Headline = fmt.Sprintf("%s of %s changed, though none of %s surely did", figure.Listed(titles(c.point.of)), of, figure.Listed(measures))
 		out.Name = short + " changed"
 	}
 	out.Sentence = out.Headline + ", " + when(out, s.Step())
 	return out, nil
+}
+
+// isMix says that the mix is what changed: it moved, and errors alone are explained by it.
+func isMix(found *compare.Found, of []string) bool {
+	if found.Mix == nil || slices.Equal(of, []string{Rate}) {
+		return false
+	}
+	return slices.Contains(of, Durations) || isExplained(found)
+}
+
+// isExplained says that a measure changed by the mix alone.
+func isExplained(found *compare.Found) bool {
+	return slices.ContainsFunc(found.Measures, func(m api.CompareMeasure) bool { return compare.ByMix(&m) })
+}
+
+// mixText says how the mix moved, and that nothing else did or can be judged.
+func mixText(found *compare.Found, of string) string {
+	rest := fmt.Sprintf("like for like none of %s is seen to differ", figure.Listed(measures))
+	if found.Verdict == judge.TooLittle {
+		rest = "too few are left to be judged like for like"
+	}
+	mix := found.Mix
+	return fmt.Sprintf("the mix of %s of %s moved: %s of the requests are of other %s than before%s; %s", mix.Of, of, figure.Percent(mix.Share), mix.Of, mix.Most, rest)
 }
 
 // lead is the measure that stands for a change: errors that surely became more, else one
