@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// fullSlot is the number of observations that the median slot needs for the nominal
+	// fullSlot is the number of observations that slots need for the nominal
 	// rate of false findings, measured: with 7 in a slot one series in seven has a false
 	// change.
 	fullSlot = 60
@@ -20,8 +20,9 @@ func (s *Series) together() int {
 	for t := range counts {
 		counts[t] = s.effective(t)
 	}
+	thin := thin(counts)
 	slices.Sort(counts)
-	k := int(math.Ceil(fullSlot / counts[len(counts)/2]))
+	k := int(math.Ceil(fullSlot / min(counts[len(counts)/2], 1.2*thin)))
 	return max(1, min(k, len(counts)/fewestGroups))
 }
 

@@ -32,11 +32,15 @@ func ChangePointsOfTally(t Tally, kind TallyKind, o ChangeOptions) ([]ChangePoin
 	if o.Least == 0 {
 		o.Least = defaultLeast
 	}
+	if t.Each != nil && len(t.Each) != len(t.Den) {
+		return nil, invalidf("a tally of %d slots with weights of %d", len(t.Den), len(t.Each))
+	}
+	t.Each = t.each(kind)
 	some := Tally{NumSquares: t.NumSquares, DenSquares: t.DenSquares}
 	var kept []int
 	for i, d := range t.Den {
 		if d > 0 {
-			some.Num, some.Den, kept = append(some.Num, t.Num[i]), append(some.Den, d), append(kept, i)
+			some.Num, some.Den, some.Each, kept = append(some.Num, t.Num[i]), append(some.Den, d), append(some.Each, t.Each[i]), append(kept, i)
 		}
 	}
 	if len(kept) < 2*o.Least {
@@ -57,7 +61,7 @@ func ChangePointsOfTally(t Tally, kind TallyKind, o ChangeOptions) ([]ChangePoin
 			to = points[i+1].At
 		}
 		if kind != ValueTally {
-			t.date(&points[i], from, to, t.each(kind))
+			t.date(&points[i], from, to)
 		}
 		points[i].Value = math.NaN()
 		points[i].Before, points[i].After = t.ratio(from, points[i].At), t.ratio(points[i].At, to)
@@ -71,7 +75,7 @@ func ChangePointsOfTally(t Tally, kind TallyKind, o ChangeOptions) ([]ChangePoin
 // not reject: as Poisson numbers about the ratios before and after, of which the lower
 // varies less. Each observation stands for itself; one that stands for several is known
 // no better by them.
-func (t Tally) date(p *ChangePoint, from, to int, each float64) {
+func (t Tally) date(p *ChangePoint, from, to int) {
 	before, after := t.ratio(from, p.At), t.ratio(p.At, to)
 	if !(before > 0 && after > 0) || before == after {
 		return
@@ -86,7 +90,7 @@ func (t Tally) date(p *ChangePoint, from, to int, each float64) {
 		if sum > most && t.Den[i] > 0 && p.Low <= i && i <= p.High {
 			at, most = i, sum
 		}
-		sum += (t.Den[i]*(after-before) - t.Num[i]*factor) / max(1, each)
+		sum += (t.Den[i]*(after-before) - t.Num[i]*factor) / t.Each[i]
 	}
 	p.At = at
 	for i, g := range gains {
@@ -102,8 +106,9 @@ func (t Tally) date(p *ChangePoint, from, to int, each float64) {
 	}
 }
 
-// each returns how many observations one independent one stands for.
-func (t Tally) each(kind TallyKind) float64 {
+// each returns how many observations one independent one stands for, slot by slot; at
+// least 1.
+func (t Tally) each(kind TallyKind) []float64 {
 	n, squares := 0.0, t.DenSquares
 	counts := t.Den
 	if kind == CountTally {
@@ -112,7 +117,18 @@ func (t Tally) each(kind TallyKind) float64 {
 	for _, v := range counts {
 		n += v
 	}
-	return n / max(1, effective(n, squares))
+	out := make([]float64, len(counts))
+	last := n / max(1, effective(n, squares))
+	if i := slices.IndexFunc(t.Each, func(e float64) bool { return e > 0 }); i >= 0 {
+		last = t.Each[i]
+	}
+	for i := range out {
+		if t.Each != nil && t.Each[i] > 0 {
+			last = t.Each[i]
+		}
+		out[i] = max(1, last)
+	}
+	return out
 }
 
 // ratio returns the ratio of the sums of the slots [from, to).
@@ -171,47 +187,43 @@ func (t Tally) seen(kind TallyKind, kept []int, slots int, o ChangeOptions) seen
 // are known.
 func (t *seenTally) view(from, to int, o ChangeOptions) (view, bool) {
 	n, kind := to-from, t.kind
-	x, weight := slices.Clone(t.x[from:to]), slices.Clone(t.Den[from:to])
-	low, high, sum := math.Inf(1), math.Inf(-1), 0.0
+	x := slices.Clone(t.x[from:to])
+	low, high := math.Inf(1), math.Inf(-1)
+	counts := make([]float64, n)
 	var ordered []float64
-	for i, w := range weight {
-		if w > 0 {
+	for i, d := range t.Den[from:to] {
+		if d > 0 {
 			low, high = min(low, x[i]), max(high, x[i])
-			sum += w
-			ordered = append(ordered, w)
+			if kind != ValueTally {
+				counts[i] = d / t.Each[from+i]
+			}
+			ordered = append(ordered, d)
 		}
 	}
 	if !(low < high) || len(ordered) < 2*o.Least {
 		return view{}, false
 	}
-	each := sum / float64(n)
-	slices.Sort(ordered)
-	most := heaviest * ordered[len(ordered)/2]
-	sum = 0
-	for i := range weight {
-		weight[i] = min(most, weight[i])
-		sum += weight[i]
-	}
-	for i := range weight {
-		weight[i] *= float64(n) / sum
-	}
-	centre := t.ratio(from, to)
-	v := view{w: weight, least: o.Least, value: math.NaN(), centre: centre, kind: kind, local: kind == ValueTally}
-	rare := 0.0 // events of a slot
-	switch kind {
-	case ShareTally:
-		rare = min(centre, 1-centre) * each
-	case CountTally:
-		rare = centre * each
-	}
-	if kind != ValueTally {
+	v := view{least: o.Least, value: math.NaN(), centre: t.ratio(from, to), kind: kind, local: kind == ValueTally}
+	if kind == ValueTally {
+		v.w = slices.Clone(t.Den[from:to])
+		slices.Sort(ordered)
+		most, sum := heaviest*ordered[len(ordered)/2], 0.0
+		for i, w := range v.w {
+			v.w[i] = min(most, w)
+			sum += v.w[i]
+		}
+		for i := range v.w {
+			v.w[i] *= float64(n) / sum
+		}
+	} else {
+		rare := v.centre // of an observation, or in a second
+		if kind == ShareTally {
+			rare = min(rare, 1-rare)
+		}
 		if !(rare > 0) {
 			return view{}, false
 		}
-		one := max(1, t.each(kind))
-		rare /= one
-		v.each = each / one
-		v.least = max(o.Least, int(math.Ceil(enough/rare)))
+		v.least = max(o.Least, int(math.Ceil(enough/(rare*thin(counts)))))
 	}
 	if 2*v.least > n {
 		return view{}, false
@@ -222,6 +234,9 @@ func (t *seenTally) view(from, to int, o ChangeOptions) (view, bool) {
 		for i := range x {
 			x[i] -= effect[i]
 		}
+	}
+	if kind != ValueTally {
+		v.weigh(x, counts)
 	}
 	v.fill(x, effect)
 	return v, true

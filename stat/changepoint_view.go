@@ -86,8 +86,11 @@ const (
 	// enough is the number of observations on the rarer side of a quantile for a share
 	// of a stretch to be near normal.
 	enough = 8
-	// heaviest bounds a slot's weight, in units of the median slot's.
+	// heaviest bounds the weight of a slot of numbers, in units of the median slot's.
 	heaviest = 2
+	// thinnest is the share of a series whose slots may have fewer observations than what
+	// a stretch is sure to have.
+	thinnest = 0.1
 	// unevenest bounds how many times more a slot counts where the season is low.
 	unevenest = 2
 	// Slots are cut at so many standard deviations beyond the medians of so many
@@ -100,26 +103,13 @@ const (
 // position of each slot in its season, or is nil if no season is removed.
 func viewsOf(whole *Series, phases []int, from, to int, o ChangeOptions) []view {
 	s, n := whole.Slice(from, to), to-from
-	weight := make([]float64, n)
-	var counts []float64
-	for t := range weight {
-		if c := s.effective(t); c > 0 {
-			counts = append(counts, c)
-		}
+	counts := make([]float64, n)
+	for t := range counts {
+		counts[t] = s.effective(t)
 	}
-	if len(counts) == 0 {
+	fewest := thin(counts)
+	if !(fewest > 0) {
 		return nil
-	}
-	slices.Sort(counts)
-	most := heaviest * counts[len(counts)/2]
-	sum := 0.0
-	for t := range weight {
-		weight[t] = min(most, s.effective(t))
-		sum += weight[t]
-	}
-	each := sum / float64(n) // observations per slot, as they weigh
-	for t := range weight {
-		weight[t] /= each
 	}
 	var views []view
 	last := math.NaN()
@@ -131,13 +121,13 @@ func viewsOf(whole *Series, phases []int, from, to int, o ChangeOptions) []view 
 		at := s.placeOf(v)
 		above := 1 - s.atMostAll(at)/s.total
 		rare := min(above, 1-above)
-		least := max(o.Least, int(math.Ceil(enough/(rare*each))))
+		least := max(o.Least, int(math.Ceil(enough/(rare*fewest))))
 		if !(rare > 0) || 2*least > n {
 			continue
 		}
 		last = v
 		x := sharesAbove(s, at)
-		seen := view{w: weight, least: least, value: v, centre: above, each: each}
+		seen := view{least: least, value: v, centre: above}
 		var effect []float64
 		if phases != nil {
 			by := seasonOf(sharesAbove(whole, at), phases, o.Season)
@@ -147,10 +137,66 @@ func viewsOf(whole *Series, phases []int, from, to int, o ChangeOptions) []view 
 				x[t] -= effect[t]
 			}
 		}
+		seen.weigh(x, counts)
 		seen.fill(x, effect)
 		views = append(views, seen)
 	}
 	return views
+}
+
+// weigh sets by how much slots count, given their figures and how many independent
+// observations each has: by the inverse of its deviation, so that slots vary alike where
+// traffic, or the share of it that is sampled, rises or falls. Slots vary by more than
+// their observations explain, and by as much more in all of them.
+func (v *view) weigh(x, counts []float64) {
+	u := v.uneven(v.centre)
+	mean, n := 0.0, 0.0
+	for t, c := range counts {
+		mean, n = mean+c*x[t], n+c
+	}
+	mean /= n
+	more := 0.0
+	for t, c := range counts {
+		if c > 0 {
+			more += c*sq(x[t]-mean) - u
+		}
+	}
+	more = max(0, more/n)
+	v.w = make([]float64, len(counts))
+	sum := 0.0
+	for t, c := range counts {
+		if c > 0 {
+			v.w[t] = 1 / math.Sqrt(u/c+more)
+			sum += v.w[t]
+		}
+	}
+	one := 0.0 // the variance of a slot by its observations, in units of u
+	for t, c := range counts {
+		if v.w[t] *= float64(len(counts)) / sum; c > 0 {
+			one += sq(v.w[t]) / c
+		}
+	}
+	v.each = float64(len(counts)) / one
+}
+
+// thin returns how many observations a slot has in the stretches of a series that have
+// the fewest.
+func thin(counts []float64) float64 {
+	var means []float64
+	for part := range slices.Chunk(counts, defaultLeast) {
+		sum := 0.0
+		for _, c := range part {
+			sum += c
+		}
+		if sum > 0 {
+			means = append(means, sum/float64(len(part)))
+		}
+	}
+	if len(means) == 0 {
+		return 0
+	}
+	slices.Sort(means)
+	return means[int(thinnest*float64(len(means)))]
 }
 
 // sharesAbove returns the share of each slot's observations above a place, 0 where there

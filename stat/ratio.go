@@ -16,6 +16,10 @@ type Tally struct {
 	// NumSquares and DenSquares are Σw² of all observations in Num and in Den where they
 	// stand for w each, as sampled ones do; 0 where they stand for themselves.
 	NumSquares, DenSquares float64
+	// Each holds, slot by slot, how many observations one independent one of the Den of a
+	// share, or of the Num of a count, stands for; nil if that is the same in all slots. 0 is
+	// as in the slot before. Change points rest on it.
+	Each []float64
 }
 
 // effective returns how many independent observations say as much as so many with those

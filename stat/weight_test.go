@@ -133,16 +133,24 @@ func TestChangePointsOfWeights(t *testing.T) {
 		name    string
 		n       float64
 		weights []uint64
+		then    uint64 // from the middle on; as before if 0
 	}{
-		{"1", 220, []uint64{1}},
-		{"8", 28, []uint64{8}},
-		{"32", 7, []uint64{32}},
-		{"1, 8 and 32", 16, []uint64{1, 8, 32}},
+		{"1", 220, []uint64{1}, 0},
+		{"8", 28, []uint64{8}, 0},
+		{"32", 7, []uint64{32}, 0},
+		{"1, 8 and 32", 16, []uint64{1, 8, 32}, 0},
+		{"1, then 8", 220, []uint64{1}, 8},
+		{"1, then 32", 220, []uint64{1}, 32},
+		{"8, then 1", 28, []uint64{8}, 1},
 	} {
 		r := rand.New(rand.NewPCG(7, 32))
 		found := 0
 		for range trials {
-			points, err := ChangePoints(seriesOf(t, sampled(r, slots, c.n, c.weights...)), ChangeOptions{})
+			all := sampled(r, slots, c.n, c.weights...)
+			if c.then > 0 {
+				all = append(all[:slots/2], sampled(r, slots/2, c.n*float64(c.weights[0])/float64(c.then), c.then)...)
+			}
+			points, err := ChangePoints(seriesOf(t, all), ChangeOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -198,9 +198,12 @@ func (s *Stretches) Tallies(p Part) (errors, rate stat.Tally) {
 	n := s.all.slots()
 	tally := func() stat.Tally { return stat.Tally{Num: make([]float64, n), Den: make([]float64, n)} }
 	errors, rate = tally(), tally()
+	errors.Each = make([]float64, n)
+	rate.Each = errors.Each
 	first, last := n, -1
 	names := s.of(p)
 	for i := range n {
+		seen := 0.0
 		for _, name := range names {
 			x := s.all.strata[name]
 			failed := float64(count(x.failed[i]))
@@ -208,10 +211,12 @@ func (s *Stretches) Tallies(p Part) (errors, rate stat.Tally) {
 			squares := moment(x.failed[i])
 			errors.NumSquares += squares.SquaredWeights()
 			squares.Merge(moment(x.good[i]))
-			errors.DenSquares += squares.SquaredWeights()
+			seen += squares.SquaredWeights()
 			errors.Den[i] += failed + float64(count(x.good[i]))
 		}
+		errors.DenSquares += seen
 		if errors.Den[i] > 0 {
+			errors.Each[i] = seen / errors.Den[i]
 			first, last = min(first, i), i
 		}
 	}

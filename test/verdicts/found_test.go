@@ -99,6 +99,28 @@ func TestWeightsRaiseNoAlarm(t *testing.T) {
 	}
 }
 
+// A sampler that is switched on, or off, midway changes nothing.
+func TestSamplersThatChangeRaiseNoAlarm(t *testing.T) {
+	loads := []load{{service: "shop", operation: "GET /cart", tenant: "a", perSecond: 16, median: 0.1}, {service: "shop", operation: "GET /search", tenant: "b", perSecond: 16, median: 0.2, failed: 0.02}}
+	sampled := func(weight int) []load {
+		return with(loads, func(l *load) { l.perSecond, l.weight = l.perSecond/float64(weight), weight })
+	}
+	for _, c := range [][2]int{{1, 32}, {1, 8}, {8, 1}} {
+		t.Run(fmt.Sprint("weight ", c[0], " then ", c[1]), func(t *testing.T) {
+			trials(t, 0.95, func(w *world) (bool, string) {
+				w.send(time.Hour, sampled(c[0])...)
+				w.send(time.Hour, sampled(c[1])...)
+				found := w.changes("", 0, 2*time.Hour)
+				var said []string
+				for _, f := range found {
+					said = append(said, f.Sentence)
+				}
+				return len(found) == 0, strings.Join(said, " | ")
+			})
+		})
+	}
+}
+
 // became asks what is beyond 300 ms in the hour after the change.
 func (w *world) became() *api.ExplainResponse {
 	w.t.Helper()

@@ -105,6 +105,9 @@ func pick(t stat.Tally, slots []int) (out stat.Tally) {
 	out.NumSquares, out.DenSquares = t.NumSquares, t.DenSquares
 	for _, i := range slots {
 		out.Num, out.Den = append(out.Num, t.Num[i]), append(out.Den, t.Den[i])
+		if t.Each != nil {
+			out.Each = append(out.Each, t.Each[i])
+		}
 	}
 	return out
 }
