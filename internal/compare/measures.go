@@ -178,7 +178,10 @@ func (c *comparison) judged(m measure, whole, like *strata, of string) (out api.
 	f := out.Judged()
 	out.Verdict, out.Change = f.Verdict, m.Way(f.Verdict)
 	found := c.finding(m, of, f)
-	if out.Sentence = found.Sentence(); found.Gate != nil {
+	if out.Sentence = found.Sentence(); m.Name == judge.Rate && !m.Ratio && judge.Moved(f.Verdict) {
+		out.Sentence = fmt.Sprintf("%s went from %s/s to %s/s", judge.Title(m.Name, of), figure.Digits(float64(f.A)), figure.Digits(float64(f.B)))
+	}
+	if found.Gate != nil {
 		out.Allowed = found.Gate.Text(m.Figure)
 	}
 	return out, change, nil
@@ -187,10 +190,15 @@ func (c *comparison) judged(m measure, whole, like *strata, of string) (out api.
 // over is the measure on a scale on which it can be judged: what is 0 or less
 // on a side has no ratio.
 func (m measure) over(s *strata) measure {
-	if s.valuesA == nil {
+	sides := [][]stat.Tally{s.valuesA, s.valuesB}
+	switch {
+	case s.valuesA != nil:
+	case m.Name == judge.Rate:
+		sides = [][]stat.Tally{s.ratesA, s.ratesB}
+	default:
 		return m
 	}
-	for _, t := range [][]stat.Tally{s.valuesA, s.valuesB} {
+	for _, t := range sides {
 		if sum(t[0].Den) > 0 && sum(t[0].Num) <= 0 {
 			m.Ratio = false
 		}

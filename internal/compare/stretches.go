@@ -23,6 +23,7 @@ type Stretches struct {
 	request  Request
 	st       store.Store
 	all      *side
+	occupied []bool // slots in which anything at all was measured
 	parts    []Part
 	several  map[string]bool // services whose environments are parts of their own
 	followed map[string][]string
@@ -124,7 +125,11 @@ func Read(ctx context.Context, st store.Store, r Request) (*Stretches, error) {
 			return nil, err
 		}
 		if all.step <= step {
-			return &Stretches{request: r, st: st, all: all, parts: counted.parts(), several: c.environments, followed: c.followed}, nil
+			occupied, err := query.Occupied(ctx, st, all.start, all.end, all.step)
+			if err != nil {
+				return nil, err
+			}
+			return &Stretches{request: r, st: st, all: all, occupied: occupied, parts: counted.parts(), several: c.environments, followed: c.followed}, nil
 		}
 		step = all.step // only longer slots are kept
 	}
@@ -192,15 +197,16 @@ func (s *Stretches) Series(p Part) (of *stat.Series, at []int, err error) {
 }
 
 // Tallies returns the failed requests of a part among all, and its requests a second. A
-// part has a rate from its first slot with requests to its last, but in slots in which
-// nothing at all was measured, and in the first if it began there, which is partly filled.
+// part has a rate from its first slot with requests on, but in slots in which no service
+// has requests, and in the first if it began there, which is partly filled. So a part that
+// stops has a rate of 0 while others go on.
 func (s *Stretches) Tallies(p Part) (errors, rate stat.Tally) {
 	n := s.all.slots()
 	tally := func() stat.Tally { return stat.Tally{Num: make([]float64, n), Den: make([]float64, n)} }
 	errors, rate = tally(), tally()
 	errors.Each = make([]float64, n)
 	rate.Each = errors.Each
-	first, last := n, -1
+	first := n
 	names := s.of(p)
 	for i := range n {
 		seen := 0.0
@@ -217,7 +223,7 @@ func (s *Stretches) Tallies(p Part) (errors, rate stat.Tally) {
 		errors.DenSquares += seen
 		if errors.Den[i] > 0 {
 			errors.Each[i] = seen / errors.Den[i]
-			first, last = min(first, i), i
+			first = min(first, i)
 		}
 	}
 	rate.NumSquares = errors.DenSquares
@@ -225,8 +231,8 @@ func (s *Stretches) Tallies(p Part) (errors, rate stat.Tally) {
 	if first > 0 {
 		begun++
 	}
-	for i := begun; i <= last; i++ {
-		if s.all.has(i) {
+	for i := begun; i < n; i++ {
+		if s.occupied[i] || errors.Den[i] > 0 {
 			rate.Num[i], rate.Den[i] = errors.Den[i], float64(s.all.step)
 		}
 	}

@@ -43,6 +43,20 @@ func Measured(ctx context.Context, st store.Store, start, end, now time.Time) (f
 	return lasts, nil
 }
 
+// Occupied reports in which slots of [start, end), Unix seconds, any service has requests:
+// the server was up, so that a service without requests in such a slot has a rate of 0.
+func Occupied(ctx context.Context, st store.Store, start, end, step int64) ([]bool, error) {
+	m := measuring{ctx: ctx, st: st}
+	found, err := m.columns(start, end, step)
+	out := make([]bool, (end-start)/step)
+	for _, at := range found.starts {
+		for t := max(at, start); t < min(at+found.step, end); t += step {
+			out[(t-start)/step] = true
+		}
+	}
+	return out, err
+}
+
 type measuring struct {
 	ctx context.Context
 	st  store.Store

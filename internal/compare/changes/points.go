@@ -36,6 +36,7 @@ type searched struct {
 	of     string
 	points []point
 	slots  []int       // with requests
+	end    int         // where the part is no longer measured; 0 is behind the last of slots
 	tally  *stat.Tally // of all slots, where kinks are told from steps
 }
 
@@ -125,6 +126,9 @@ func together(all []searched) []searched {
 		out[i].points = append(slices.Clip(out[i].points), s.points...)
 		if s.of == Durations {
 			out[i].slots = s.slots
+		}
+		if n := len(s.slots); s.of == Rate && n > 0 {
+			out[i].end = s.slots[n-1] + 1
 		}
 		if s.tally != nil {
 			out[i].tally = s.tally

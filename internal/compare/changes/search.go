@@ -289,8 +289,8 @@ func stretched(of searched) []candidate {
 	}
 	out := make([]candidate, len(of.points))
 	for j, x := range of.points {
-		// What was not there yet, or no more, is no part of a stretch.
-		from, to := of.slots[0], of.slots[len(of.slots)-1]+1
+		// What was not there yet is not part of a stretch.
+		from, to := of.slots[0], max(of.end, of.slots[len(of.slots)-1]+1)
 		if j > 0 {
 			from = of.points[j-1].at
 		}
