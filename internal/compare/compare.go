@@ -223,6 +223,11 @@ func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareRespon
 	if err := read(ctx); err != nil {
 		return nil, err
 	}
+	if r.Seconds == nil {
+		if err := c.findGaps(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if err := c.findShapes(ctx); err != nil {
 		return nil, err
 	}

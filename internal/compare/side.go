@@ -35,7 +35,10 @@ type side struct {
 	windows []span
 	busy    []bool // which of the days have anything
 	left    []bool // slots that were left out; nil if none
-	strata  map[operation]*stratum
+	// gaps are where no service has requests, so that nothing was measured, and outages where
+	// others have requests and this side has none, see findGaps.
+	gaps, outages []span
+	strata        map[operation]*stratum
 }
 
 // operation names a stratum. Cohort is that of tenants, empty where they are
@@ -89,12 +92,17 @@ func (s *side) places() []part {
 	return []part{{0, s.slots(), s.start}}
 }
 
-// seconds is how long each slot is, over all days that it is of.
+// seconds is how long each slot was measured, over all days that it is of.
 func (s *side) seconds() []float64 {
 	out := make([]float64, s.slots())
 	for _, p := range s.places() {
 		for i := p.first; i < p.first+p.n; i++ {
 			out[i] += float64(s.step)
+		}
+		for _, g := range s.gaps {
+			for i := max(0, (g.start-p.start)/s.step); i < min(int64(p.n), (g.end-p.start)/s.step); i++ {
+				out[p.first+int(i)] -= float64(s.step)
+			}
 		}
 	}
 	for i, left := range s.left {
@@ -168,7 +176,7 @@ func (s *side) api() api.CompareSide {
 	out.Requests, out.Errors = s.total()
 	out.Effective = query.Effective(s.seen())
 	long := 0.0
-	for _, v := range s.seconds()[s.begins():] {
+	for _, v := range s.seconds() {
 		long += v
 	}
 	if long > 0 {
@@ -181,16 +189,6 @@ func (s *side) api() api.CompareSide {
 		out.End = s.windows[len(s.windows)-1].end
 	}
 	return out
-}
-
-// begins is the slot in which the data begin: the first with requests, if there
-// are enough after it to say that they would have come before, else 0.
-func (s *side) begins() int {
-	const enough, times = 20, 10 // slots with requests; as long as the usual gap
-	if n, first, _ := s.occupied(); n >= enough && first*n > times*(s.slots()-first) {
-		return first
-	}
-	return 0
 }
 
 // cut keeps slots [from, to).

@@ -47,6 +47,7 @@ func (c *comparison) warn(ctx context.Context, whole, s *strata) error {
 		c.warnSeries()
 		return c.warnTime(ctx)
 	}
+	c.warnGaps()
 	if err := c.warnErrors(whole); err != nil {
 		return err
 	}

@@ -43,6 +43,12 @@ func Measured(ctx context.Context, st store.Store, start, end, now time.Time) (f
 	return lasts, nil
 }
 
+// LongestWait returns the longest stretch without a request, in seconds, that is not a gap
+// where n slots within so many seconds have requests.
+func LongestWait(seconds float64, n int) float64 {
+	return max(shortestGap, gapOfUsual*seconds/float64(n))
+}
+
 // Occupied reports in which slots of [start, end), Unix seconds, any service has requests:
 // the server was up, so that a service without requests in such a slot has a rate of 0.
 func Occupied(ctx context.Context, st store.Store, start, end, step int64) ([]bool, error) {
@@ -105,7 +111,7 @@ func (m *measuring) between(from, to int64) (lasts, requests float64, err error)
 		}
 		step = finer
 	}
-	gap := max(shortestGap, gapOfUsual*float64(last-first)/float64(len(c.starts)))
+	gap := LongestWait(float64(last-first), len(c.starts))
 	lasts = float64(to - from)
 	for i, start := range c.starts {
 		if i > 0 {

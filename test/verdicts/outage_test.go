@@ -61,3 +61,31 @@ func TestOutageIsAChange(t *testing.T) {
 		}
 	}
 }
+
+// An outage within a side is named, and the rate of the side is over all of it.
+func TestOutageWithinASide(t *testing.T) {
+	w := newWorld(t, 1401)
+	shop := crowd("shop", 10)
+	w.send(time.Hour, append(shop, goingOn)...)
+	id := w.mark("deploy", "shop")
+	w.send(22*time.Minute, goingOn)
+	w.send(48*time.Minute, append(shop, goingOn)...)
+	r := w.compare("shop", window{30 * time.Minute, time.Hour}, window{time.Hour, 90 * time.Minute})
+	if a, b := float64(r.A.Rate), float64(r.B.Rate); a < 9.5 || a > 10.5 || b < 2.4 || b > 3 {
+		t.Errorf("rates %v and %v, want 10 and 2.7", a, b)
+	}
+	warning := func(of []api.CompareWarning) string {
+		for _, w := range of {
+			if w.Code == "gaps" {
+				return w.Text
+			}
+		}
+		return ""
+	}
+	if got, want := warning(r.Warnings), "there are no requests on side B, for 22 min from 2026-05-12 11:00 UTC on, while others come: its rate is over all of it"; got != want {
+		t.Errorf("warning %q, want %q", got, want)
+	}
+	if got, want := warning(w.final(id).Services[0].Warnings), "there are no requests after, for 21.7 min from 2026-05-12 11:00 UTC on, while others come: its rate is over all of it"; got != want {
+		t.Errorf("warning of the mark %q, want %q", got, want)
+	}
+}

@@ -70,7 +70,7 @@ func tooLittle(service string, s sides, why string) api.ServiceVerdict {
 }
 
 // ofAMark says of the sides of a mark what they are.
-var ofAMark = strings.NewReplacer("than on side A", "than before", "on side B", "after", "side A", "before", "side B", "after")
+var ofAMark = strings.NewReplacer("than on side A", "than before", "on side A", "before", "on side B", "after", "side A", "before", "side B", "after")
 
 // serviceVerdict takes over what a comparison found.
 func serviceVerdict(service string, s sides, r *api.CompareResponse) api.ServiceVerdict {
@@ -105,15 +105,6 @@ func serviceVerdict(service string, s sides, r *api.CompareResponse) api.Service
 		}
 	}
 	v.Sentence = ofAMark.Replace(v.Sentence)
-	// A side that is mostly empty is said to be: the data begin or end within it.
-	for _, side := range []struct {
-		when string
-		api.CompareSide
-	}{{"before", r.A}, {"after", r.B}} {
-		if long := (side.End - side.Start) / r.Slot; int64(side.Slots)*10 < long*9 && side.Slots > 0 {
-			v.Warnings = append(v.Warnings, api.CompareWarning{Code: "gaps", Text: fmt.Sprintf("the time %s has requests in %s of %s only", side.when, inMinutes(int64(side.Slots)*r.Slot), inMinutes(side.End-side.Start))})
-		}
-	}
 	return v
 }
 
