@@ -197,7 +197,7 @@ type CompareRequest struct {
 	Level    float64        `query:"level" doc:"confidence of intervals, between 0.5 and 1; default 0.95" help:"confidence of intervals, above 50%; default 95%" example:"0.95"`
 	Within   float64        `query:"within" doc:"relative change that is still the same; default 0.05" help:"relative change that is still the same; default 5%" example:"0.05"`
 	Allow    []string       `query:"allow" doc:"changes that are allowed, MEASURE=DIRECTION:SIZE such as worse:3% or p99=increase:3%,errors=0.1%: only what is surely beyond counts, and what surely is not is within tolerance; default what the mark allows, and none: nothing"`
-	Measures []string       `query:"measures" doc:"what to judge: p50, p75, p90, p95, p99, p99.9, mean, errors, apdex; of a metric also rate and per_request; default all"`
+	Measures []string       `query:"measures" doc:"what to judge: p50, p75, p90, p95, p99, p99.9, mean, errors, apdex, rate; of a metric also per_request; default all"`
 	Live     bool           `query:"live" doc:"intervals that hold however often the comparison is looked at while data comes in"`
 	Include  []string       `query:"include" doc:"what to answer besides: curve (both distributions and the ratio of their quantiles), heat (where requests went), cohorts (rows of cohorts as those of tenants)"`
 	Width    int            `query:"width" doc:"columns of a side of the heat, at most 2000; default 240"`

@@ -310,8 +310,13 @@ func margins(m *api.CompareMeasure, within float64) (seems, certain float64) {
 	return of.Margins()
 }
 
-// aside says that a measure does not count in the verdict of all: how often
-// something was observed says nothing of what was.
+// aside says that a measure does not count in the verdict of all: how often something was
+// observed says nothing of what was. A rate of requests counts where a gate names it, and
+// where they nearly stop.
 func (c *comparison) aside(m *api.CompareMeasure) bool {
-	return c.kind == ofObservations && m.Name == judge.Rate && len(c.out.Measures) > 1
+	if m.Name != judge.Rate || c.kind == ofNumbers || len(c.out.Measures) == 1 {
+		return false
+	}
+	_, gated := c.gateOfRate()
+	return c.kind == ofObservations || !gated && m.Change == ""
 }

@@ -45,7 +45,7 @@ var measures = []measure{
 func (c *comparison) measuresOf() []measure {
 	if c.kind == ofSpans {
 		if c.Family == series.SpanDuration {
-			return measures
+			return append(slices.Clip(measures), c.rateOfRequests())
 		}
 		return measures[:len(measures)-1] // parts of a request satisfy nobody
 	}
@@ -76,6 +76,41 @@ func (c *comparison) measuresOf() []measure {
 	rate := ratioMeasure(judge.Rate)
 	rate.Sense = judge.NeitherIsBetter
 	return append(out, rate)
+}
+
+// rateOfRequests is the measure of requests a second. Nobody knows whether more is better,
+// unless a gate says which way matters.
+func (c *comparison) rateOfRequests() measure {
+	m := ratioMeasure(judge.Rate)
+	m.Sense = judge.NeitherIsBetter
+	if gate, ok := c.gateOfRate(); ok {
+		switch gate.Direction {
+		case judge.Increase:
+			m.Sense = judge.LessIsBetter
+		case judge.Decrease:
+			m.Sense = judge.MoreIsBetter
+		}
+	}
+	return m
+}
+
+// gateOfRate returns the gate that names the rate.
+func (c *comparison) gateOfRate() (judge.Gate, bool) {
+	gate, ok := c.Gates.Of(judge.Figure{Name: judge.Rate, Ratio: true, Sense: judge.NeitherIsBetter}, 0)
+	return gate, ok && gate.Measure == judge.Rate
+}
+
+// nearlyNothing is the ratio of two rates below which requests nearly stop.
+const nearlyNothing = 0.2
+
+// stops reports whether requests surely nearly stop from side A to side B: sides of one hour
+// of the day, for at night they may do so by themselves. Values of a label share requests as
+// they were set to.
+func (c *comparison) stops(m measure, f *api.CompareFigure) bool {
+	if m.Name != judge.Rate || c.kind != ofSpans || c.Label != "" || f.Verdict != judge.Lower || !c.oneHour() {
+		return false
+	}
+	return f.B == 0 || m.Ratio && float64(f.High) < nearlyNothing
 }
 
 func checkMeasures(field string, names []string) error {
@@ -136,18 +171,24 @@ const leastCovered = 0.5
 
 // judge fills in the measures: raw ones, and those of strata at their common mix.
 func (c *comparison) judge(whole, s *strata) error {
-	var p []float64
-	for _, m := range c.asked() {
+	asked := c.asked()
+	for _, m := range asked {
 		out, _, err := c.judged(m, whole, s, c.out.Of)
 		if err != nil {
 			return err
 		}
-		p = append(p, float64(out.Judged().P))
+		out.Adjusted = out.Judged().P
 		c.out.Measures = append(c.out.Measures, out)
 	}
-	for i, v := range stat.BenjaminiHochberg(p) {
-		c.out.Measures[i].Adjusted = api.Float(v)
+	var count []*api.CompareMeasure // in the verdict
+	for i := range c.out.Measures {
+		m := &c.out.Measures[i]
+		if _, gated := c.gateOfRate(); c.kind == ofSpans && m.Name == judge.Rate && len(asked) > 1 && !gated {
+			continue // what is not looked at for the verdict costs the others nothing
+		}
+		count = append(count, m)
 	}
+	judge.Adjust(count, func(m *api.CompareMeasure) float64 { return float64(m.Judged().P) }, func(m *api.CompareMeasure, p float64) { m.Adjusted = api.Float(p) })
 	return nil
 }
 
@@ -176,7 +217,9 @@ func (c *comparison) judged(m measure, whole, like *strata, of string) (out api.
 		out.Like = &f
 	}
 	f := out.Judged()
-	out.Verdict, out.Change = f.Verdict, m.Way(f.Verdict)
+	if out.Verdict, out.Change = f.Verdict, m.Way(f.Verdict); c.stops(m, f) {
+		out.Change = judge.Worse
+	}
 	found := c.finding(m, of, f)
 	if out.Sentence = found.Sentence(); m.Name == judge.Rate && !m.Ratio && judge.Moved(f.Verdict) {
 		out.Sentence = fmt.Sprintf("%s went from %s/s to %s/s", judge.Title(m.Name, of), figure.Digits(float64(f.A)), figure.Digits(float64(f.B)))

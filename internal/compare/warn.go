@@ -214,6 +214,8 @@ func (c *comparison) warnRates(s *strata) error {
 	if v := rate.Verdict(0); v == stat.Less && slower {
 		ratio, _ := rate.Ratio()
 		c.warning("saturation", "requests take longer while %s fewer are answered: something may be saturated", figure.Percent(1-ratio))
+	} else if ratio, _ := rate.Ratio(); v == stat.Less || v == stat.More {
+		c.warnRequests(ratio)
 	}
 	var suspects []string
 	for i, name := range s.single {
@@ -240,10 +242,23 @@ func (c *comparison) warnRates(s *strata) error {
 	return nil
 }
 
+// warnRequests says how many more or fewer requests a second side B has, where the verdict
+// does not.
+func (c *comparison) warnRequests(ratio float64) {
+	said := slices.ContainsFunc(c.out.Measures, func(m api.CompareMeasure) bool { return m.Name == judge.Rate && c.found(&m) })
+	switch {
+	case said || math.Abs(math.Log(ratio)) <= math.Log1p(loadMoved):
+	case ratio < 1:
+		c.warning("load", "there are %s fewer requests a second on side B", figure.Percent(1-ratio))
+	default:
+		c.warning("load", "there are %s more requests a second on side B", figure.Percent(ratio-1))
+	}
+}
+
 // warnSeason says when hours of the day, or another kind of day, may be what
 // differs, and how to compare without them.
 func (c *comparison) warnSeason(ctx context.Context) error {
-	const day, near = 86400, 1800
+	const near = 1800
 	free := func(t int64) bool {
 		d := time.Unix(t, 0).In(c.Zone).Weekday()
 		return d == time.Saturday || d == time.Sunday
@@ -257,9 +272,8 @@ func (c *comparison) warnSeason(ctx context.Context) error {
 		}
 		return nil
 	}
-	apart := c.b.start - c.a.start
-	off := ((apart % day) + day) % day
-	if min(off, day-off) < near {
+	off := c.hoursApart()
+	if off < near {
 		return nil
 	}
 	usual, known, err := c.usualDifference(ctx)
@@ -268,7 +282,7 @@ func (c *comparison) warnSeason(ctx context.Context) error {
 		return err
 	case usual != "":
 		c.warning("season", "the same hours of an earlier day differ as well (%s): compare with the same hours of earlier days, %s", usual, c.earlier(LikeWorkday))
-	case !known && min(off, day-off) >= apartUnknown:
+	case !known && off >= apartUnknown:
 		c.warning("season", "the sides are of hours far apart, and there is no earlier day to see a daily season by: once there is, compare with the same hours of earlier days, %s", c.earlier(LikeWorkday))
 	}
 	return nil
@@ -277,6 +291,18 @@ func (c *comparison) warnSeason(ctx context.Context) error {
 // apartUnknown is from how many seconds between the sides on a season is feared of
 // which nothing is known.
 const apartUnknown = 3 * 3600
+
+// hoursApart returns how far apart the hours of the day are at which the sides begin, in
+// seconds.
+func (c *comparison) hoursApart() int64 {
+	const day = 86400
+	apart := (((c.b.start - c.a.start) % day) + day) % day
+	return min(apart, day-apart)
+}
+
+// oneHour reports whether the sides are of hours so near that a daily season hardly is what
+// differs.
+func (c *comparison) oneHour() bool { return c.paired || c.several() || c.hoursApart() < apartUnknown }
 
 // usualDifference compares the same hours of an earlier day: the last that is like
 // side B's, else the same day of the week before, else the day before. It returns

@@ -182,7 +182,7 @@ func (d *Comparison) measure(m *api.CompareMeasure) []string {
 		case m.Name == "apdex":
 			return Ratio(v)
 		case m.Name == "rate" && !math.IsNaN(float64(v)):
-			if len(d.R.Measures) > 1 { // of observations; else of what a counter counts
+			if len(d.R.Measures) > 1 || d.R.Family == SpanFamily { // of observations or requests; else of what a counter counts
 				return Number.Value(v) + "/s"
 			}
 			return d.Unit.Value(v) + "/s"

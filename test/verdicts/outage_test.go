@@ -1,12 +1,14 @@
 package verdicts
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"tailscope/api"
 	"tailscope/internal/compare/changes"
+	"tailscope/internal/judge"
 )
 
 // goingOn is a service that goes on while shop stops: the server was up.
@@ -88,4 +90,73 @@ func TestOutageWithinASide(t *testing.T) {
 	if got, want := warning(w.final(id).Services[0].Warnings), "there are no requests after, for 21.7 min from 2026-05-12 11:00 UTC on, while others come: its rate is over all of it"; got != want {
 		t.Errorf("warning of the mark %q, want %q", got, want)
 	}
+}
+
+// Requests that stop, or nearly stop, at a mark are a regression, of slots of ten seconds
+// and of one. Fewer of them are said, and count where a gate names the rate.
+func TestRateOfRequestsIsJudged(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		left     float64 // share of the requests
+		verdict  api.Verdict
+		sentence string
+	}{
+		{"stop", 0, judge.Regression, "The rate of shop went from "},
+		{"a tenth", 0.1, judge.Regression, "The rate of shop is 9"},
+		{"a third", 1. / 3, judge.NoEvidence, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, 1402)
+			shop, then := crowd("shop", 4), []load{goingOn}
+			if c.left > 0 {
+				then = append(then, with(shop, func(l *load) { l.perSecond *= c.left })...)
+			}
+			w.send(time.Hour, append(shop, goingOn)...)
+			id := w.mark("deploy", "shop")
+			w.send(time.Hour+time.Minute, then...)
+			is := func(of string, verdict api.Verdict, sentence string) {
+				t.Helper()
+				if t.Logf("%s: %s: %s", of, verdict, sentence); verdict != c.verdict || !strings.HasPrefix(sentence, c.sentence) {
+					t.Errorf("%s: %s: %s, want %s: %s", of, verdict, sentence, c.verdict, c.sentence)
+				}
+			}
+			r := w.compare("shop", window{0, time.Hour}, window{time.Hour, 2 * time.Hour})
+			is("comparison", r.Verdict, r.Sentence)
+			v := w.final(id)
+			is("mark", v.Verdict, v.Sentence)
+			for _, x := range []struct {
+				measures, allow []string
+				want            api.Verdict
+			}{
+				{nil, []string{"rate=decrease:10%"}, judge.Regression},
+				{[]string{"rate"}, []string{"rate=decrease:10%"}, judge.Regression},
+			} {
+				r, err := w.Compare(t.Context(), api.CompareRequest{Selection: ofService("shop"), A: window{0, time.Hour}.text("/"), B: window{time.Hour, 2 * time.Hour}.text("/"), Measures: x.measures, Allow: x.allow})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Verdict != x.want {
+					t.Errorf("measures %v, allow %v: %s: %s, want %s", x.measures, x.allow, r.Verdict, r.Sentence, x.want)
+				}
+			}
+			if c.left == 1./3 && !strings.Contains(fmt.Sprint(r.Warnings), "fewer requests a second on side B") {
+				t.Errorf("warnings %v", r.Warnings)
+			}
+		})
+	}
+}
+
+// Requests that fall to a tenth are told within a minute.
+func TestRateThatFallsIsToldWithinAMinute(t *testing.T) {
+	w := newWorld(t, 1403)
+	w.sendEvery(8*time.Minute, 5*time.Second, crowd("shop", 60)...)
+	id := w.mark("deploy", "shop")
+	for at := 5 * time.Second; at <= time.Minute; at += 5 * time.Second {
+		w.sendEvery(5*time.Second, 5*time.Second, crowd("shop", 6)...)
+		if v := w.verdict(id); v.Verdict == judge.Regression {
+			t.Logf("after %v: %s", at, v.Sentence)
+			return
+		}
+	}
+	t.Errorf("after a minute: %s", w.verdict(id).Sentence)
 }

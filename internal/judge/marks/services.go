@@ -14,7 +14,7 @@ import (
 
 // measures that a mark is judged by: few, so that little is lost to looking at
 // many, and none that another contains.
-var measures = []string{"p50", "p95", "p99", "p99.9", "errors"}
+var measures = []string{"p50", "p95", "p99", "p99.9", "errors", judge.Rate}
 
 // Of a service all operations and tenants are looked at, and mostRows of either kept.
 const (
@@ -230,7 +230,9 @@ func least(v *api.ServiceVerdict) float64 {
 		}
 	}
 	for i := range v.Measures {
-		take(v.Measures[i].Adjusted)
+		if m := &v.Measures[i]; m.Name != judge.Rate || m.Change != "" { // a rate that moved says nothing by itself
+			take(m.Adjusted)
+		}
 	}
 	for _, rows := range [][]api.CompareRow{v.Operations, v.Tenants} {
 		for i := range rows {
