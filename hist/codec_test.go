@@ -364,3 +364,16 @@ func TestAppendOverflow(t *testing.T) {
 		}
 	}
 }
+
+// Nanoseconds come back from seconds, also where the product of both is rounded.
+func TestNanosOfSeconds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ns := rapid.OneOf(rapid.Int64Range(0, 1<<63-1<<11), rapid.Int64Range(1<<51-1e4, 1<<51+1e4), rapid.Int64Range(15<<48, 1<<53+1e4)).Draw(t, "ns")
+		for _, want := range []int64{ns, -ns} {
+			v := Seconds(want)
+			if got, ok := Nanos(v); !ok || Seconds(got) != v || ns < 1<<51 && got != want {
+				t.Fatalf("%d of %v, %v: want %d", got, v, ok, want)
+			}
+		}
+	})
+}

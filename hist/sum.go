@@ -14,8 +14,13 @@ func Nanos(v float64) (ns int64, ok bool) {
 	if !(x > -1<<63 && x < 1<<63) {
 		return 0, false
 	}
-	ns = int64(x)
-	return ns, Seconds(ns) == v
+	// Beyond 2^51 the product may be rounded to a neighbour of the number sought.
+	for _, y := range [...]float64{x, math.Max(x+1, math.Nextafter(x, math.Inf(1))), math.Min(x-1, math.Nextafter(x, math.Inf(-1)))} {
+		if ns = int64(y); y < 1<<63 && Seconds(ns) == v {
+			return ns, true
+		}
+	}
+	return int64(x), false
 }
 
 // exactSum keeps Histogram.Sum independent of the order of additions: as whole

@@ -157,11 +157,16 @@ func TestDerivedIsAllOrNothing(t *testing.T) {
 		t.Error("a target of another epoch was accepted")
 	}
 	was := a.o.MemoryBytes
-	a.o.MemoryBytes = 1
+	bound := func(bytes int64) {
+		a.mu.Lock() // the flusher reads it
+		defer a.mu.Unlock()
+		a.o.MemoryBytes = bytes
+	}
+	bound(1)
 	if _, err := add(good).Commit(context.Background()); err == nil {
 		t.Error("a batch was accepted beyond the bound")
 	}
-	a.o.MemoryBytes = was
+	bound(was)
 	flush(t, a)
 	if st.puts != 0 {
 		t.Errorf("%d puts of nothing", st.puts)
