@@ -22,7 +22,7 @@ func TestCompare(t *testing.T) {
 		t.Fatal(body)
 	}
 	r := decodeJSON[api.CompareResponse](t, body)
-	if r.Of != "checkout" || r.Slot != 10 || r.Paired || r.Within != 0.2 || len(r.Operations) != 1 || len(r.Measures) != 9 {
+	if r.Of != "checkout" || r.Slot != 10 || r.Paired || r.Within != 0.2 || len(r.Operations) != 1 || len(r.Measures) != 10 {
 		t.Errorf("got %s", body)
 	}
 	if r.Verdict == "regression" || r.Verdict == "improvement" || r.Verdict == "mixed" {

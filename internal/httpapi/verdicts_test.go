@@ -60,7 +60,7 @@ func TestVerdicts(t *testing.T) {
 
 	var one api.Mark
 	ask("/api/v1/marks/1", &one)
-	if v := one.Verdict; v == nil || len(v.Services) != 1 || len(v.Services[0].Measures) != 5 || v.Sentence == "" || v.Verdict == "" {
+	if v := one.Verdict; v == nil || len(v.Services) != 1 || len(v.Services[0].Measures) != 6 || v.Sentence == "" || v.Verdict == "" {
 		t.Errorf("one mark: %+v", one.Verdict)
 	}
 	ask("/api/v1/marks", &list, "service", "batch")
