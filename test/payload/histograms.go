@@ -14,13 +14,12 @@ import (
 )
 
 const (
-	// HistogramServices services of HistogramInstances processes each export
-	// PointsPerRequest series every HistogramInterval, a process to a request.
+	// Each process exports PointsPerRequest series every HistogramInterval, a process to
+	// a request; HistogramProcesses are HistogramInstances of each service.
 	HistogramServices  = 10
 	HistogramInstances = 10
 	PointsPerRequest   = 100
 	HistogramProcesses = HistogramServices * HistogramInstances
-	HistogramSeries    = HistogramProcesses * PointsPerRequest
 	HistogramInterval  = 10 * time.Second
 
 	// ObservationsPerPoint log-normal observations, about, fall into one
@@ -49,11 +48,11 @@ func (f HistogramForm) String() string {
 var Bounds = []float64{.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}
 
 // Histograms returns n marshalled ExportMetricsServiceRequest messages of
-// PointsPerRequest histograms each, whose times begin at start. The same seed
-// gives the same bytes.
-func Histograms(seed uint64, n int, start time.Time, form HistogramForm) [][]byte {
+// PointsPerRequest histograms each, in turn of so many processes, whose times begin at
+// start. The same seed gives the same bytes.
+func Histograms(seed uint64, processes, n int, start time.Time, form HistogramForm) [][]byte {
 	rng := rand.New(rand.NewPCG(seed, 0x4157))
-	series := make([]running, HistogramSeries)
+	series := make([]running, processes*PointsPerRequest)
 	for i := range series {
 		series[i].median = math.Log2(0.002) + 1.2*math.Log2E*rng.NormFloat64()
 	}
@@ -64,8 +63,8 @@ func Histograms(seed uint64, n int, start time.Time, form HistogramForm) [][]byt
 	}
 	out := make([][]byte, n)
 	for i := range out {
-		process := i % HistogramProcesses
-		end := start.Add(time.Duration(i/HistogramProcesses+1) * HistogramInterval)
+		process := i % processes
+		end := start.Add(time.Duration(i/processes+1) * HistogramInterval)
 		points := series[process*PointsPerRequest:][:PointsPerRequest]
 		req := histogramRequest(rng, pool, process, points, start, end, form)
 		b, err := proto.MarshalOptions{Deterministic: true}.Marshal(req)

@@ -16,7 +16,7 @@ func TestHistograms(t *testing.T) {
 			start := time.Unix(1_788_000_000, 0)
 			last := map[string]uint64{}
 			points, observations, size := 0, uint64(0), 0
-			for _, b := range Histograms(1, 3*HistogramProcesses, start, form) {
+			for _, b := range Histograms(1, HistogramProcesses, 3*HistogramProcesses, start, form) {
 				size += len(b)
 				var req collectormetrics.ExportMetricsServiceRequest
 				if err := proto.Unmarshal(b, &req); err != nil {
@@ -50,8 +50,9 @@ func TestHistograms(t *testing.T) {
 					see(p.Attributes[3].Value.GetStringValue(), p.Count, p.Positive.BucketCounts)
 				}
 			}
-			if len(last) != HistogramSeries || points != 3*HistogramSeries {
-				t.Errorf("%d series, %d points; want %d, %d", len(last), points, HistogramSeries, 3*HistogramSeries)
+			const want = HistogramProcesses * PointsPerRequest
+			if len(last) != want || points != 3*want {
+				t.Errorf("%d series, %d points; want %d, %d", len(last), points, want, 3*want)
 			}
 			t.Logf("%d points, %.0f observations and %.0f bytes each", points, float64(observations)/float64(points), float64(size)/float64(points))
 		})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math"
@@ -398,15 +399,18 @@ func measureUsage(st *pebblestore.Store) (u usage, err error) {
 	return u, nil
 }
 
+// dirSize returns the bytes of the files in dir. Files may go meanwhile.
 func dirSize(dir string) (int64, error) {
 	var n int64
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
+		if err == nil && !d.IsDir() {
+			var info fs.FileInfo
+			if info, err = d.Info(); err == nil {
+				n += info.Size()
+			}
 		}
-		info, err := d.Info()
-		if err == nil {
-			n += info.Size()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
 		}
 		return err
 	})

@@ -73,7 +73,7 @@ func BenchmarkTraces(b *testing.B) {
 // what it is given.
 func BenchmarkHistograms(b *testing.B) {
 	for _, form := range []payload.HistogramForm{{Cumulative: true}, {Explicit: true, Cumulative: true}, {}} {
-		reqs := payload.Histograms(1, 10*payload.HistogramProcesses, time.Now().Add(-5*time.Minute), form)
+		reqs := payload.Histograms(1, payload.HistogramProcesses, 10*payload.HistogramProcesses, time.Now().Add(-5*time.Minute), form)
 		b.Run(form.String(), func(b *testing.B) {
 			b.ReportAllocs()
 			before := cpu()
