@@ -14,25 +14,26 @@ var ErrCorrupt = errors.New("corrupt run")
 
 // Decoder decodes runs. Reset it before use. It is not safe for concurrent use.
 type Decoder struct {
-	m      model
-	c      decoder
-	r      bitReader
-	a      ansReader
-	tables *[tables]ansTable
-	spans  *[buckets + 1]int64
-	p      point
-	class  int
-	window [buckets]uint64
-	buf    []byte         // a raw point, or a few values in compact form
-	view   hist.Histogram // of a dense point; its counts are the window's
-	err    error
+	m        model
+	c        decoder
+	r        bitReader
+	a        ansReader
+	tables   *[tables]ansTable
+	spans    *[buckets + 1]int64
+	p        point
+	class    int
+	window   [buckets]uint64
+	buf      []byte         // a raw point, or a few values in compact form
+	view     hist.Histogram // of a dense or general point; its counts are the window's or explicit
+	explicit []uint64
+	err      error
 }
 
 // Reset starts to decode a run, reusing memory. b must not change while it is read.
 func (d *Decoder) Reset(b []byte) error {
 	d.err = nil
-	if len(b) == 0 || b[0] != version {
-		return d.fail("not a run of version %d", version)
+	if len(b) == 0 || b[0] != version && b[0] != before {
+		return d.fail("not a run of version %d or %d", before, version)
 	}
 	b = b[1:]
 	var lengths [2]uint64
@@ -128,6 +129,9 @@ func (d *Decoder) Merge(h *hist.Histogram) error {
 		d.see()
 		return h.Merge(&d.view)
 	}
+	if d.class == general {
+		return d.wrap(h.Merge(&d.view))
+	}
 	if d.class != raw && h.Schema != hist.Explicit {
 		h.Reduce(hist.DefaultSchema)
 		for _, v := range d.p.values[:d.class] {
@@ -153,6 +157,8 @@ func (d *Decoder) Moment() (hist.Moment, error) {
 	case raw:
 		m, err := hist.Moments(d.buf)
 		return m, d.wrap(err)
+	case general:
+		return d.view.Moment(), nil
 	case dense:
 		return hist.Moment{Count: p.count, Sum: hist.Seconds(p.sum), Min: hist.Seconds(p.min), Max: hist.Seconds(p.max)}, nil
 	}
@@ -174,6 +180,10 @@ func (d *Decoder) Append(dst []byte) ([]byte, error) {
 		dst, err := d.view.AppendBinary(dst)
 		return dst, d.wrap(err)
 	}
+	if d.class == general {
+		dst, err := d.view.AppendBinary(dst)
+		return dst, d.wrap(err)
+	}
 	if d.class == raw {
 		return append(dst, d.buf...), nil
 	}
@@ -187,7 +197,11 @@ func (d *Decoder) encode() error {
 		return nil
 	}
 	var err error
-	d.buf, err = hist.AppendNanos(d.buf[:0], hist.DefaultSchema, d.p.values[:d.class], nil)
+	if d.class == general {
+		d.buf, err = d.view.AppendBinary(d.buf[:0])
+	} else {
+		d.buf, err = hist.AppendNanos(d.buf[:0], hist.DefaultSchema, d.p.values[:d.class], nil)
+	}
 	return d.wrap(err)
 }
 
@@ -242,6 +256,8 @@ func (d *Decoder) read() error {
 		d.few(d.class)
 	case raw:
 		d.raw()
+	case general:
+		d.general()
 	default:
 		d.fail("class %d", d.class)
 	}
@@ -288,6 +304,7 @@ func (d *Decoder) few(n int) {
 
 func (d *Decoder) dense() {
 	m, p := &d.m, &d.p
+	m.enter(denseSpace)
 	m.begin()
 	unit, r := m.countUnit()
 	p.count = uint64(m.meanCount>>8 + d.residue(r, unit))

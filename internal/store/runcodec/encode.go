@@ -10,7 +10,10 @@ import (
 
 // A run is the version byte, the lengths (uvarints) of the range-coded and the
 // table-coded bytes, those bytes, and the plain bits.
-const version = 1
+const (
+	version = 2
+	before  = 1 // has no general points, and is read alike
+)
 
 // Encoder encodes runs. Reset it before use. It is not safe for concurrent use.
 type Encoder struct {
@@ -87,12 +90,14 @@ func (e *Encoder) Add(slot uint32, data []byte) error {
 	if gap > 1 {
 		m.where = 2
 	}
-	p, class := e.classify(data, canonical)
+	p, hd, class := e.classify(data, canonical)
 	e.c.tree(m.class[m.last][:], 3, uint32(class))
 	m.last = class
 	switch class {
 	case dense:
 		e.dense(&p)
+	case general:
+		e.general(&p, &hd)
 	case raw:
 		e.w.gamma(uint64(len(data)))
 		for _, b := range data {
@@ -151,9 +156,24 @@ type point struct {
 
 // classify returns how the point in e.h can be coded so that it decodes to the same
 // bytes.
-func (e *Encoder) classify(data []byte, canonical bool) (p point, class int) {
+func (e *Encoder) classify(data []byte, canonical bool) (p point, hd header, class int) {
+	if !canonical {
+		return p, hd, raw
+	}
+	if p, class = e.whole(data); class != raw {
+		return p, hd, class
+	}
+	if p, hd, ok := e.describe(); ok {
+		return p, hd, general
+	}
+	return p, hd, raw
+}
+
+// whole returns how the canonical point in e.h can be coded if it is of whole nanoseconds,
+// else raw.
+func (e *Encoder) whole(data []byte) (p point, class int) {
 	h := &e.h
-	if !canonical || h.Schema != hist.DefaultSchema || h.ZeroThreshold != hist.DefaultZeroThreshold ||
+	if h.Schema != hist.DefaultSchema || h.ZeroThreshold != hist.DefaultZeroThreshold ||
 		h.Weighted || h.Error != 0 || h.ZeroCount != 0 || h.Count == 0 {
 		return p, raw
 	}
@@ -214,6 +234,7 @@ func (e *Encoder) few(values []int64) {
 
 func (e *Encoder) dense(p *point) {
 	m := &e.m
+	m.enter(denseSpace)
 	m.begin()
 	unit, r := m.countUnit()
 	e.residue(r, unit, int64(p.count)-m.meanCount>>8)

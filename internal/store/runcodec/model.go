@@ -54,16 +54,17 @@ type step struct {
 
 // classes of points
 const (
-	dense = 0 // a histogram coded bucket by bucket; 1 to 3: so many values
-	raw   = 4 // the compact form, unchanged
-	none  = 5 // before the first
+	dense   = 0 // a histogram coded bucket by bucket; 1 to 3: so many values
+	raw     = 4 // the compact form, unchanged
+	none    = 5 // before the first
+	general = 6 // any other distribution, see general.go
 )
 
 // model is the state that encoder and decoder learn alike. It is all integers: both must
 // compute the same on any machine.
 type model struct {
 	gap   [3][symbols]cell
-	class [none + 1][8]cell
+	class [general + 1][8]cell
 	next  [3]cell // whether the gap is 1
 	value [3][octets]cell
 	other [256]cell // bytes of raw points
@@ -73,6 +74,15 @@ type model struct {
 	sum   [2]residue
 	steps [levels]step
 
+	// Of general points.
+	same     cell // whether the header is that of the one before
+	extremes [4]cell
+	sums     [4]cell
+	lengths  [128]cell
+	header   header
+	middles  [buckets]float64 // of the header's buckets, 0 until needed
+
+	space space // of the shapes
 	// The shape of the current series: mean counts per point of buckets lo..hi.
 	weight [buckets]uint32
 	lo, hi int
@@ -112,6 +122,12 @@ func (m *model) reset() {
 	m.sum[0].reset()
 	m.sum[1].reset()
 	m.steps = *poisson()
+	m.same = even
+	fill(m.extremes[:])
+	fill(m.sums[:])
+	fill(m.lengths[:])
+	m.header = header{}
+	m.space = denseSpace
 	m.last = none
 	m.points = 0
 	m.fresh = true

@@ -28,7 +28,8 @@
 // sharpen over some thousand points: a run should hold a few thousand; with a few hundred
 // it is a few percent larger. A point of about 200 log-normal observations at schema 5
 // (buckets 2.2 % wide) takes 41 bytes, of which 8 are the exact sum, minimum and maximum;
-// a point of a single observation takes 3.
+// a point of a single observation takes 3. Histograms that were sent as such (general.go)
+// take as much: 42 bytes without extremes, 12 with 14 explicit bounds.
 //
 // The caller keeps the number of series of a run, their identities, the places of groups,
 // and a checksum. Every point decodes exactly: Decoder.Append appends the bytes that Add

@@ -215,3 +215,71 @@ func genPoint(t *rapid.T) []byte {
 	}
 	return b
 }
+
+// asSent returns log-normal distributions as OTLP senders make them.
+func asSent(seed uint64, series, slots, n int, form func(rnd *rand.Rand, h *hist.Histogram)) [][]entry {
+	rnd := rand.New(rand.NewPCG(seed, 2))
+	out := workload(seed, series, slots, n)
+	var h hist.Histogram
+	for _, s := range out {
+		for i := range s {
+			if err := h.UnmarshalBinary(s[i].data); err != nil {
+				panic(err)
+			}
+			form(rnd, &h)
+			s[i].data, _ = h.AppendBinary(nil)
+		}
+	}
+	return out
+}
+
+// Forms that senders choose, and how many bytes a point of 200 may take in each.
+var sentForms = []struct {
+	name string
+	most float64
+	form func(rnd *rand.Rand, h *hist.Histogram)
+}{
+	{"sum unknown to the nanosecond, no extremes", 42, func(rnd *rand.Rand, h *hist.Histogram) {
+		h.Sum += 1e-10 * rnd.Float64()
+		h.Min, h.Max, h.ZeroThreshold = math.NaN(), math.NaN(), 0
+	}},
+	{"extremes that are no whole nanoseconds", 58, func(rnd *rand.Rand, h *hist.Histogram) {
+		h.Sum += 1e-10 * rnd.Float64()
+		h.Min, h.Max = math.Nextafter(h.Min, 0), math.Nextafter(h.Max, 0)
+	}},
+	{"coarse, weighted, with an error and zeros", 45, func(rnd *rand.Rand, h *hist.Histogram) {
+		h.Reduce(3)
+		h.ZeroCount = 7
+		h.Count += 7
+		h.Weighted, h.Squares, h.Error = true, float64(h.Count), 0.01
+	}},
+	{"explicit", 26, func(rnd *rand.Rand, h *hist.Histogram) {
+		e, _ := hist.NewExplicit([]float64{.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10})
+		for b := range h.All() {
+			for k := range e.Positive.Counts {
+				if k == len(e.Bounds) || b.Upper <= e.Bounds[k] {
+					e.Positive.Counts[k] += b.Count
+					break
+				}
+			}
+		}
+		e.Count, e.Sum = h.Count, h.Sum+1e-10*rnd.Float64()
+		*h = *e
+	}},
+}
+
+func TestSentForms(t *testing.T) {
+	for _, f := range sentForms {
+		t.Run(f.name, func(t *testing.T) {
+			w := asSent(3, 20, 50, 200, f.form)
+			groups := map[int]bool{7: true}
+			run := pack(t, w, groups)
+			unpack(t, run, w, groups)
+			n, compact := sizes(w)
+			t.Logf("%.1f bytes a point, %.1f in hist's compact form", float64(len(run))/float64(n), float64(compact)/float64(n))
+			if got := float64(len(run)) / float64(n); got > f.most {
+				t.Errorf("%.1f bytes a point, at most %.0f wanted", got, f.most)
+			}
+		})
+	}
+}
