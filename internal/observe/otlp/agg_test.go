@@ -22,6 +22,7 @@ type countingStore struct {
 	dropStore
 	mu     sync.Mutex
 	counts map[series.View]uint64
+	slots  []int64 // of distributions in the full view
 }
 
 func (s *countingStore) Put(_ context.Context, b *store.Batch) error {
@@ -36,6 +37,9 @@ func (s *countingStore) Put(_ context.Context, b *store.Batch) error {
 			return err
 		}
 		s.counts[b.Series[p.Series].View] += m.Count
+		if b.Series[p.Series].View == series.Full {
+			s.slots = append(s.slots, p.Slot)
+		}
 	}
 	return nil
 }
@@ -66,6 +70,40 @@ func TestTooManyFamilies(t *testing.T) {
 	}
 	if want := (Rejected{"points", "too_many_families", 3}); !slices.Contains(s.Stats().Rejected, want) {
 		t.Errorf("counted %+v, want %+v among them", s.Stats().Rejected, want)
+	}
+}
+
+// The points of a histogram are of the time before them: those of (0 s, 10 s] lie in the
+// slot of 0 s, as in a range of PromQL.
+func TestHistogramAtBoundary(t *testing.T) {
+	boundary := time.Now().Add(-time.Minute).Truncate(10 * time.Second)
+	for _, temporality := range []int{delta, cumulative} {
+		st := &countingStore{counts: map[series.View]uint64{}}
+		a, err := agg.Open(t.Context(), st, agg.Options{Writer: "local", Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := start(t, Options{Sink: Into(a)})
+		var b strings.Builder
+		for i, after := range []time.Duration{-10 * time.Second, 0, 1} {
+			fmt.Fprintf(&b, `,{"startTimeUnixNano":"1","timeUnixNano":"%d","count":"%d","sum":1,"bucketCounts":["%d"]}`, boundary.Add(after).UnixNano(), 3+i, 3+i)
+		}
+		r := post(t, s, "/v1/metrics", "application/json", "", fmt.Appendf(nil,
+			`{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"d","histogram":{"aggregationTemporality":%d,"dataPoints":[%s]}}]}]}]}`, temporality, b.String()[1:]))
+		if r.StatusCode != 200 {
+			t.Fatal(r.Status)
+		}
+		if err := a.Close(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		want := []int64{boundary.Unix() - 20, boundary.Unix() - 10, boundary.Unix()}
+		if temporality == cumulative { // the first is a baseline
+			want = want[1:]
+		}
+		slices.Sort(st.slots)
+		if !slices.Equal(st.slots, want) {
+			t.Errorf("temporality %d: slots %d, want %d", temporality, st.slots, want)
+		}
 	}
 }
 

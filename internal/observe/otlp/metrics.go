@@ -628,10 +628,13 @@ func (d *decoder) distribution(m *metric, p *point, b []byte, attributes int32) 
 		return TooManyFamilies, nil
 	}
 	m.observe([2]uint64{id.Hi, id.Lo}, p, m.temporality, d.r.sink)
+	// What it counts came before its time. So one of a slot's start is of the slot before,
+	// as a range of PromQL holds its end and not its start.
+	at := int64(p.time) - 1
 	if m.temporality == delta {
-		d.batch.Distribution(t, int64(p.time), h)
+		d.batch.Distribution(t, at, h)
 	} else {
-		d.batch.Cumulative(t, agg.StreamID{id.Hi, id.Lo}, d.res.raw.Hi^d.res.raw.Lo, int64(p.start), int64(p.time), h)
+		d.batch.Cumulative(t, agg.StreamID{id.Hi, id.Lo}, d.res.raw.Hi^d.res.raw.Lo, int64(p.start), at, h)
 	}
 	return OK, nil
 }
