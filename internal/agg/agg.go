@@ -203,7 +203,15 @@ type generation struct {
 	derived bool     // it also holds what no journal does; see NewDerivedBatch
 	records []store.State
 	infos   []store.FamilyInfo
-	totals  bool // its Total cells are made
+	totals  bool   // its Total cells are made
+	added   uint64 // registry.added when it was cut
+	// addedBefore is added of the generation before it.
+	addedBefore uint64
+	stored      bool // guarded by Aggregator.mu: its cells are released
+
+	// reading is held while cells of a frozen generation are read for a question, or
+	// changed. It is locked before Aggregator.mu.
+	reading sync.RWMutex
 }
 
 // Open replays the journals above the store's flushed generation and starts the flusher.
@@ -255,9 +263,19 @@ func Open(ctx context.Context, st store.Store, o Options) (*Aggregator, error) {
 }
 
 func (a *Aggregator) openGeneration(number uint64, now time.Time) {
-	a.open = &generation{number: number, began: now, cells: newCells(&a.slabs, a.reg.series.n)}
+	before := uint64(0)
+	if a.open != nil {
+		a.open.added, before = a.reg.added, a.reg.added
+	}
+	a.open = &generation{number: number, began: now, addedBefore: before, cells: newCells(&a.slabs, a.reg.series.n)}
 	a.reg.generation = uint32(number)
 	a.began = append(a.began, generationTime{uint32(number), now})
+}
+
+// release frees the memory of a generation. The caller holds Aggregator.mu.
+func (g *generation) release() {
+	g.stored = true
+	g.cells.release()
 }
 
 // Close flushes what is open and stops; nothing is accepted afterwards. What is not
@@ -297,7 +315,7 @@ func (a *Aggregator) Close(ctx context.Context) error {
 			}
 			j.close()
 		}
-		g.cells.release()
+		g.release()
 	}
 	a.frozen = nil
 	return errors.Join(err, a.ack.close())

@@ -207,13 +207,10 @@ func (w *builder) merge(c *cells, refs []cellRef) {
 	}
 }
 
-// rawSamples groups the samples by series, in order of time. Of equal times it keeps the
+// rawSamples groups the samples, which are sorted, by series. Of equal times it keeps the
 // sample that came last.
 func (w *builder) rawSamples(b *store.Batch, c *cells) {
 	raw := c.samples
-	slices.SortStableFunc(raw, func(a, b rawSample) int {
-		return cmp.Or(cmp.Compare(a.series, b.series), cmp.Compare(a.millis, b.millis))
-	})
 	w.samples = slices.Grow(w.samples[:0], len(raw))
 	for i := 0; i < len(raw); {
 		s, from := raw[i].series, len(w.samples)

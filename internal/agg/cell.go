@@ -1,8 +1,10 @@
 package agg
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -740,4 +742,12 @@ func (g *cells) sample(s uint32, millis int64, v float64) {
 		g.samples = append(make([]rawSample, 0, n), g.samples...)
 	}
 	g.samples = append(g.samples, rawSample{s, millis, v})
+}
+
+// sortSamples sorts the samples by series and time. Those of equal times stay in the order
+// in which they came.
+func (g *cells) sortSamples() {
+	slices.SortStableFunc(g.samples, func(a, b rawSample) int {
+		return cmp.Or(cmp.Compare(a.series, b.series), cmp.Compare(a.millis, b.millis))
+	})
 }

@@ -69,7 +69,10 @@ func (a *Aggregator) putFrozen(ctx context.Context) error {
 
 		// The part of the tables that this generation uses does not change until it is
 		// stored.
+		g.reading.Lock()
 		lost := makeTotals(g, recs)
+		g.cells.sortSamples()
+		g.reading.Unlock()
 		batch := a.build.batch(g, meta, ids)
 		batch.Writer, batch.Generation, batch.Resolution = a.o.Writer, g.number, series.Base
 		if lost += a.build.lost; lost > 0 {
@@ -87,7 +90,7 @@ func (a *Aggregator) putFrozen(ctx context.Context) error {
 		}
 		a.frozen = slices.Delete(a.frozen, 0, 1)
 		a.stats.Generations++
-		g.cells.release()
+		g.release()
 		a.full.Store(a.memory() > a.o.MemoryBytes)
 		a.mu.Unlock()
 		if g.journal != nil {

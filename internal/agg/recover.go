@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -110,7 +111,7 @@ type start struct {
 
 func (s *start) read(f found) (*account, error) {
 	a := s.a
-	s.g = &generation{number: f.generation, began: s.now, cells: newCells(&a.slabs, 0)}
+	s.g = &generation{number: f.generation, began: s.now, added: math.MaxUint64, cells: newCells(&a.slabs, 0)}
 	a.reg.generation = uint32(f.generation)
 	return readJournal(a.o.FS, f.path(a.o.Dir), f.generation, &replayer{a: a, g: s.g})
 }

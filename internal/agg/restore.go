@@ -82,6 +82,7 @@ func (s *start) restore(f found, j *journal) (acc *account, keep bool, err error
 func (s *start) restoreCells(st tableLoser, g *generation, check bool) (store.Restored, error) {
 	a := s.a
 	makeTotals(g, a.reg.series)
+	g.cells.sortSamples()
 	b := a.build.batch(g, a.reg.meta, a.reg.ids)
 	b.Writer, b.Generation, b.Resolution = a.o.Writer, g.number, series.Base
 	r, err := st.Restore(s.ctx, b, check)

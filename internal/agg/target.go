@@ -75,6 +75,7 @@ type registry struct {
 	idle       []uint32     // numbers free for reuse
 	orphans    []uint32     // series without references that wait for their last flush
 	labelBytes int64
+	added      uint64 // series ever numbered
 
 	services   []*service // number 0 is never used
 	serviceOf  map[string]uint32
@@ -100,6 +101,7 @@ type registry struct {
 // familyName is the name of a family that has active series.
 type familyName struct {
 	name   string
+	kind   series.Kind // of its first series
 	series int
 }
 
@@ -549,10 +551,11 @@ func (r *registry) internID(s series.Series, id series.ID) uint32 {
 func (r *registry) add(s series.Series, id series.ID) uint32 {
 	family := r.families[s.Family]
 	if family == nil {
-		family = &familyName{name: strings.Clone(s.Family)}
+		family = &familyName{name: strings.Clone(s.Family), kind: s.Kind}
 		r.families[family.name] = family
 	}
 	family.series++
+	r.added++
 	s.Family = family.name
 	var n uint32
 	if k := len(r.idle); k > 0 && r.series.at(r.idle[k-1]).defined != r.generation {

@@ -100,9 +100,10 @@ type Query struct {
 	By        []string          // group by these labels, in any order; none is one group
 	Each      bool              // every series is a group of its own, By is ignored
 	Measure   Measure
-	Schema    int8 // distributions are reduced to at most this schema; 0 value means schema 0, use hist.DefaultSchema
-	TopK      int  // > 0 keeps the k groups with the greatest count over the whole range
-	MaxSeries int  // > 0 refuses with ErrTooMany when more series match
+	Schema    int8   // distributions are reduced to at most this schema; 0 value means schema 0, use hist.DefaultSchema
+	TopK      int    // > 0 keeps the k groups with the greatest count over the whole range
+	MaxSeries int    // > 0 refuses with ErrTooMany when more series match
+	Writer    string // Result.Flushed is that of this writer; empty: of none
 }
 
 // Result is the answer to a Query. Groups are sorted by labels, or with TopK by falling
@@ -116,6 +117,9 @@ type Result struct {
 	Groups     []Group
 	Series     int // number of series that matched; over several days without Each, the most on one of them
 	PointsRead int // stored points merged
+	// Flushed is the highest generation of Query.Writer that the answer holds: all of it and
+	// of those before it, and nothing of later ones.
+	Flushed uint64
 }
 
 // Group is one set of label values and its merged points.

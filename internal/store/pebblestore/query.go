@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -40,6 +41,24 @@ func (s *Store) openView() *view {
 }
 
 func (v *view) close() { v.snap.Close() }
+
+// flushed returns the highest generation of a writer that the snapshot holds, or 0.
+// Store.Flushed may lag behind it: a write is visible before it is published.
+func (v *view) flushed(writer string) (uint64, error) {
+	if writer == "" {
+		return 0, nil
+	}
+	b, closer, err := v.snap.Get(append([]byte{tableWriter}, writer...))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, classify(err)
+	}
+	defer closer.Close()
+	w, err := decodeWriter(b)
+	return w.flushed, err
+}
 
 // extent returns the bounds of the partitions that hold points; first >= last if there
 // are none.
@@ -96,6 +115,9 @@ func (s *Store) Query(ctx context.Context, q store.Query) (*store.Result, error)
 	}
 	v := s.openView()
 	defer v.close()
+	if res.Flushed, err = v.flushed(q.Writer); err != nil {
+		return nil, fmt.Errorf("query %s: %w", q.Family, err)
+	}
 	x := &execution{view: v, ctx: ctx, q: &q, scope: makeScope(f.number, q.View), selections: map[int64]*daySelection{}}
 	defer func() { store.BudgetOf(ctx).Release(x.passing.Load()) }()
 	if err := x.run(res); err != nil {

@@ -188,6 +188,9 @@ func testAddresses(t *testing.T, st store.Store) {
 	equal(t, "generations out of order", count(), 9)
 	equal(t, "flushed by w", must(st.Flushed(context.Background(), "w"))(t), 9)
 	equal(t, "flushed by nobody", must(st.Flushed(context.Background(), "nobody"))(t), 0)
+	for writer, want := range map[string]uint64{"w": 9, "v": 2, "nobody": 0, "": 0} {
+		equal(t, "the answer holds of "+writer, query(t, st, store.Query{Start: T0, End: T0 + 60, Writer: writer}).Flushed, want)
+	}
 	equal(t, "another view", total(query(t, st, store.Query{View: series.Total, Start: T0, End: T0 + 60})), 0)
 }
 

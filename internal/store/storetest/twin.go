@@ -185,7 +185,7 @@ func (w *Twin) Query(ctx context.Context, q store.Query) (*store.Result, error) 
 		return nil, err
 	}
 	defer w.mu.Unlock()
-	res := &store.Result{Start: q.Start, End: q.End, Resolution: series.Base}
+	res := &store.Result{Start: q.Start, End: q.End, Resolution: series.Base, Flushed: w.flushed[q.Writer]}
 	groups := map[string]*twinGroup{}
 	matched := map[string]bool{}
 	by := slices.Compact(slices.Sorted(slices.Values(q.By)))
