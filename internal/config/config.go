@@ -95,7 +95,7 @@ type Traces struct {
 
 // Ingest configures how often the aggregator flushes.
 type Ingest struct {
-	Flush time.Duration `key:"flush" default:"10s" flag:"yes" doc:"How often what has arrived becomes visible to questions."`
+	Flush time.Duration `key:"flush" default:"10s" flag:"yes" doc:"How often what has arrived is stored. Questions see it before; checks and verdicts of marks wait for it."`
 	Sync  time.Duration `key:"sync" default:"1s" doc:"How often the journal is synced: what a power loss may cost. A crash of the process costs nothing."`
 }
 

@@ -81,7 +81,7 @@ func (s *Server) startListeners(ctx context.Context) error {
 		return err
 	}
 	questions := httpapi.New(httpapi.Options{
-		Store:     s.store,
+		Store:     s.agg.Fresh(s.store),
 		Now:       s.now,
 		Logger:    s.log.With("part", "api"),
 		TraceLink: s.cfg.Traces.Link,
@@ -92,7 +92,7 @@ func (s *Server) startListeners(ctx context.Context) error {
 		Checks:    s.checks,
 		Status: api.StatusResponse{
 			Version: s.version, OTLPGRPC: s.OTLPGRPC(), OTLPHTTP: s.OTLPHTTP(),
-			FlushSeconds: api.Float(s.cfg.Flush.Seconds() + 1),
+			FlushSeconds: 1, // what was accepted is visible before it is flushed
 		},
 		Problems:          s.health.problems,
 		AcknowledgeDamage: s.acknowledgeDamage,

@@ -28,7 +28,21 @@ function query(params: Params): string {
   return s ? `?${s}` : '';
 }
 
+let unanswered = 0;
+
+/** Whether a request waits for its answer. */
+export const asking = (): boolean => unanswered > 0;
+
 export async function request<T>(method: string, path: string, signal?: AbortSignal, body?: unknown): Promise<T> {
+  unanswered++;
+  try {
+    return await answered<T>(method, path, signal, body);
+  } finally {
+    unanswered--;
+  }
+}
+
+async function answered<T>(method: string, path: string, signal?: AbortSignal, body?: unknown): Promise<T> {
   let res: Response;
   try {
     res = await fetch(path, {

@@ -1,5 +1,5 @@
-// Spans are sent in batches, and a slot of ten seconds is stored once it is over: of the
-// newest steps not all has come, and what is counted in them would read as a dip.
+// Spans are sent in batches, some seconds after they ended: of the newest steps not all has
+// come, and what is counted in them would read as a dip.
 
 import type { Num } from '../api/types';
 

@@ -27,7 +27,8 @@ it('reads and writes spans in addresses', () => {
 });
 
 it('ends relative ranges on a whole slot', () => {
-  expect(resolve({ last: 900 }, noon + 7.3)).toEqual({ start: noon - 900, end: noon });
+  expect(resolve({ last: 1800 }, noon + 7.3)).toEqual({ start: noon - 1800, end: noon });
+  expect(resolve({ last: 900 }, noon + 7.3)).toEqual({ start: noon + 7 - 900, end: noon + 7 });
   expect(resolve({ start: 5, end: 7 }, noon)).toEqual({ start: 5, end: 7 });
 });
 

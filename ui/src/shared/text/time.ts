@@ -60,10 +60,16 @@ export function fittingRange(first: number, now: number, asked: number): number 
 }
 
 /**
- * The start and end to ask for. A relative range ends at the last slot that
- * ended, so that two questions asked within a slot are the same question.
+ * The seconds after which a live range is asked for again: one where a second can be
+ * seen, else a slot.
  */
-export function resolve(range: TimeRange, now: number, slot = 10): { start: number; end: number } {
+export const liveStep = (range: TimeRange): number => ('last' in range && range.last <= 900 ? 1 : 10);
+
+/**
+ * The start and end to ask for. A relative range ends at the last live step that
+ * ended, so that two questions asked within one are the same question.
+ */
+export function resolve(range: TimeRange, now: number, slot = liveStep(range)): { start: number; end: number } {
   if ('last' in range) {
     const end = Math.floor(now / slot) * slot;
     return { start: end - range.last, end };
