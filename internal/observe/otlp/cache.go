@@ -35,8 +35,7 @@ type table struct {
 // have the same 64 bits is 1e-8, and the seed of each process prevents a search for such
 // keys.
 type slot struct {
-	hash, target atomic.Uint64
-	name         atomic.Uint32
+	hash, target, name atomic.Uint64
 }
 
 // resolved is the content of a slot.
@@ -79,7 +78,7 @@ func (t *table) put(h uint64, to resolved) {
 		switch s.hash.Load() {
 		case 0:
 			s.target.Store(uint64(to.target))
-			s.name.Store(uint32(to.name))
+			s.name.Store(uint64(to.name))
 			s.hash.Store(h)
 			t.used++
 			return

@@ -66,7 +66,7 @@ func Analyse(t *Trace) *Analysis {
 		s := &t.Spans[i]
 		nd := node{
 			id: binary.LittleEndian.Uint64(s.ID[:]), up: binary.LittleEndian.Uint64(s.Parent[:]),
-			start: s.Start, end: s.End, name: names[i], kind: n.list[names[i]].kind, slot: int32(i),
+			start: s.Start, end: s.End, name: names[i].common(), kind: n.list[names[i].common()].kind, slot: int32(i),
 		}
 		if s.Failed {
 			nd.flags = failed

@@ -72,7 +72,7 @@ func New(o Options) (*Assembler, error) {
 	}
 	o.EnsureDefaults()
 	a := &Assembler{
-		o: o, names: newNames(o.MemoryBytes / 8), seed: [2]uint64{rand.Uint64(), rand.Uint64()},
+		o: o, names: newNames(o.MemoryBytes / 32 * 3), seed: [2]uint64{rand.Uint64(), rand.Uint64()},
 		maxAge: int64(10 * max(o.Idle, time.Minute)), done: make(chan struct{}),
 	}
 	a.groups.New = func() any { return new(group) }

@@ -27,6 +27,7 @@ type breakdown struct {
 	maxCells, maxSeen, maxFans int
 
 	rows     targets
+	selves   selfTargets
 	epoch    uint32     // of the sink, when the current traces began to be closed
 	identity Identity   // the identity being resolved
 	comp     [256]int64 // of one request
@@ -38,13 +39,14 @@ type selfTime struct {
 	end, nanos int64
 	target     Target
 	epoch      uint32 // of target
-	name       Name
+	name       uint32
+	tenant     uint32
 	weight     uint32
 	comp       uint8
 	failed     bool
 }
 
-const selfBytes = 40
+const selfBytes = 48
 
 // movedClock is one observation of clock_skew_seconds.
 type movedClock struct {
@@ -82,12 +84,14 @@ func (b *breakdown) init(c *closer, bound int64) {
 	b.maxCells = int(bound / 8 * 3 / (cellBytes + 16))
 	b.maxSeen = min(int(bound/8/selfBytes), maxSeen)
 	b.maxFans = int(bound / 16 / fanBytes)
-	b.rows.init(c.a.o.Sink, min(c.a.o.MaxParts, int(bound/8*3/rowBytes)))
+	b.rows.init(c.a.o.Sink, min(c.a.o.MaxParts, int(bound/8*3/rowBytes)), c.a.o.MemoryBytes/256/cohortBytes)
 	b.rows.began = c.a.o.Now().Unix()
+	b.selves.most = c.a.o.MemoryBytes / 32 / selfTargetBytes
+	b.selves.reset()
 }
 
 func (b *breakdown) bytes() int64 {
-	return b.cells.bytes() + int64(cap(b.seen))*selfBytes + int64(cap(b.moved))*64 + int64(len(b.fans))*fanBytes + b.rows.bytes()
+	return b.cells.bytes() + int64(cap(b.seen))*selfBytes + int64(cap(b.moved))*64 + int64(len(b.fans))*fanBytes + b.rows.bytes() + b.selves.bytes()
 }
 
 func (b *breakdown) empty() bool {
@@ -98,6 +102,7 @@ func (b *breakdown) empty() bool {
 func (b *breakdown) reset() {
 	b.rows.reset()
 	b.rows.began = b.c.now
+	b.selves.reset()
 }
 
 // record adds one request, whose sums are in t.acc. queued is when it was first put into
@@ -107,7 +112,7 @@ func (b *breakdown) record(t *tree, q *req, queued int64) {
 	info := t.infos[nd.name]
 	duration, end := nd.end-nd.start, nd.end-nd.shift
 	at := cellAt(end, duration)
-	row := uint64(b.rows.request(info, b.c.now)) << 32
+	row := uint64(b.rows.request(info, b.c.named[nd.tenant], nd.tenant, b.c.now)) << 32
 	w := uint64(nd.weight)
 	x := b.cells.get(row, at)
 	x.observe(duration, nd.weight)
@@ -139,7 +144,7 @@ func (b *breakdown) record(t *tree, q *req, queued int64) {
 		}
 	}
 	for _, comp := range b.used {
-		b.observeSelf(info, nd, comp, end, b.comp[comp])
+		b.observeSelf(nd, comp, end, b.comp[comp])
 		b.comp[comp] = 0
 	}
 	b.used = b.used[:0]
@@ -152,17 +157,17 @@ func (b *breakdown) record(t *tree, q *req, queued int64) {
 func micros(nanos int64) int64 { return (nanos + 500) / 1000 }
 
 // observeSelf adds one observation of self time.
-func (b *breakdown) observeSelf(info *nameInfo, nd *node, comp uint8, end, nanos int64) {
+func (b *breakdown) observeSelf(nd *node, comp uint8, end, nanos int64) {
 	if cap(b.seen) == 0 {
 		b.seen = make([]selfTime, 0, b.maxSeen)
 	}
 	failed := nd.flags&failed != 0
-	b.seen = append(b.seen, selfTime{end, nanos, b.self(info, comp, failed, b.epoch), b.epoch, nd.name, nd.weight, comp, failed})
+	b.seen = append(b.seen, selfTime{end, nanos, b.self(nameOf(nd.name, nd.tenant), comp, failed, b.epoch), b.epoch, nd.name, nd.tenant, nd.weight, comp, failed})
 }
 
 // recordQueue adds the time before a request, which its duration lacks. The header's clock is
 // that of the proxy: it is compared with the request's start by the service's clock.
-func (b *breakdown) recordQueue(nd *node, info *nameInfo, queued int64, row, at uint64) {
+func (b *breakdown) recordQueue(nd *node, info *common, queued int64, row, at uint64) {
 	waited := nd.start - nd.shift - queued
 	if waited < 0 || waited > MaxQueue {
 		b.c.stats.QueueSkewed++
@@ -178,7 +183,7 @@ func (b *breakdown) recordQueue(nd *node, info *nameInfo, queued int64, row, at 
 	x.counts[partCalls] += w
 	x.counts[withPart] += w
 	comp := b.c.part[info.queue].comp
-	b.observeSelf(info, nd, comp, nd.end-nd.shift, waited)
+	b.observeSelf(nd, comp, nd.end-nd.shift, waited)
 }
 
 // recordSkews adds the calls of a trace whose clocks disagree.
@@ -201,7 +206,7 @@ func (b *breakdown) recordFanOuts(t *tree) {
 		}
 		for r := f.req; r != none; r = t.reqs[r].outer {
 			nd := &t.nodes[t.reqs[r].node]
-			row := uint64(b.rows.request(t.infos[nd.name], b.c.now))<<32 | uint64(f.part)
+			row := uint64(b.rows.request(t.infos[nd.name], b.c.named[nd.tenant], nd.tenant, b.c.now))<<32 | uint64(f.part)
 			k := fanKey{row, cellAt(nd.end-nd.shift, nd.end-nd.start), instance}
 			x := b.fans[k]
 			if x == nil {

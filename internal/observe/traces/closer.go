@@ -21,7 +21,8 @@ type closer struct {
 	blocks slab[block]
 	extras slab[extra]
 	// The names at that time.
-	infos []*nameInfo
+	infos []*common
+	named []*tenant
 	part  []partInfo
 	texts []*textInfo
 	comps []string
@@ -63,7 +64,7 @@ func (c *closer) snapshot() {
 	c.breakdown.epoch = c.a.o.Sink.Epoch() + 1
 	n := c.a.names
 	n.mu.RLock()
-	c.infos, c.part, c.texts, c.comps = n.list, n.part, n.texts, n.comps
+	c.infos, c.named, c.part, c.texts, c.comps = n.list, n.tenants, n.part, n.texts, n.comps
 	n.mu.RUnlock()
 	if len(c.stamp) < len(c.part) {
 		c.stamp, c.local = make([]uint32, 2*len(c.part)), make([]int32, 2*len(c.part))
@@ -188,8 +189,15 @@ func (c *closer) load(o *openTrace) {
 			if s.name&failedBit != 0 {
 				nd.flags = failed
 			}
-			if o.weighted && s.extra != 0 {
-				nd.weight = readExtra(c.beside, s.extra).weight
+			if o.unlike && s.extra != 0 {
+				x := readExtra(c.beside, s.extra)
+				nd.weight, nd.tenant = x.weight, x.tenant
+				if int(nd.tenant) >= len(c.named) {
+					nd.tenant = 0
+				}
+				if t := c.named[nd.tenant]; t.used.Load() != c.now {
+					t.used.Store(c.now)
+				}
 			}
 			t.nodes = append(t.nodes, nd)
 		}

@@ -3,6 +3,7 @@ package traces
 import (
 	"cmp"
 	"context"
+	"math/bits"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -22,7 +23,7 @@ func (b *breakdown) commit(ctx context.Context, distributions bool) error {
 	for i := range b.seen {
 		s := &b.seen[i]
 		if s.epoch != epoch {
-			s.target, s.epoch = b.self(b.c.infos[s.name], s.comp, s.failed, epoch), epoch
+			s.target, s.epoch = b.self(nameOf(s.name, s.tenant), s.comp, s.failed, epoch), epoch
 		}
 		batch.Observe(s.target, s.end, s.nanos, s.weight)
 	}
@@ -73,35 +74,70 @@ func (b *breakdown) end(ctx context.Context, batch Batch) error {
 
 // selfTarget is a resolved series of span_self_seconds.
 type selfTarget struct {
+	name   Name
 	target Target
-	epoch  uint32
+	epoch  uint32 // 0 in an empty place
 	comp   uint8
 	failed bool
 }
 
-// self returns the target of a series, from the cache if it is valid.
-func (b *breakdown) self(info *nameInfo, comp uint8, failed bool, epoch uint32) Target {
-	for _, list := range [...][]selfTarget{info.few[:], info.more} {
-		for i := range list {
-			t := &list[i]
-			if t.epoch == 0 {
-				*t = selfTarget{comp: comp, failed: failed}
+const selfTargetBytes = 24
+
+// selfTargets caches resolved series. A place holds the last that belongs there. The table
+// doubles while it fills, up to a bound.
+type selfTargets struct {
+	table []selfTarget
+	used  int
+	most  int64 // places, at most
+}
+
+func (s *selfTargets) reset() { s.table, s.used = make([]selfTarget, 64), 0 }
+
+func (s *selfTargets) bytes() int64 { return int64(len(s.table)) * selfTargetBytes }
+
+func (s *selfTargets) place(name Name, comp uint8, failed bool) *selfTarget {
+	kind := uint64(comp) << 1
+	if failed {
+		kind |= 1
+	}
+	h, l := bits.Mul64(uint64(name)^0x9e3779b97f4a7c15, kind^0xd1b54a32d192ed03)
+	return &s.table[(h^l)&uint64(len(s.table)-1)]
+}
+
+// grow doubles the table if it is half full and may grow.
+func (s *selfTargets) grow() {
+	if 2*s.used < len(s.table) || 2*int64(len(s.table)) > s.most {
+		return
+	}
+	old := s.table
+	s.table, s.used = make([]selfTarget, 2*len(old)), 0
+	for i := range old {
+		if t := &old[i]; t.epoch != 0 {
+			p := s.place(t.name, t.comp, t.failed)
+			if p.epoch == 0 {
+				s.used++
 			}
-			if t.comp == comp && t.failed == failed {
-				if t.epoch != epoch {
-					t.target, t.epoch = b.resolve(info, comp, failed), epoch
-				}
-				return t.target
-			}
+			*p = *t
 		}
 	}
-	t := selfTarget{b.resolve(info, comp, failed), epoch, comp, failed}
-	info.more = append(info.more, t)
+}
+
+// self returns the target of a series, from the cache if it is valid.
+func (b *breakdown) self(name Name, comp uint8, failed bool, epoch uint32) Target {
+	t := b.selves.place(name, comp, failed)
+	if t.name != name || t.comp != comp || t.failed != failed || t.epoch != epoch {
+		if t.epoch == 0 {
+			b.selves.used++
+			b.selves.grow()
+			t = b.selves.place(name, comp, failed)
+		}
+		*t = selfTarget{name, b.resolve(name, comp, failed), epoch, comp, failed}
+	}
 	return t.target
 }
 
-func (b *breakdown) resolve(info *nameInfo, comp uint8, failed bool) Target {
-	b.identity = info.identity()
+func (b *breakdown) resolve(name Name, comp uint8, failed bool) Target {
+	b.identity = b.c.infos[name.common()].identity(b.c.named[name.tenant()])
 	return b.c.a.o.Sink.SelfTarget(&b.identity, b.c.comps[comp], failed)
 }
 
@@ -184,6 +220,8 @@ type targets struct {
 	parts    map[uint64]*partRow
 	fans     map[instanceKey]*partRow
 	clocks   map[skewKey]*reqRow
+	cohorts  []cohortOf // each place holds the last that belongs there
+	shift    int        // of a hash to a place
 }
 
 type reqKey struct{ service, environment, operation, cohort string }
@@ -210,8 +248,9 @@ const (
 	cohortAge = 60  // seconds for which a tenant's cohort is cached
 )
 
-func (r *targets) init(sink Sink, most int) {
+func (r *targets) init(sink Sink, most int, cohorts int64) {
 	r.sink, r.max = sink, max(most, 64)
+	r.shift = 64 - min(max(bits.Len64(uint64(cohorts))-1, 6), 15)
 	r.reset()
 }
 
@@ -221,6 +260,7 @@ func (r *targets) reset() {
 	r.requests = make([]reqRow, 1)
 	r.byKey, r.parts = map[reqKey]uint32{}, map[uint64]*partRow{}
 	r.fans, r.clocks = map[instanceKey]*partRow{}, map[skewKey]*reqRow{}
+	r.cohorts = make([]cohortOf, 1<<(64-r.shift))
 }
 
 // crowded reports whether the rows are near their bound, and old enough for some of them
@@ -229,18 +269,46 @@ func (r *targets) crowded(now int64) bool { return 4*r.len() > 3*r.max && now-r.
 
 func (r *targets) len() int { return len(r.requests) + len(r.parts) + len(r.fans) + len(r.clocks) }
 
-func (r *targets) bytes() int64 { return int64(r.len()) * rowBytes }
+func (r *targets) bytes() int64 { return int64(r.len())*rowBytes + int64(len(r.cohorts))*cohortBytes }
+
+// cohorts is the number of cohorts, with that of requests without a tenant.
+const cohorts = 5
+
+// cohortNames lists the cohorts by number.
+var cohortNames = [cohorts]string{"", series.Small, series.Medium, series.Large, series.VeryLarge}
+
+// cohortOf is the cohort of a tenant of a service.
+type cohortOf struct {
+	key    uint64 // service and tenant
+	asked  int64  // Unix seconds: when it was last looked up
+	cohort uint8
+}
+
+const cohortBytes = 24
+
+// cohort returns the number of the cohort of a tenant.
+func (r *targets) cohort(info *common, t *tenant, number uint32, now int64) uint8 {
+	key := uint64(info.service)<<32 | uint64(number)
+	c := &r.cohorts[key*0x9e3779b97f4a7c15>>r.shift]
+	if c.key != key || now-c.asked >= cohortAge {
+		name := r.sink.Cohort(info.id.Service, t.name)
+		*c = cohortOf{key, now, uint8(max(slices.Index(cohortNames[:], name), 0))}
+	}
+	return c.cohort
+}
 
 // request returns the number of a request's key. A quarter of all rows is for these;
 // beyond it operations fold, and with too many services those too.
-func (r *targets) request(info *nameInfo, now int64) uint32 {
-	if info.rowsGen == r.gen && now-info.asked < cohortAge {
-		return info.row
+func (r *targets) request(info *common, t *tenant, number uint32, now int64) uint32 {
+	if info.rowsGen != r.gen {
+		info.rowsGen, info.rows = r.gen, [cohorts]uint32{}
 	}
-	k := reqKey{info.id.Service, info.id.Environment, info.id.Operation, r.sink.Cohort(info.id.Service, info.tenant.name)}
-	info.rowsGen, info.asked = r.gen, now
-	info.row = r.number(k)
-	return info.row
+	cohort := r.cohort(info, t, number, now)
+	row := &info.rows[cohort]
+	if *row == 0 {
+		*row = r.number(reqKey{info.id.Service, info.id.Environment, info.id.Operation, cohortNames[cohort]})
+	}
+	return *row
 }
 
 func (r *targets) number(k reqKey) uint32 {

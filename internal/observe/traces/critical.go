@@ -67,8 +67,8 @@ type call struct {
 type fan struct {
 	req      int32 // the request around it
 	part     uint32
-	instance Name // name whose Instance answered; see tree.instance
-	last     bool // ended last of them
+	instance uint32 // number of the name whose Instance answered; see tree.instance
+	last     bool   // ended last of them
 }
 
 // fanOut finds the concurrent calls of one part that one span makes and waits for.
@@ -126,9 +126,9 @@ func (t *tree) clusters(req int32) {
 	}
 }
 
-// instance returns the name whose Instance answered a call: that of the callee's server
+// instance returns the number of the name whose Instance answered a call: that of the callee's server
 // span if there is one, else the call's own.
-func (t *tree) instance(i int32) Name {
+func (t *tree) instance(i int32) uint32 {
 	nd := &t.nodes[i]
 	if nd.kind.call() {
 		for _, k := range t.kids[nd.first : nd.first+nd.kids] {

@@ -18,7 +18,7 @@ func plant(spans []plain) *tree {
 	for i, s := range spans {
 		id := Identity{Service: "s", Operation: fmt.Sprint(i), Kind: s.kind}
 		k := n.name(&id, time.Now)
-		nd := node{id: uint64(i + 1), start: s.start, end: s.end, name: k, kind: kindNames[s.kind], slot: int32(i)}
+		nd := node{id: uint64(i + 1), start: s.start, end: s.end, name: k.common(), kind: kindNames[s.kind], slot: int32(i)}
 		if s.parent >= 0 {
 			nd.up = uint64(s.parent + 1)
 		}

@@ -185,7 +185,7 @@ func (k *keep) entries(t *tree) []store.TraceEntry {
 	out := make([]store.TraceEntry, 0, len(order))
 	for _, r := range order {
 		nd := &t.nodes[t.reqs[r].node]
-		id := t.infos[nd.name].identity()
+		id := t.infos[nd.name].identity(k.c.named[nd.tenant])
 		out = append(out, store.TraceEntry{
 			Span: bytesOf(nd.id), Service: id.Service, Operation: id.Operation, Tenant: id.Tenant,
 			Failed: nd.flags&failed != 0, Why: k.why[r],
@@ -254,7 +254,7 @@ func (k *keep) encode(t *tree, o *openTrace, complete bool) []byte {
 		}
 		e.span(&TraceSpan{
 			ID: bytesOf(nd.id), Parent: bytesOf(up), Start: nd.start - nd.shift, End: nd.end - nd.shift, Queued: x.queued,
-			Identity: t.infos[nd.name].identity(), Failed: nd.flags&failed != 0, Weight: nd.weight, Text: k.c.texts[x.text].s,
+			Identity: t.infos[nd.name].identity(k.c.named[nd.tenant]), Failed: nd.flags&failed != 0, Weight: nd.weight, Text: k.c.texts[x.text].s,
 		}, x.detail)
 	}
 	return e.end()

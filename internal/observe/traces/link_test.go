@@ -21,7 +21,7 @@ func TestLinkAnything(t *testing.T) {
 			s := rapid.Int64Range(0, 50).Draw(t, "start")
 			x.nodes = append(x.nodes, node{
 				id: rapid.Uint64Range(0, 8).Draw(t, "id"), up: rapid.Uint64Range(0, 8).Draw(t, "parent"),
-				start: s, end: s + rapid.Int64Range(0, 50).Draw(t, "length"), name: k, kind: kindNames[kind], slot: int32(i),
+				start: s, end: s + rapid.Int64Range(0, 50).Draw(t, "length"), name: k.common(), kind: kindNames[kind], slot: int32(i),
 			})
 		}
 		total := len(x.nodes)

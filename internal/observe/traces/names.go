@@ -16,25 +16,28 @@ import (
 // maxText bounds the bytes kept of a statement.
 const maxText = 4 << 10
 
-// names numbers identities and statements, within a bound on memory. Beyond the bound
-// they fold: an identity loses its instance and tenant, then its operation; a statement
-// is left out. Both are counted.
+// names numbers identities and statements, within a bound on memory. An identity is a pair
+// of numbers: of what it has in common with those of other tenants, and of its tenant. So
+// a pair that is new takes no memory. Beyond the bound identities fold: one loses its tenant,
+// or its instance and version, then its operation; a statement is left out. Both are
+// counted.
 //
 // Numbers that no span has used for a while are retired when the tables are half full:
 // first they are removed from look-ups and the epoch advances, much later they are
 // reused.
 type names struct {
-	mu    sync.RWMutex
-	seed  uint64
-	byID  map[uint64]Name // by hash, or by the next free number after it
-	list  []*nameInfo     // [0] is not used; entries are never nil
-	free  []Name
-	rest  map[uint64]*common // without tenants; by hash, as byID
-	of    map[string]*tenant
-	parts map[partKey]uint32
-	part  []partInfo // [0] is not used
-	spare []uint32
-	comps []string // by number; [0] is not used
+	mu          sync.RWMutex
+	seed        uint64
+	byHash      map[uint64]uint32 // commons by hash, or by the next free number after it
+	list        []*common         // [0] is not used; entries are never nil
+	free        []uint32
+	byTenant    map[string]uint32
+	tenants     []*tenant // [0] has no name
+	freeTenants []uint32
+	parts       map[partKey]uint32
+	part        []partInfo // [0] is not used
+	spare       []uint32
+	comps       []string // by number; [0] is not used
 
 	byText    map[string]Text
 	texts     []*textInfo // [0] is not used
@@ -48,40 +51,37 @@ type names struct {
 	textless     atomic.Uint64
 }
 
-// nameInfo is the part of an identity that closing traces needs: many differ only in the
-// tenant. The fields below the line belong to the closer.
-type nameInfo struct {
-	*common
-	tenant *tenant
+// nameOf returns the Name of a common part and a tenant, both by number.
+func nameOf(common, tenant uint32) Name { return Name(common) | Name(tenant)<<32 }
 
-	used    atomic.Int64  // Unix seconds; of interning or of the last close
-	row     uint32        // of the request, in the breakdown's rows
-	rowsGen uint32        // generation of those rows
-	asked   int64         // Unix seconds: when the cohort was last looked up
-	few     [4]selfTarget // of self time; most names have no more
-	more    []selfTarget
-}
+func (n Name) common() uint32 { return uint32(n) }
+func (n Name) tenant() uint32 { return uint32(n >> 32) }
 
-// common is the common part of identities that differ only in the tenant.
+// common is the common part of identities that differ only in the tenant. The fields below
+// the line belong to the closer.
 type common struct {
-	id    Identity // without tenant
-	hash  uint64   // its key in names.rest
-	part  uint32
-	entry uint32 // the part of (service, "", operation)
-	queue uint32 // the part of (service, queue, queue)
-	comp  uint8
-	kind  kind
-	refs  int32
+	id      Identity // without tenant
+	hash    uint64   // its key in names.byHash
+	part    uint32
+	entry   uint32 // the part of (service, "", operation)
+	queue   uint32 // the part of (service, queue, queue)
+	service uint32 // the part of (service, "", "")
+	comp    uint8
+	kind    kind
+	used    atomic.Int64 // Unix seconds; of interning or of the last close
+
+	rows    [cohorts]uint32 // of the request, in the breakdown's rows, by cohort; 0 is none
+	rowsGen uint32          // generation of those rows
 }
 
 type tenant struct {
 	name string
-	refs int32
+	used atomic.Int64 // as common's
 }
 
-func (i *nameInfo) identity() Identity {
-	id := i.id
-	id.Tenant = i.tenant.name
+func (c *common) identity(t *tenant) Identity {
+	id := c.id
+	id.Tenant = t.name
 	return id
 }
 
@@ -117,15 +117,15 @@ type partInfo struct {
 
 // grave is a number that waits to be reused.
 type grave struct {
-	at   int64 // Unix seconds
-	name Name
-	text Text
+	at     int64 // Unix seconds
+	common uint32
+	tenant uint32
+	text   Text
 }
 
 func newNames(bound int64) *names {
 	n := &names{
-		seed: rand.Uint64(), byID: map[uint64]Name{}, list: []*nameInfo{{common: &common{}, tenant: &tenant{}}},
-		rest: map[uint64]*common{}, of: map[string]*tenant{},
+		seed: rand.Uint64(), byHash: map[uint64]uint32{}, list: []*common{{}}, byTenant: map[string]uint32{}, tenants: []*tenant{{}},
 		parts: map[partKey]uint32{}, part: make([]partInfo, 1), comps: []string{""},
 		byText: map[string]Text{}, texts: []*textInfo{{}}, bound: bound,
 	}
@@ -134,137 +134,124 @@ func newNames(bound int64) *names {
 }
 
 // The approximate memory of an entry beside its strings: itself, its place in the list
-// and in the map, its targets.
+// and in the map.
 const (
-	nameCost   = 224
-	commonCost = 320
-	tenantCost = 96
+	commonCost = 384
+	tenantCost = 112
 	partCost   = 160
 	textCost   = 96
 )
 
-// hash hashes an identity with a seed, so that nobody can make two collide on purpose.
+// hash hashes the common part of an identity with a seed, so that nobody can make two
+// collide on purpose.
 func (n *names) hash(id *Identity) uint64 {
 	var stack [256]byte
 	b := stack[:0]
-	for _, s := range [...]string{id.Service, id.Operation, id.Component, id.Kind, id.Tenant, id.Version, id.Variant, id.Instance, id.Environment, id.System} {
+	for _, s := range [...]string{id.Service, id.Operation, id.Component, id.Kind, id.Version, id.Variant, id.Instance, id.Environment, id.System} {
 		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
 	}
 	return xxh3.HashSeed(b, n.seed)
 }
 
-// find returns the number of an identity, or 0 if it has none; it sets hash to the hash
-// that it is, or would be, entered under.
-func (n *names) find(id *Identity, hash *uint64) Name {
+// find returns the number of an identity without a tenant, or 0 if it has none; it sets
+// hash to the hash that it is, or would be, entered under.
+func (n *names) find(id *Identity, hash *uint64) uint32 {
 	for ; ; *hash++ {
-		k, ok := n.byID[*hash]
-		if !ok {
-			return 0
-		}
-		if i := n.list[k]; i.tenant.name == id.Tenant && i.id.Operation == id.Operation && i.identity() == *id {
+		if k, ok := n.byHash[*hash]; !ok || n.list[k].id == *id {
 			return k
 		}
 	}
 }
 
-// common returns the common part of an identity, or nil if it has none, and the hash that
-// it is, or would be, entered under.
-func (n *names) common(id *Identity) (*common, uint64) {
-	rest := *id
-	rest.Tenant = ""
-	for hash := n.hash(&rest); ; hash++ {
-		if c := n.rest[hash]; c == nil || c.id == rest {
-			return c, hash
-		}
+// findTenant returns the number of a tenant; ok is false if it has none.
+func (n *names) findTenant(name string) (number uint32, ok bool) {
+	if name == "" {
+		return 0, true
 	}
+	number, ok = n.byTenant[name]
+	return number, ok
 }
 
 func (n *names) name(id *Identity, now func() time.Time) Name {
-	hash := n.hash(id)
+	rest := *id
+	rest.Tenant = ""
+	hash := n.hash(&rest)
 	first := hash
 	n.mu.RLock()
-	k := n.find(id, &hash)
+	k := n.find(&rest, &first)
+	t, ok := n.findTenant(id.Tenant)
 	n.mu.RUnlock()
-	if k != 0 {
-		return k
+	if k != 0 && ok {
+		return nameOf(k, t)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if k := n.find(id, &first); k != 0 {
-		return k
+	folded := false
+	if t, ok = n.findTenant(id.Tenant); !ok {
+		t, folded = n.addTenant(id.Tenant, now().Unix())
 	}
-	hash = first
-	want := *id
-	for fold := 0; !n.fits(&want); fold++ {
-		// The last resort is one identity for all, which always fits.
-		switch fold {
+	if k = n.find(&rest, &hash); k == 0 {
+		var f bool
+		k, f = n.addFitting(rest, hash, now().Unix())
+		folded = folded || f
+	}
+	if folded {
+		n.folded.Add(1)
+	}
+	return nameOf(k, t)
+}
+
+// addTenant numbers a new tenant, or returns the number of series.Other at the bound.
+func (n *names) addTenant(name string, now int64) (number uint32, folded bool) {
+	size := tenantCost + int64(len(name))
+	if n.bytes+size > n.bound && name != series.Other {
+		if t, ok := n.byTenant[series.Other]; ok {
+			return t, true
+		}
+		t, _ := n.addTenant(series.Other, now)
+		return t, true
+	}
+	t := &tenant{name: strings.Clone(name)}
+	t.used.Store(now)
+	if last := len(n.freeTenants) - 1; last >= 0 {
+		number, n.freeTenants = n.freeTenants[last], n.freeTenants[:last]
+		n.tenants[number] = t // the closer reads only numbers that it was given
+	} else {
+		number = uint32(len(n.tenants))
+		n.tenants = append(n.tenants, t)
+	}
+	n.byTenant[t.name] = number
+	n.bytes += size
+	return number, false
+}
+
+// addFitting numbers the common part of an identity, folded as far as the bound demands.
+// The last resort is one identity for all, which always fits.
+func (n *names) addFitting(id Identity, hash uint64, now int64) (number uint32, folded bool) {
+	for fold := 0; n.bytes+identitySize(&id)+commonCost+3*partCost > n.bound; fold++ {
+		switch folded = true; fold {
 		case 0:
-			n.folded.Add(1)
-			want.Instance, want.Tenant, want.Version = "", series.Other, ""
+			id.Instance, id.Version = "", ""
 		case 1:
-			want.Operation, want.Variant = series.Other, ""
+			id.Operation, id.Variant = series.Other, ""
 		case 2:
-			want = Identity{Service: series.Other, Operation: series.Other, Component: series.Other, Kind: want.Kind}
-			if _, ok := kindNames[want.Kind]; !ok {
-				want.Kind = "internal"
+			id = Identity{Service: series.Other, Operation: series.Other, Component: series.Other, Kind: id.Kind}
+			if _, ok := kindNames[id.Kind]; !ok {
+				id.Kind = "internal"
 			}
 		}
-		hash = n.hash(&want)
-		if k := n.find(&want, &hash); k != 0 {
-			return k
+		hash = n.hash(&id)
+		if k := n.find(&id, &hash); k != 0 {
+			return k, true
 		}
 		if fold == 2 {
 			break
 		}
 	}
-	return n.add(&want, hash, now().Unix())
+	return n.add(&id, hash, now), folded
 }
 
-// fits reports whether a new identity fits the bound.
-func (n *names) fits(id *Identity) bool {
-	left := n.bound - n.bytes - nameCost
-	ofTenant, ofCommon := tenantCost+int64(len(id.Tenant)), identitySize(id)+commonCost+2*partCost
-	if left >= ofTenant+ofCommon {
-		return true
-	}
-	if n.of[id.Tenant] == nil {
-		left -= ofTenant
-	}
-	if c, _ := n.common(id); c == nil {
-		left -= ofCommon - int64(len(id.Tenant))
-	}
-	return left >= 0
-}
-
-func (n *names) add(id *Identity, hash uint64, now int64) Name {
-	info := &nameInfo{tenant: n.of[id.Tenant]}
-	info.used.Store(now)
-	n.bytes += nameCost
-	if info.tenant == nil {
-		info.tenant = &tenant{name: strings.Clone(id.Tenant)}
-		n.of[info.tenant.name] = info.tenant
-		n.bytes += tenantCost + int64(len(id.Tenant))
-	}
-	info.tenant.refs++
-	common, rest := n.common(id)
-	if common == nil {
-		common = n.addCommon(id, rest)
-	}
-	info.common = common
-	info.common.refs++
-	var k Name
-	if last := len(n.free) - 1; last >= 0 {
-		k, n.free = n.free[last], n.free[:last]
-		n.list[k] = info // the closer reads only names that it was given
-	} else {
-		k = Name(len(n.list))
-		n.list = append(n.list, info)
-	}
-	n.byID[hash] = k
-	return k
-}
-
-func (n *names) addCommon(id *Identity, hash uint64) *common {
+func (n *names) add(id *Identity, hash uint64, now int64) uint32 {
 	own := Identity{
 		Service: strings.Clone(id.Service), Operation: strings.Clone(id.Operation), Component: strings.Clone(id.Component),
 		Kind: strings.Clone(id.Kind), Version: strings.Clone(id.Version), Variant: strings.Clone(id.Variant), Instance: strings.Clone(id.Instance),
@@ -272,19 +259,29 @@ func (n *names) addCommon(id *Identity, hash uint64) *common {
 	}
 	c := &common{
 		id: own, hash: hash, kind: kindNames[own.Kind],
-		part:  n.addPart(partKey{own.Service, own.Component, own.Operation, own.System}),
-		entry: n.addPart(partKey{service: own.Service, operation: own.Operation}),
-		queue: n.addPart(partKey{service: own.Service, component: series.ComponentQueue, operation: series.ComponentQueue}),
+		part:    n.addPart(partKey{own.Service, own.Component, own.Operation, own.System}),
+		entry:   n.addPart(partKey{service: own.Service, operation: own.Operation}),
+		queue:   n.addPart(partKey{service: own.Service, component: series.ComponentQueue, operation: series.ComponentQueue}),
+		service: n.addPart(partKey{service: own.Service}),
 	}
+	c.used.Store(now)
 	c.comp = n.part[c.part].comp
-	n.rest[hash] = c
+	var k uint32
+	if last := len(n.free) - 1; last >= 0 {
+		k, n.free = n.free[last], n.free[:last]
+		n.list[k] = c // the closer reads only names that it was given
+	} else {
+		k = uint32(len(n.list))
+		n.list = append(n.list, c)
+	}
+	n.byHash[hash] = k
 	n.bytes += identitySize(&own) + commonCost
-	return c
+	return k
 }
 
 func identitySize(id *Identity) int64 {
-	return int64(len(id.Service) + len(id.Operation) + len(id.Component) + len(id.Kind) +
-		len(id.Tenant) + len(id.Version) + len(id.Variant) + len(id.Instance) + len(id.Environment) + len(id.System))
+	return int64(len(id.Service) + len(id.Operation) + len(id.Component) + len(id.Kind) + len(id.Version) +
+		len(id.Variant) + len(id.Instance) + len(id.Environment) + len(id.System))
 }
 
 // addPart returns the number of a part, creates it if it is new, and counts a reference
@@ -391,7 +388,7 @@ const idleNames = 600
 
 // retire retires names and statements: it frees those that were retired before, and if
 // the tables are half full removes those not used lately from look-ups. It reports
-// whether parts were freed. Nothing may hold numbers of parts while it runs.
+// whether names were freed. Nothing may hold their numbers while it runs.
 func (n *names) retire(now, before int64) (freed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -404,14 +401,21 @@ func (n *names) retire(now, before int64) (freed bool) {
 	}
 	n.retired = now
 	found := len(n.graves)
-	for hash, k := range n.byID {
-		if info := n.list[k]; now-info.used.Load() > idleNames {
-			delete(n.byID, hash)
-			n.graves = append(n.graves, grave{at: now, name: k})
+	idle := func(used *atomic.Int64) bool { return now-used.Load() > idleNames }
+	for hash, k := range n.byHash {
+		if idle(&n.list[k].used) {
+			delete(n.byHash, hash)
+			n.graves = append(n.graves, grave{at: now, common: k})
+		}
+	}
+	for name, t := range n.byTenant {
+		if idle(&n.tenants[t].used) {
+			delete(n.byTenant, name)
+			n.graves = append(n.graves, grave{at: now, tenant: t})
 		}
 	}
 	for s, t := range n.byText {
-		if now-n.texts[t].used.Load() > idleNames {
+		if idle(&n.texts[t].used) {
 			delete(n.byText, s)
 			n.graves = append(n.graves, grave{at: now, text: t})
 		}
@@ -422,36 +426,31 @@ func (n *names) retire(now, before int64) (freed bool) {
 	return freed
 }
 
-// bury frees the content of a grave.
-func (n *names) bury(g grave) (freed bool) {
-	if g.text != 0 {
-		info := n.texts[g.text]
-		n.bytes -= int64(len(info.s)) + textCost
+// bury frees the content of a grave. It reports whether that was a name.
+func (n *names) bury(g grave) bool {
+	switch {
+	case g.text != 0:
+		n.bytes -= int64(len(n.texts[g.text].s)) + textCost
 		n.texts[g.text] = n.texts[0]
 		n.freeTexts = append(n.freeTexts, g.text)
 		return false
+	case g.tenant != 0:
+		n.bytes -= int64(len(n.tenants[g.tenant].name)) + tenantCost
+		n.tenants[g.tenant] = n.tenants[0]
+		n.freeTenants = append(n.freeTenants, g.tenant)
+		return true
 	}
-	info := n.list[g.name]
-	n.bytes -= nameCost
-	n.list[g.name] = n.list[0]
-	n.free = append(n.free, g.name)
-	if info.tenant.refs--; info.tenant.refs == 0 {
-		delete(n.of, info.tenant.name)
-		n.bytes -= tenantCost + int64(len(info.tenant.name))
-	}
-	if info.refs--; info.refs > 0 {
-		return false
-	}
-	delete(n.rest, info.common.hash)
-	n.bytes -= identitySize(&info.id) + commonCost
-	for _, p := range [...]uint32{info.part, info.entry, info.queue} {
+	c := n.list[g.common]
+	n.list[g.common] = n.list[0]
+	n.free = append(n.free, g.common)
+	n.bytes -= identitySize(&c.id) + commonCost
+	for _, p := range [...]uint32{c.part, c.entry, c.queue, c.service} {
 		if n.part[p].refs--; n.part[p].refs == 0 {
 			delete(n.parts, n.part[p].partKey)
 			n.part[p] = partInfo{}
 			n.spare = append(n.spare, p)
 			n.bytes -= partCost
-			freed = true
 		}
 	}
-	return freed
+	return true
 }

@@ -43,12 +43,48 @@ func TestNamesAreBounded(t *testing.T) {
 	if st.FoldedNames == 0 || st.LeftOutTexts == 0 {
 		t.Errorf("%+v", st)
 	}
-	if got := a.names.size(); got > 1<<17+4*nameCost {
+	if got := a.names.size(); got > 1<<17+4*commonCost {
 		t.Errorf("%d bytes of names", got)
 	}
 	last := a.Name(&Identity{Service: "new", Operation: "o", Tenant: "t", Kind: "server", Component: "app"})
-	if got := a.names.list[last].id; got.Service != "_other" || got.Kind != "server" {
+	if got := a.names.list[last.common()].id; got.Service != "_other" || got.Kind != "server" {
 		t.Errorf("folded into %+v", got)
+	}
+}
+
+// A tenant of an identity that is known takes no memory, so that nothing folds however
+// many pairs there are.
+func TestNamesOfManyTenants(t *testing.T) {
+	a, _, _ := start(t, Options{MemoryBytes: 50 << 20})
+	tenants := make([]string, 10_000)
+	for i := range tenants {
+		tenants[i] = fmt.Sprintf("tenant-%05d", i)
+	}
+	var before int64
+	for service := range 8 {
+		for route := range 30 {
+			for instance := range 4 {
+				id := Identity{Service: fmt.Sprint("service-", service), Operation: fmt.Sprint("GET /api/v1/resource-", route), Instance: fmt.Sprint("pod-", instance),
+					Component: "app", Kind: "server", Version: "1.4.2", Environment: "production"}
+				for i := range tenants {
+					if testing.Short() && i%100 != service {
+						continue
+					}
+					id.Tenant = tenants[i]
+					k := a.Name(&id)
+					if got := a.names.list[k.common()].identity(a.names.tenants[k.tenant()]); got != id {
+						t.Fatalf("%+v is %+v", id, got)
+					}
+				}
+				if service+route+instance == 0 {
+					before = a.names.size()
+				}
+			}
+		}
+	}
+	const each = 1200 // bytes of an identity without its tenant
+	if st := a.Stats(); st.FoldedNames > 0 || a.names.size() > before+8*30*4*each {
+		t.Errorf("%d folded, %d bytes, %d of them for the tenants", st.FoldedNames, a.names.size(), before)
 	}
 }
 
@@ -80,7 +116,7 @@ func TestNamesAreGivenUp(t *testing.T) {
 		t.Errorf("freed at once: %d bytes of %d", got, full)
 	}
 	run(15 * time.Minute)
-	if got := a.names.size(); got > 10*nameCost {
+	if got := a.names.size(); got > 10*commonCost {
 		t.Errorf("%d bytes of names are left of %d", got, full)
 	}
 	if a.Name(&id) != busy {

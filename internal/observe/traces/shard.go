@@ -43,10 +43,10 @@ type openTrace struct {
 	extraHead, extraTail uint32
 	extraLen             uint32 // bytes
 
-	state    traceState
-	early    bool
-	queued   bool // some span has a time in a queue
-	weighted bool // some span stands for several
+	state  traceState
+	early  bool
+	queued bool // some span has a time in a queue
+	unlike bool // some span stands for several, or has a tenant
 }
 
 const openTraceBytes = 72
@@ -153,9 +153,9 @@ func (sh *shard) newTrace(id *store.TraceID, s traceState, now int64) uint32 {
 func (sh *shard) append(t *openTrace, s *Span) bool {
 	extra := uint32(0)
 	weight := clampWeight(s.Weight)
-	if s.Queued != 0 || s.Text != 0 || weight != 1 || len(s.Detail) > 0 {
-		extra = sh.putExtra(t, &beside{s.Queued, s.Text, weight, s.Detail})
-		if extra == 0 && weight != 1 {
+	if s.Queued != 0 || s.Text != 0 || s.Name.tenant() != 0 || weight != 1 || len(s.Detail) > 0 {
+		extra = sh.putExtra(t, &beside{s.Queued, s.Text, s.Name.tenant(), weight, s.Detail})
+		if extra == 0 && (weight != 1 || s.Name.tenant() != 0) {
 			return false
 		}
 	}
@@ -176,7 +176,7 @@ func (sh *shard) append(t *openTrace, s *Span) bool {
 	o := &sh.blocks.at(t.tail).spans[at]
 	o.id, o.parent = binary.LittleEndian.Uint64(s.ID[:]), binary.LittleEndian.Uint64(s.Parent[:])
 	o.start, o.end = s.Start, s.End
-	o.name, o.extra = s.Name, extra
+	o.name, o.extra = s.Name.common(), extra
 	if s.Failed {
 		o.name |= failedBit
 	}

@@ -10,7 +10,7 @@ import (
 type span struct {
 	id, parent uint64
 	start, end int64
-	name       Name   // the highest bit marks a failed span
+	name       uint32 // without the tenant, which is in the extras; the highest bit marks a failed span
 	extra      uint32 // offset of its extras plus one, or 0 if it has none
 }
 
@@ -86,11 +86,12 @@ func (s *slab[T]) allocate(size, budget int64) uint32 {
 }
 
 // beside holds the fields that few spans have. Its encoding is a byte that marks the
-// fields present, the time as 8 bytes, text and weight as uvarints, and the detail after
+// fields present, the time as 8 bytes, text, tenant and weight as uvarints, and the detail after
 // its length as a uvarint.
 type beside struct {
 	queued int64
 	text   Text
+	tenant uint32
 	weight uint32 // at least 1
 	detail []byte
 }
@@ -98,6 +99,7 @@ type beside struct {
 const (
 	hasQueued = 1 << iota
 	hasText
+	hasTenant
 	hasWeight
 )
 
@@ -113,6 +115,10 @@ func (sh *shard) putExtra(t *openTrace, x *beside) uint32 {
 	if x.text != 0 {
 		e[0] |= hasText
 		e = binary.AppendUvarint(e, uint64(x.text))
+	}
+	if x.tenant != 0 {
+		e[0] |= hasTenant
+		e = binary.AppendUvarint(e, uint64(x.tenant))
 	}
 	if x.weight != 1 {
 		e[0] |= hasWeight
@@ -141,7 +147,7 @@ func (sh *shard) putExtra(t *openTrace, x *beside) uint32 {
 		t.extraLen += uint32(n)
 	}
 	t.queued = t.queued || x.queued != 0
-	t.weighted = t.weighted || x.weight != 1
+	t.unlike = t.unlike || x.weight != 1 || x.tenant != 0
 	return at + 1
 }
 
@@ -163,6 +169,9 @@ func readExtra(extras []byte, at uint32) beside {
 	}
 	if flags&hasText != 0 {
 		x.text = Text(number())
+	}
+	if flags&hasTenant != 0 {
+		x.tenant = uint32(number())
 	}
 	if flags&hasWeight != 0 {
 		x.weight = uint32(number())

@@ -34,8 +34,9 @@ type Identity struct {
 	System                        string // of a call: mysql, kafka
 }
 
-// Name is the number of an Identity within one Assembler; 0 is none.
-type Name uint32
+// Name is the number of an Identity within one Assembler; 0 is none. Its upper half numbers
+// the tenant, its lower half the rest.
+type Name uint64
 
 // Text is the number of a normalised statement within one Assembler; 0 is none.
 type Text uint32

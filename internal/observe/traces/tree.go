@@ -15,10 +15,11 @@ const none = int32(-1)
 // node is one span of a tree.
 type node struct {
 	id, up     uint64
-	start, end int64 // after shift
-	shift      int64 // by which it was moved because the clocks disagree
-	enter      int64 // sweep: its clock when the span became a leaf
-	name       Name
+	start, end int64  // after shift
+	shift      int64  // by which it was moved because the clocks disagree
+	enter      int64  // sweep: its clock when the span became a leaf
+	name       uint32 // without the tenant
+	tenant     uint32
 	extra      uint32
 	weight     uint32
 	parent     int32 // none for a top
@@ -47,7 +48,7 @@ const (
 // trace's. The caller fills nodes with add, then calls link; sums is then called for
 // each of reqs.
 type tree struct {
-	infos []*nameInfo // by Name
+	infos []*common // by the number in a Name
 	nodes []node
 	root  int32   // none if it never arrived
 	tops  []int32 // without a parent
@@ -90,7 +91,7 @@ type sums struct {
 	calls          int32
 }
 
-func (t *tree) reset(infos []*nameInfo) {
+func (t *tree) reset(infos []*common) {
 	t.infos = infos
 	t.nodes = t.nodes[:0]
 }
