@@ -40,6 +40,50 @@ const (
 	routesOfEach    = 8
 )
 
+// Wide requests come from WideInstances processes of each of WideServices services, with
+// WideRoutes routes, and each tenant is as likely as any other: nearly every request is
+// the first of its tenant, route and process.
+const (
+	WideServices  = 8
+	WideRoutes    = 30
+	WideInstances = 4
+)
+
+// WideAt is TracesAt of wide requests.
+func WideAt(seed uint64, n int, start time.Time) [][]byte {
+	g := newGenerator(seed, start)
+	g.wide = true
+	out := make([][]byte, n)
+	for i := range out {
+		out[i] = marshal(g.request())
+	}
+	return out
+}
+
+// ProbeService is the service of Probe.
+const ProbeService = "probe"
+
+// Probe returns a request of one span of ProbeService that ends at a moment.
+func Probe(seed uint64, end time.Time) []byte {
+	g := newGenerator(seed, end)
+	id := append(g.spanID(), g.spanID()...)
+	return marshal(&collectortrace.ExportTraceServiceRequest{ResourceSpans: []*trace.ResourceSpans{{
+		Resource: &resource.Resource{Attributes: []*common.KeyValue{text("service.name", ProbeService)}},
+		ScopeSpans: []*trace.ScopeSpans{{Spans: []*trace.Span{{
+			TraceId: id, SpanId: g.spanID(), Name: "GET /probe", Kind: trace.Span_SPAN_KIND_SERVER,
+			StartTimeUnixNano: uint64(end.Add(-time.Millisecond).UnixNano()), EndTimeUnixNano: uint64(end.UnixNano()),
+		}}}},
+	}}})
+}
+
+func marshal(r *collectortrace.ExportTraceServiceRequest) []byte {
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
+	if err != nil {
+		panic(err) // cannot happen: every string is ASCII
+	}
+	return b
+}
+
 // Start is the moment at which the first span of Traces ends, about.
 var Start = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 
@@ -52,11 +96,7 @@ func TracesAt(seed uint64, n int, start time.Time) [][]byte {
 	reqs := Requests(seed, n, start)
 	out := make([][]byte, len(reqs))
 	for i, r := range reqs {
-		b, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
-		if err != nil {
-			panic(err) // cannot happen: every string is ASCII
-		}
-		out[i] = b
+		out[i] = marshal(r)
 	}
 	return out
 }
@@ -75,6 +115,7 @@ type generator struct {
 	rng     *rand.Rand
 	tenants *rand.Zipf
 	now     time.Time
+	wide    bool // see WideAt
 }
 
 func newGenerator(seed uint64, start time.Time) *generator {
@@ -88,6 +129,14 @@ func newGenerator(seed uint64, start time.Time) *generator {
 
 var serviceNames = [services]string{"checkout", "catalog", "accounts"}
 
+// serviceName returns the name of a service.
+func serviceName(svc int) string {
+	if svc < len(serviceNames) {
+		return serviceNames[svc]
+	}
+	return fmt.Sprintf("service-%d", svc)
+}
+
 var (
 	nouns  = [...]string{"cart", "orders", "items", "users", "invoices", "returns"}
 	verbs  = [...]string{"SELECT", "INSERT", "UPDATE", "DELETE"}
@@ -96,18 +145,21 @@ var (
 
 // request makes one export of one process.
 func (g *generator) request() *collectortrace.ExportTraceServiceRequest {
-	svc := g.rng.IntN(services)
-	instance := g.rng.IntN(instancesOfEach)
+	svc, instance := g.rng.IntN(services), g.rng.IntN(instancesOfEach)
+	if g.wide {
+		svc, instance = g.rng.IntN(WideServices), g.rng.IntN(WideInstances)
+	}
+	service := serviceName(svc)
 	spans := make([]*trace.Span, 0, SpansPerRequest)
 	for range TracesPerRequest {
-		spans = g.trace(spans, svc)
+		spans = g.trace(spans)
 		g.now = g.now.Add(SpansPerTrace * time.Second / SpansPerSecond)
 	}
 	return &collectortrace.ExportTraceServiceRequest{ResourceSpans: []*trace.ResourceSpans{{
 		Resource: &resource.Resource{Attributes: []*common.KeyValue{
-			text("service.name", serviceNames[svc]),
+			text("service.name", service),
 			text("service.version", "1.4.2"),
-			text("service.instance.id", fmt.Sprintf("%s-%d", serviceNames[svc], instance)),
+			text("service.instance.id", fmt.Sprintf("%s-%d", service, instance)),
 			text("telemetry.sdk.language", "go"),
 			text("telemetry.sdk.name", "opentelemetry"),
 			text("telemetry.sdk.version", "1.38.0"),
@@ -122,15 +174,22 @@ func (g *generator) request() *collectortrace.ExportTraceServiceRequest {
 
 // trace appends one server span and its four children, children first, as
 // exporters send them in order of their ends.
-func (g *generator) trace(spans []*trace.Span, svc int) []*trace.Span {
+func (g *generator) trace(spans []*trace.Span) []*trace.Span {
 	var id [16]byte
 	binary.BigEndian.PutUint64(id[:8], g.rng.Uint64())
 	binary.BigEndian.PutUint64(id[8:], g.rng.Uint64())
 	root := g.spanID()
-	tenant := text("tenant.id", fmt.Sprintf("tenant-%05d", g.tenants.Uint64()))
-	route := min(g.rng.IntN(routesOfEach), g.rng.IntN(routesOfEach))
+	var tenantNumber uint64
+	var route int
+	if g.wide {
+		tenantNumber, route = g.rng.Uint64N(Tenants), g.rng.IntN(WideRoutes)
+	} else {
+		tenantNumber = g.tenants.Uint64()
+		route = min(g.rng.IntN(routesOfEach), g.rng.IntN(routesOfEach))
+	}
+	tenant := text("tenant.id", fmt.Sprintf("tenant-%05d", tenantNumber))
 	noun := nouns[route%len(nouns)]
-	m := method[route/len(nouns)]
+	m := method[route/len(nouns)%len(method)]
 	failed := g.rng.IntN(100) == 0
 
 	// Log-normal work in each child, one after the other.
@@ -171,6 +230,9 @@ func (g *generator) trace(spans []*trace.Span, svc int) []*trace.Span {
 		code, status = 503, &trace.Status{Code: trace.Status_STATUS_CODE_ERROR}
 	}
 	path := fmt.Sprintf("/api/%s", noun)
+	if g.wide {
+		path = fmt.Sprintf("/api/v%d/%s", route/len(nouns)/len(method), noun)
+	}
 	return append(spans, &trace.Span{
 		TraceId: id[:], SpanId: root,
 		Name: m + " " + path + "/{id}", Kind: trace.Span_SPAN_KIND_SERVER, Flags: 0x101,

@@ -6,6 +6,8 @@
 //	go -C benchmarks run ./cmd/bench traces       traces put together and broken down; 100,000 open
 //	go -C benchmarks run ./cmd/bench memory       memory at 100,000 active series
 //	go -C benchmarks run ./cmd/bench resident     memory at 40,000 spans a second, and what it is made of
+//	go -C benchmarks run ./cmd/bench wide         what folds of 10,000 tenants of 8 services, 30 routes and 4 processes each
+//	go -C benchmarks run ./cmd/bench freshness    how long after its acknowledgement a span is in the answers
 //	go -C benchmarks run ./cmd/bench store        bytes per point and queries, 1,000 series × 6 h
 //	go -C benchmarks run ./cmd/bench page         the service page on a week of the ingest load
 //	go -C benchmarks run ./cmd/bench compare      comparisons of 1,000 series over 24 h
@@ -98,6 +100,8 @@ var measurements = []measurement{
 	{"traces", "Assembly of traces", assembly},
 	{"memory", "Memory of active series", memory},
 	{"resident", "Memory under load", resident},
+	{"wide", "Tenants of many routes", wide},
+	{"freshness", "From acknowledged to visible", freshness},
 	{"store", "Storage and queries", storeBench},
 	{"page", "The service page", page},
 	{"compare", "Comparisons", compareBench},

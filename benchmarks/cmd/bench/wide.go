@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"tailscope/benchmarks/report"
+	"tailscope/test/payload"
+	"tailscope/test/program"
+)
+
+// wide sends spans of many tenants, routes and processes to a server at its defaults, and
+// reads what folds and how much memory it takes.
+func wide(ctx context.Context, o *options, r *report.Report) error {
+	lasts := 50 * time.Second // 2 million spans
+	if o.quick {
+		lasts = 10 * time.Second
+	}
+	sec := r.Section("Tenants of many routes", fmt.Sprintf(
+		"%d tenants, each as likely, × %d services × %d routes × %d processes of each: %d spans a second for %s, traces of %d spans, every setting at its default, the breakdown on. "+
+			"Folded is what lost its tenant, its operation or its process.",
+		payload.Tenants, payload.WideServices, payload.WideRoutes, payload.WideInstances, residentRate, lasts, payload.SpansPerTrace))
+	dir, err := os.MkdirTemp(o.tmp, "run-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	p, err := program.StartTailscope(ctx, dir+"/data", strings.Fields(o.flags)...)
+	if err != nil {
+		return err
+	}
+	defer p.Kill()
+	load, stop := context.WithTimeout(ctx, lasts)
+	defer stop()
+	spans, err := pace(load, p.OTLPGRPC, payload.WideAt)
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, p.Log())
+	}
+	m, err := readMetrics(ctx, p.URL)
+	if err != nil {
+		return err
+	}
+	u, err := p.Usage()
+	if err != nil {
+		return err
+	}
+	o.logf("%d spans, peak %d MiB, resident %d MiB, %.3f CPU-s per million", spans, u.PeakBytes>>20, u.ResidentNow>>20, u.CPU().Seconds()/float64(spans)*1e6)
+	for _, f := range []struct{ what, metric string }{
+		{"names folded in traces", "tailscope_trace_names_folded_total"},
+		{"parts folded in traces", "tailscope_trace_parts_folded_total"},
+		{"tenants folded", "tailscope_folded_tenants_total"},
+		{"operations folded", "tailscope_folded_operations_total"},
+		{"requests refused for a while", "tailscope_overloads_total"},
+	} {
+		v, ok := m[f.metric]
+		if !ok {
+			return fmt.Errorf("/metrics has no %s", f.metric)
+		}
+		o.logf("%s: %.0f", f.what, v)
+		sec.Add(f.what, "tailscope", "", 0, v)
+	}
+	sec.Add("series", "tailscope", "", 0, m["tailscope_active_series"])
+	sec.Add("peak", "tailscope", "MiB", 300, float64(u.PeakBytes)/(1<<20))
+	sec.Add("CPU", "tailscope", "CPU-s per million spans", 0, u.CPU().Seconds()/float64(spans)*1e6)
+	return nil
+}
