@@ -184,15 +184,21 @@ func (w *world) tailscope(args ...string) (code int, output string) {
 	return code, out.String()
 }
 
-// trials plays a case several times: three, or as many as TAILSCOPE_TRIALS says. Play says
-// whether the answer was right, and what it was. At least this share must be right.
+// trials plays a case three times, or as often as TAILSCOPE_TRIALS says. At least this share
+// of the answers must be right.
 func trials(t *testing.T, share float64, play func(w *world) (bool, string)) {
 	t.Helper()
-	n := number.Of(3)
-	got := 0
+	worlds(t, 3, share, play)
+}
+
+// worlds is trials with another number by default. Play says whether the answer was right,
+// and what it was: the benchmark of verdicts counts the lines in which it is logged.
+func worlds(t *testing.T, few int, share float64, play func(w *world) (bool, string)) {
+	t.Helper()
+	n, first, got := number.Of(few), int(number.First()), 0
 	for trial := range n {
-		t.Run(fmt.Sprint(trial), func(t *testing.T) {
-			ok, answer := play(newWorld(t, trial))
+		t.Run(fmt.Sprint(first+trial), func(t *testing.T) {
+			ok, answer := play(newWorld(t, first+trial))
 			if ok {
 				got++
 			}
@@ -200,7 +206,7 @@ func trials(t *testing.T, share float64, play func(w *world) (bool, string)) {
 		})
 	}
 	t.Logf("%d of %d", got, n)
-	if float64(got) < math.Floor(share*float64(n)) {
-		t.Errorf("%d of %d trials are right, want %v of all", got, n, share)
+	if want := int(math.Ceil(share*float64(n) - 1e-9)); got < want {
+		t.Errorf("%d of %d trials are right, want %d", got, n, want)
 	}
 }

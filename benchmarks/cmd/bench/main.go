@@ -14,6 +14,7 @@
 //	go -C benchmarks run ./cmd/bench micro        recording, merging, encoding, decoding
 //	go -C benchmarks run ./cmd/bench calibrate    false alarms and power of judgements of change
 //	go -C benchmarks run ./cmd/bench changes      change points where people or a simulation say they are
+//	go -C benchmarks run ./cmd/bench verdicts     whole servers asked what changed, in 100 worlds a case
 //	go -C benchmarks run ./cmd/bench mirror       what duplicating requests costs
 //	go -C benchmarks run ./cmd/bench mirror-faults  what clients notice of a candidate that misbehaves
 //	go -C benchmarks run ./cmd/bench mirror-soak  a candidate that comes and goes, for long
@@ -69,9 +70,10 @@ type options struct {
 	reps      int
 	quick     bool
 	trials    int    // simulated, of each cell of calibrate
+	worlds    int    // of each case of verdicts
 	only      string // cases whose name contains this
 	peers     bool
-	keep      string // directory of the store that page, compare or tenants fills and asks
+	keep      string // directory of what page, compare, tenants, capacity and verdicts go on from
 	log       io.Writer
 	tmp       string
 	long      time.Duration // of soak and mirror-soak
@@ -109,6 +111,7 @@ var measurements = []measurement{
 	{"micro", "Hot paths", micro},
 	{"calibrate", "Calibration of judgements", calibrate},
 	{"changes", "Change points", changes},
+	{"verdicts", "Verdicts of whole servers", verdicts},
 	{"mirror", "Mirroring", mirrorBench},
 	{"mirror-faults", "Misbehaving candidates", mirrorFaults},
 	{"check", "Thresholds computed from history", checkBench},
@@ -139,10 +142,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs.StringVar(&o.out, "o", "results", "directory of the results; empty prints only")
 	fs.IntVar(&o.reps, "reps", 5, "how often each case is measured; peers take turns")
 	fs.IntVar(&o.trials, "trials", 4000, "how often each cell of calibrate is simulated")
+	fs.IntVar(&o.worlds, "worlds", 100, "in how many worlds each case of verdicts is played")
 	fs.BoolVar(&o.quick, "quick", false, "a tenth of the work, once: to see that everything runs")
 	fs.StringVar(&o.only, "only", "", "only cases whose name contains this, or any of several between |")
 	fs.BoolVar(&o.peers, "peers", true, "measure the peers too")
-	fs.StringVar(&o.keep, "keep", "", "keep the store that page, compare or tenants fills in this directory, and ask it again if it is there; of capacity the searches, to go on after the last")
+	fs.StringVar(&o.keep, "keep", "", "keep the store that page, compare or tenants fills in this directory, and ask it again if it is there; of capacity the searches, and of verdicts the worlds, to go on after the last")
 	fs.StringVar(&o.tcpd, "tcpd", os.Getenv("TAILSCOPE_TCPD"), "directory with a copy of the Turing Change Point Dataset; empty fetches one")
 	fs.IntVar(&o.runs, "runs", 50, "how many servers of known limit capacity searches")
 	fs.IntVar(&o.atOnce, "at-once", 13, "how many of them at once")
