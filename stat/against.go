@@ -51,8 +51,11 @@ func (f *figure) against(value float64, sp *spectrum, o Options) Change {
 	found := sp.fit(t)
 	c.Cosines, c.Dependence, c.DF = found.cosines, found.dependence, float64(found.cosines)
 	crit := o.critical(c.DF, n, n)
-	low, high := f.limits(math.Sqrt(found.covariance(t, t)), crit)
-	c.between(at-low, high-at, crit, n, n, o)
+	bare, se := f.bare(), math.Sqrt(found.covariance(t, t))
+	c.between(func(crit float64) (below, above float64) {
+		low, high := bare.limits(se, crit)
+		return at - low, high - at
+	}, crit, n, n, o)
 	c.doubt(n)
 	return c
 }

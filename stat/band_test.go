@@ -31,7 +31,7 @@ func TestBandIsWiderThanItsIntervals(t *testing.T) {
 			if wider < 1.02 || wider > 1.42 {
 				t.Errorf("paired %v, p%g: the band is %.2f times as wide", paired, 100*ps[i], wider)
 			}
-			if band[i] != again[i] {
+			if band[i].CI != again[i].CI {
 				t.Errorf("paired %v, p%g: the same seed gives another band", paired, 100*ps[i])
 			}
 			if !band[i].CI.Contains(math.Log(1.1)) || band[i].P != points[i].P {

@@ -152,41 +152,75 @@ func (c *Change) apartBy(a, b *figure, sa, sb, dfa, dfb float64, slotsA, slotsB 
 // combine combines the intervals of two independent sides into one (Zou & Donner 2008).
 func (c *Change) combine(a, b *figure, sa, sb, crit float64, slotsA, slotsB int, o Options) {
 	va, vb := a.outer(a.at), b.outer(b.at)
-	halves := func(crit float64) (below, above float64) {
-		al, ah := a.limits(sa, crit)
-		bl, bh := b.limits(sb, crit)
+	fa, fb := a.bare(), b.bare()
+	c.between(func(crit float64) (below, above float64) {
+		al, ah := fa.limits(sa, crit)
+		bl, bh := fb.limits(sb, crit)
 		return math.Hypot(vb-bl, ah-va), math.Hypot(bh-vb, va-al)
-	}
-	below, above := halves(crit)
-	c.between(below, above, crit, slotsA, slotsB, o)
-	c.clear(halves, crit, slotsA, slotsB, o)
+	}, crit, slotsA, slotsB, o)
 }
 
-// clear makes P, where the interval leaves out 0, that of the widest interval that does.
-// The ends of a quantile's interval are quantiles themselves, and in a tail the upper one
-// goes farther than in proportion to the standard errors: a P by the width of one interval
-// would be too small by far, for p99 of few requests that seems faster.
-func (c *Change) clear(halves func(crit float64) (below, above float64), crit float64, slotsA, slotsB int, o Options) {
-	leavesOut := func(crit float64) bool {
-		below, above := halves(crit)
-		return c.Effect > 0 && below < c.Effect || c.Effect < 0 && above < -c.Effect
+// bare returns what limits needs of a figure, so that a Change does not keep the slots.
+func (f *figure) bare() *figure {
+	return &figure{at: f.at, share: f.share, effective: f.effective, outer: f.outer}
+}
+
+// halves returns how far below and above Effect an interval of so many standard errors
+// reaches.
+func (c *Change) halves(crit float64) (below, above float64) {
+	if c.reach == nil {
+		return crit * c.SE, crit * c.SE
 	}
-	if !leavesOut(crit) {
-		return
+	below, above = c.reach(crit)
+	for _, half := range []*float64{&below, &above} {
+		if math.IsNaN(*half) {
+			*half = math.Inf(1)
+		}
 	}
+	return below, above
+}
+
+// toward returns how far an interval of so many standard errors reaches toward 0.
+func (c *Change) toward(crit float64) float64 {
+	below, above := c.halves(crit)
+	if c.Effect < 0 {
+		return above
+	}
+	return below
+}
+
+// leavesOut returns the probability at which an interval leaves out what lies so far from
+// Effect, toward 0. Where the interval of the asked level does, it is that of the widest
+// one that does: the ends of a quantile's interval are quantiles themselves, and in a tail
+// the upper one goes farther than in proportion to the standard errors. A probability by
+// the width of one interval would be too small by far, for p99 of few requests that seems
+// faster.
+func (c *Change) leavesOut(distance float64) float64 {
+	crit := c.crit
+	if half := c.toward(crit); half < distance {
+		crit = widest(crit, func(crit float64) bool { return c.toward(crit) < distance })
+	} else {
+		crit *= distance / half
+	}
+	return c.options.probability(crit, c.DF, c.slotsOf[0], c.slotsOf[1])
+}
+
+// widest returns the number of standard errors of the widest interval of which ok is true,
+// as it is from one of low on down.
+func widest(low float64, ok func(crit float64) bool) float64 {
 	const far = 1e4 // standard errors
-	low, high := crit, 2*crit
-	for high < far && leavesOut(high) {
+	high := 2 * low
+	for high < far && ok(high) {
 		low, high = high, 2*high
 	}
 	for high-low > 1e-6*low {
-		if mid := (low + high) / 2; leavesOut(mid) {
+		if mid := (low + high) / 2; ok(mid) {
 			low = mid
 		} else {
 			high = mid
 		}
 	}
-	c.P = o.probability(low, c.DF, slotsA, slotsB)
+	return low
 }
 
 func welch(va, dfa, vb, dfb float64) float64 {
@@ -212,7 +246,7 @@ func (c *Change) paired(a, b *figure, sp *spectrum, o Options) {
 	c.Cosines, c.Dependence, c.DF = f.cosines, f.dependence, float64(f.cosines)
 	crit := o.critical(c.DF, len(ta), len(ta))
 	if !a.share {
-		c.between(crit*se, crit*se, crit, len(ta), len(tb), o)
+		c.between(symmetric(se), crit, len(ta), len(tb), o)
 		return
 	}
 	drawnA, drawnB := a.drawn(ka), b.drawn(kb)
@@ -223,7 +257,7 @@ func (c *Change) paired(a, b *figure, sp *spectrum, o Options) {
 		return se / math.Abs(k) * math.Sqrt(drawn/(drawnA+drawnB))
 	}
 	if math.IsNaN(se) || math.IsInf(se, 0) {
-		c.between(se, se, crit, len(ta), len(tb), o)
+		c.between(symmetric(se), crit, len(ta), len(tb), o)
 		return
 	}
 	c.combine(a, b, own(ka, drawnA), own(kb, drawnB), crit, len(ta), len(tb), o)
@@ -238,28 +272,23 @@ func (f *figure) drawn(slope float64) float64 {
 	return slope * slope * f.at * (1 - f.at) / f.effective
 }
 
-// between sets the interval from its halves below and above the effect.
-func (c *Change) between(below, above, crit float64, slotsA, slotsB int, o Options) {
-	limit := func(v float64) float64 {
-		if math.IsNaN(v) {
-			return math.Inf(1)
-		}
-		return v
-	}
-	below, above = limit(below), limit(above)
+// symmetric returns the reach of intervals that reach as far to either side.
+func symmetric(se float64) func(crit float64) (below, above float64) {
+	return func(crit float64) (below, above float64) { return crit * se, crit * se }
+}
+
+// between sets the interval from how far it reaches below and above the effect.
+func (c *Change) between(reach func(crit float64) (below, above float64), crit float64, slotsA, slotsB int, o Options) {
+	c.reach, c.crit, c.slotsOf, c.options = reach, crit, [2]int{slotsA, slotsB}, o
+	below, above := c.halves(crit)
 	c.CI = Interval{c.Effect - below, c.Effect + above}
 	c.SE = (below + above) / 2 / crit
-	toward := below
-	if c.Effect < 0 {
-		toward = above
-	}
-	c.toward, c.slotsOf, c.options = toward/crit, [2]int{slotsA, slotsB}, o
 	switch {
 	case math.IsNaN(c.Effect):
 		c.CI, c.SE = Interval{math.Inf(-1), math.Inf(1)}, math.NaN()
-	case c.Effect == 0 || math.IsInf(toward, 1):
+	case c.Effect == 0:
 	default:
-		c.P = o.probability(math.Abs(c.Effect)/toward*crit, c.DF, slotsA, slotsB)
+		c.P = c.leavesOut(math.Abs(c.Effect))
 	}
 }
 

@@ -36,7 +36,7 @@ const (
 
 // drift sets Drifts, and ByLoad, of a change between windows that differ in time.
 func (c *Change) drift(a, b *figure, sp *spectrum, o Options) {
-	size := math.Abs(c.Effect) / (c.toward * o.critical(c.DF, len(a.influence), len(b.influence)))
+	size := math.Abs(c.Effect) / c.toward(c.crit)
 	if !(size > 1) || math.IsInf(size, 1) || o.bound > 0 {
 		return
 	}

@@ -124,8 +124,10 @@ type Change struct {
 	Short string
 
 	ofB float64 // the share of the variance that is B's
-	// What P was made of: standard errors toward 0, slots, and how it was asked for.
-	toward  float64
+	// What P was made of: how far intervals of some standard errors reach below and above
+	// Effect, how many CI has, slots, and how it was asked for.
+	reach   func(crit float64) (below, above float64)
+	crit    float64
 	slotsOf [2]int
 	options Options
 }

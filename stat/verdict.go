@@ -55,10 +55,16 @@ func (c *Change) Within(margin float64) float64 {
 			return 0
 		}
 		return 1
-	case c.SE == 0:
-		if math.Abs(c.Effect) < margin {
-			return 0
-		}
+	}
+	inside := func(crit float64) bool {
+		below, above := c.halves(crit)
+		return c.Effect-below >= -margin && c.Effect+above <= margin
+	}
+	const least = 1e-3 // standard errors
+	if inside(least) {
+		return tail(widest(least, inside), c.DF)
+	}
+	if c.SE == 0 {
 		return 1
 	}
 	return tail((margin-math.Abs(c.Effect))/c.SE, c.DF)
@@ -71,12 +77,12 @@ func (c *Change) Within(margin float64) float64 {
 func (c *Change) Beyond(margin float64) float64 {
 	size := math.Abs(c.Effect)
 	switch {
-	case c.Short != "" || !(margin >= 0) || !(size > margin) || !(c.toward >= 0) || math.IsInf(c.toward, 1):
+	case c.Short != "" || !(margin >= 0) || !(size > margin):
 		return 1
 	case margin == 0:
 		return c.P
 	}
-	return max(c.P, c.options.probability((size-margin)/c.toward, c.DF, c.slotsOf[0], c.slotsOf[1]))
+	return max(c.P, c.leavesOut(size-margin))
 }
 
 // Detectable returns the least effect, on the scale of Effect, that data like these
