@@ -67,6 +67,8 @@ func TestBreakdownBadInput(t *testing.T) {
 		{"breakdown", "match=" + url.QueryEscape(`{service=~"a|b"}`), 400, "match", "one service's requests"},
 		{"breakdown", "match=" + url.QueryEscape(`{service="shop",component="db"}`), 400, "match", "leave it out"},
 		{"breakdown", "match=" + url.QueryEscape(`{service="shop",cohort="small",version="1"}`), 400, "match", "leave one of them out"},
+		{"breakdown", "match=" + url.QueryEscape(`{service="shop",cohort="huge"}`), 400, "match", "write one of very large, large, medium, small"},
+		{"breakdown", "match=" + url.QueryEscape(`{service="shop",cohort=~"huge|tiny"}`), 400, "match", "there are very large, large, medium, small"},
 		{"breakdown", "match=" + url.QueryEscape(`{service="shop",tennant="a"}`), 400, "match", `did you mean "tenant"?`},
 		{"breakdown", "match=" + url.QueryEscape(`span_self_seconds{service="shop"}`), 400, "match", "leave span_self_seconds out"},
 		{"breakdown", match + "&above=95", 400, "above", "such as 0.95"},

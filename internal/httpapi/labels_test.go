@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -276,5 +277,57 @@ func TestCohortSelects(t *testing.T) {
 	code, body = ask("/api/v1/tenants", "match", `{service="cart",cohort="very large"}`)
 	if list := read[api.TenantsResponse](t, code, body).Tenants; len(list) != 2 || list[0].Name != "whale" || list[0].Cohort != "very large" {
 		t.Errorf("tenants %+v", list)
+	}
+}
+
+// A cohort is a label like others in PromQL: it groups, and its groups add up to the whole.
+func TestPromQLByCohort(t *testing.T) {
+	ask := cartServer(t)
+	prom := func(query string) string {
+		t.Helper()
+		code, body := ask("/prometheus/api/v1/query", "query", query, "time", fmt.Sprint(querytest.Epoch+3600))
+		var got struct {
+			Data struct {
+				Result []struct {
+					Metric map[string]string
+					Value  [2]any
+				}
+			}
+			Error string
+		}
+		if err := json.Unmarshal([]byte(body), &got); err != nil || code != 200 && got.Error == "" {
+			t.Fatalf("%s: %d, %s (%v)", query, code, body, err)
+		}
+		if got.Error != "" {
+			return got.Error
+		}
+		var out []string
+		for _, r := range got.Data.Result {
+			out = append(out, fmt.Sprintf("%s=%v", r.Metric["cohort"], r.Value[1]))
+		}
+		slices.Sort(out)
+		return strings.Join(out, " ")
+	}
+	of := func(cohort string) string {
+		return prom(`sum(histogram_count(increase(span_duration_seconds{service="cart",kind="server",cohort="` + cohort + `"}[1h])))`)[1:]
+	}
+	by := "large=" + of("large") + " very large=" + of("very large")
+	for query, want := range map[string]string{
+		`sum by (cohort) (histogram_count(increase(span_duration_seconds{service="cart",kind="server"}[1h])))`:                                                                                  by,
+		`histogram_count(sum by (cohort) (increase(span_duration_seconds{service="cart",kind="server"}[1h])))`:                                                                                  by,
+		`sum by (cohort) (histogram_count(increase(span_duration_seconds{service="cart"}[1h])))`:                                                                                                "=7160 " + by,
+		`sum without (operation, status, tenant, environment, service, component, kind) (histogram_count(increase(span_duration_seconds{service="cart",kind="server",cohort=~".*large"}[1h])))`: by,
+		`count by (cohort) (sum by (tenant, cohort) (increase(span_duration_seconds{service="cart",kind="server"}[1h])))`:                                                                       "large=20 very large=2",
+		`sum by (cohort) (histogram_count(increase(span_duration_seconds{service="cart",kind="server",cohort=~"large|huge"}[1h])))`:                                                             "large=" + of("large"),
+		`sum by (cohort) (increase(span_duration_seconds{cohort="huge"}[1h]))`:                                                                                                                  `there is no cohort "huge"; write one of very large, large, medium, small`,
+		`sum(increase(span_duration_seconds{cohort=~"huge.*"}[1h]))`:                                                                                                                            `no cohort matches cohort=~"huge.*"; there are very large, large, medium, small`,
+	} {
+		if got := prom(query); got != want {
+			t.Errorf("%s\n got %s\nwant %s", query, got, want)
+		}
+	}
+	code, body := ask("/prometheus/api/v1/label/cohort/values", "match[]", `span_duration_seconds{service="cart"}`, "start", fmt.Sprint(querytest.Epoch), "end", fmt.Sprint(querytest.Epoch+3600))
+	if code != 200 || !strings.Contains(body, `["large","very large"]`) {
+		t.Errorf("values of cohort: %d, %s", code, body)
 	}
 }

@@ -184,7 +184,7 @@ func (s *server) distribution(ctx context.Context, in *api.DistributionRequest) 
 	if err != nil {
 		return nil, err
 	}
-	r := query.DistributionRequest{Selection: sel, By: in.By, At: in.At, Buckets: in.Buckets, Limit: in.Limit, List: s.TenantList}
+	r := query.DistributionRequest{Selection: sel, By: in.By, At: in.At, Buckets: in.Buckets, Limit: in.Limit}
 	if r.Quantiles, err = parseQuantiles(in.Quantiles); err != nil {
 		return nil, err
 	}
@@ -215,7 +215,7 @@ func (s *server) timeline(ctx context.Context, in *api.TimelineRequest) (*api.Ti
 	if err != nil {
 		return nil, err
 	}
-	r := query.TimelineRequest{Selection: sel, By: in.By, Offset: in.Offset, Slide: in.Slide, Per: in.Per, Limit: in.Limit, List: s.TenantList}
+	r := query.TimelineRequest{Selection: sel, By: in.By, Offset: in.Offset, Slide: in.Slide, Per: in.Per, Limit: in.Limit}
 	if r.Grid, err = grid(in.Grid); err != nil {
 		return nil, err
 	}

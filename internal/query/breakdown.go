@@ -79,6 +79,11 @@ func Breakdown(ctx context.Context, st store.Store, r BreakdownRequest) (*api.Br
 	if err != nil {
 		return nil, err
 	}
+	cohorts, err := cohortMatchers(r.Matchers)
+	if err != nil {
+		return nil, err
+	}
+	r.Matchers = append(without(r.Matchers, series.LabelCohort), cohorts...)
 	b := &breakdown{st: r.Overlay.over(st, lastBase(r.End)), r: r, service: service}
 	if whole {
 		err = b.fromParts(ctx)

@@ -5,13 +5,14 @@ import (
 	"slices"
 	"sort"
 
-	"tailscope/api"
+	"github.com/prometheus/prometheus/model/labels"
+
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
 
 // Spans know their tenant, not its cohort: a question by cohort is asked once
-// for each, of the tenants that are in it over the whole range.
+// for each, of the tenants that are in it.
 
 // byCohort says that by names the cohort of a span family's tenants. Families
 // of the breakdown have a label of that name.
@@ -19,32 +20,75 @@ func byCohort(family string, by []string) bool {
 	return (family == "" || IsSpanFamily(family)) && slices.Contains(by, series.LabelCohort)
 }
 
-// cohortSelection is a selection of one cohort's tenants.
-type cohortSelection struct {
-	name string
-	Selection
+// settleCohorts returns st with the tenants in each cohort as they are over sel, whatever
+// range a question is of.
+func settleCohorts(ctx context.Context, st store.Store, sel Selection) (store.Store, error) {
+	s := cohortsOfStore(st)
+	sel.Matchers = without(sel.Matchers, series.LabelCohort)
+	members, err := cohortMembers(ctx, s.Store, sel, s.list)
+	if err != nil {
+		return nil, err
+	}
+	if members == nil {
+		members = map[string][]string{}
+	}
+	s.settled = members
+	return s, nil
 }
 
-// eachCohort cuts a selection into cohorts, the largest first. Who belongs to
-// which is what Tenants answers of the same selection and range.
-func eachCohort(ctx context.Context, st store.Store, sel Selection, list *series.TenantList) ([]cohortSelection, error) {
-	match, err := cohortsOf(sel.Matchers)
+// settleNamed settles cohorts for an answer by cohort, which leaves out what has no tenant.
+func settleNamed(ctx context.Context, st store.Store, sel *Selection) (store.Store, error) {
+	if _, err := cohortsOf(sel.Matchers); err != nil {
+		return nil, err
+	}
+	settled, err := settleCohorts(ctx, st, *sel)
+	sel.Matchers = append(slices.Clone(sel.Matchers), labels.MustNewMatcher(labels.MatchNotEqual, series.LabelCohort, ""))
+	return settled, err
+}
+
+// queryByCohort answers a question that is grouped by cohort, or of each series with its
+// cohort. Groups are in the order of cohorts, the largest first.
+func (s cohortStore) queryByCohort(ctx context.Context, q store.Query) (*store.Result, error) {
+	match, err := cohortsOf(q.Matchers)
 	if err != nil {
 		return nil, err
 	}
-	sel.Matchers = without(sel.Matchers, series.LabelCohort)
-	members, err := cohortMembers(ctx, st, sel, list)
+	rest := without(q.Matchers, series.LabelCohort)
+	members, err := s.members(ctx, q.Family, rest, q.Start, q.End)
 	if err != nil {
 		return nil, err
 	}
-	var out []cohortSelection
-	for _, name := range series.Cohorts {
-		if len(members[name]) == 0 || !match(name) {
+	one := q
+	one.By = slices.DeleteFunc(slices.Clone(q.By), func(name string) bool { return name == series.LabelCohort })
+	var out *store.Result
+	for _, cohort := range append(slices.Clone(series.Cohorts), "") {
+		// Small is asked for in any case: it holds who is not among the members.
+		if !match(cohort) || len(members[cohort]) == 0 && cohort != series.Small && cohort != "" {
 			continue
 		}
-		one := cohortSelection{name, sel}
-		one.Matchers = append(slices.Clone(sel.Matchers), tenantsIn(members, func(cohort string) bool { return cohort == name })...)
-		out = append(out, one)
+		one.Matchers = append(slices.Clone(rest), tenantsIn(members, func(c string) bool { return c == cohort })...)
+		part, err := s.Store.Query(ctx, one)
+		if err != nil {
+			return nil, err
+		}
+		for i, g := range part.Groups {
+			part.Groups[i].Labels = labels.NewBuilder(g.Labels).Set(series.LabelCohort, cohort).Labels()
+		}
+		if out == nil {
+			out = part
+			continue
+		}
+		out.Start, out.End, out.Resolution = min(out.Start, part.Start), max(out.End, part.End), max(out.Resolution, part.Resolution)
+		out.Series, out.PointsRead = out.Series+part.Series, out.PointsRead+part.PointsRead
+		out.Groups = append(out.Groups, part.Groups...)
+	}
+	if out == nil { // nothing, in its range
+		one.Matchers = append(slices.Clone(rest), tenantsIn(nil, func(string) bool { return false })...)
+		return s.Store.Query(ctx, one)
+	}
+	if q.TopK > 0 && len(out.Groups) > q.TopK {
+		sort.SliceStable(out.Groups, func(i, j int) bool { return groupCount(out.Groups[i]) > groupCount(out.Groups[j]) })
+		out.Groups = out.Groups[:q.TopK]
 	}
 	return out, nil
 }
@@ -90,89 +134,4 @@ func cohortMembers(ctx context.Context, st store.Store, sel Selection, list *ser
 		return members, nil
 	}
 	return nil, nil
-}
-
-// withoutCohort is by without it.
-func withoutCohort(by []string) []string {
-	return slices.DeleteFunc(slices.Clone(by), func(s string) bool { return s == series.LabelCohort })
-}
-
-// timelineByCohort asks of every cohort; all in the same steps.
-func timelineByCohort(ctx context.Context, st store.Store, r TimelineRequest) (*api.TimelineResponse, error) {
-	cohorts, err := eachCohort(ctx, st, r.Selection, r.List)
-	if err != nil {
-		return nil, err
-	}
-	one := r
-	one.By = withoutCohort(r.By)
-	if len(cohorts) == 0 { // nothing, in its steps
-		out, err := Timeline(ctx, st, one)
-		if err == nil {
-			out.Groups = []api.TimelineGroup{}
-		}
-		return out, err
-	}
-	var out *api.TimelineResponse
-	for i := 0; i < len(cohorts); i++ {
-		one.Selection = cohorts[i].Selection
-		part, err := Timeline(ctx, st, one)
-		if err != nil {
-			return nil, err
-		}
-		if out != nil && (part.Step != out.Step || part.Start != out.Start || len(part.Times) != len(out.Times)) {
-			// Some are kept in coarser slots, or are too many for fine ones.
-			one.Step = max(part.Step, out.Step)
-			i, out = -1, nil
-			continue
-		}
-		for j := range part.Groups {
-			part.Groups[j].Labels[series.LabelCohort] = cohorts[i].name
-		}
-		if out == nil {
-			out = part
-			continue
-		}
-		out.Slot = max(out.Slot, part.Slot)
-		out.Groups = append(out.Groups, part.Groups...)
-	}
-	return out, checkGroups(len(out.Groups))
-}
-
-// distributionByCohort asks of every cohort.
-func distributionByCohort(ctx context.Context, st store.Store, r DistributionRequest) (*api.DistributionResponse, error) {
-	cohorts, err := eachCohort(ctx, st, r.Selection, r.List)
-	if err != nil {
-		return nil, err
-	}
-	one := r
-	one.By = withoutCohort(r.By)
-	if len(cohorts) == 0 {
-		out, err := Distribution(ctx, st, one)
-		if err == nil {
-			out.Groups = []api.DistributionGroup{}
-		}
-		return out, err
-	}
-	var out *api.DistributionResponse
-	for _, c := range cohorts {
-		one.Selection = c.Selection
-		part, err := Distribution(ctx, st, one)
-		if err != nil {
-			return nil, err
-		}
-		for j := range part.Groups {
-			part.Groups[j].Labels[series.LabelCohort] = c.name
-		}
-		if out == nil {
-			out = part
-			continue
-		}
-		out.Start, out.End, out.Slot = min(out.Start, part.Start), max(out.End, part.End), max(out.Slot, part.Slot)
-		out.Groups = append(out.Groups, part.Groups...)
-	}
-	if r.Limit > 0 && len(out.Groups) > r.Limit {
-		sort.SliceStable(out.Groups, func(i, j int) bool { return out.Groups[i].Count > out.Groups[j].Count })
-		out.Groups = out.Groups[:r.Limit]
-	}
-	return out, checkGroups(len(out.Groups))
 }

@@ -20,14 +20,15 @@ type DistributionRequest struct {
 	At        []float64 // values to rank
 	Buckets   bool
 	Limit     int // > 0 keeps the groups with the most observations
-	// List makes cohorts, in place of shares of requests; nil if there is none.
-	List *series.TenantList
 }
 
 // Distribution merges everything selected into one distribution per group.
 func Distribution(ctx context.Context, st store.Store, r DistributionRequest) (*api.DistributionResponse, error) {
 	if byCohort(r.Family, r.By) {
-		return distributionByCohort(ctx, st, r)
+		var err error
+		if st, err = settleNamed(ctx, st, &r.Selection); err != nil {
+			return nil, err
+		}
 	}
 	sel, err := resolve(ctx, st, r.Selection, r.By)
 	if err != nil {

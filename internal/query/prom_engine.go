@@ -62,7 +62,7 @@ func NewPromEngine(st store.Store, o PromOptions) *PromEngine {
 	if o.MaxSeries <= 0 {
 		o.MaxSeries = 200_000
 	}
-	e := &PromEngine{store: st, o: o, parser: parser.NewParser(parser.Options{EnableExperimentalFunctions: true})}
+	e := &PromEngine{store: cohortsOfStore(st), o: o, parser: parser.NewParser(parser.Options{EnableExperimentalFunctions: true})}
 	samples := max(int(o.QuestionBytes/engineShare/sampleCost), leastSamples)
 	for _, n := range []int{samples / firstSamples, samples} {
 		e.engines = append(e.engines, sizedEngine{promql.NewEngine(promql.EngineOpts{

@@ -19,9 +19,9 @@ type marker struct {
 	window  int64       // > 0: each sample is the sum of a window so many milliseconds long
 	period  int64       // windows end at phase plus multiples of period, in milliseconds
 	phase   int64
-	moments bool // buckets will not be looked at
-	sum     bool // series will be summed by the labels of by
-	by      []string
+	moments bool     // buckets will not be looked at
+	sum     bool     // series will be summed by the labels of by
+	by      []string // cohort alone, if it is not summed: each series has that label as well
 }
 
 // String encodes the marker as a label value.

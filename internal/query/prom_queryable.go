@@ -137,6 +137,10 @@ func (q *promQuerier) selectInto(ctx context.Context, set *promSet, hints *stora
 		q.adviseClassic(set, families, ms)
 	}
 	for _, f := range selected {
+		q, err := q.settled(ctx, f.Name, rest, m.by)
+		if err != nil {
+			return err
+		}
 		if set.listed = hints.Func == seriesHint; set.listed {
 			if err := q.labelSets(ctx, set, f, m.view, rest); err != nil {
 				return err
@@ -153,6 +157,25 @@ func (q *promQuerier) selectInto(ctx context.Context, set *promSet, hints *stora
 		}
 	}
 	return nil
+}
+
+// settled returns q with the cohorts of its whole range where a selector of the family names
+// them: the store is asked for a range in parts.
+func (q *promQuerier) settled(ctx context.Context, family string, ms []*labels.Matcher, by []string) (*promQuerier, error) {
+	if !byCohort(family, append(matcherNames(ms), by...)) {
+		return q, nil
+	}
+	if _, err := cohortsOf(ms); err != nil {
+		return nil, err
+	}
+	start, end := q.slots()
+	of, err := settleCohorts(ctx, q.store, Selection{Family: family, Matchers: ms, Start: time.Unix(max(0, min(start, end-cohortTime)), 0), End: time.Unix(end, 0)})
+	if err != nil {
+		return nil, AsError(err)
+	}
+	settled := *q.promQueryable
+	settled.store = of
+	return &promQuerier{&settled, q.mint, q.maxt}, nil
 }
 
 // labelSets lists series without their samples.
@@ -391,6 +414,9 @@ func (q *promQuerier) LabelNames(ctx context.Context, hints *storage.LabelHints,
 			}
 			if len(names) > 0 {
 				out = append(append(out, labels.MetricName), names...)
+			}
+			if IsSpanFamily(f.Name) && slices.Contains(names, series.LabelTenant) {
+				out = append(out, series.LabelCohort)
 			}
 		}
 	}

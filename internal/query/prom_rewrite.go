@@ -37,7 +37,8 @@ type rewriter struct {
 	end      int64
 	interval int64 // milliseconds; 0 for an instant
 	noStep   func(rangeMillis int64) int64
-	tenant   bool // the query names tenants somewhere
+	tenant   bool // the query names tenants somewhere, or their cohorts
+	cohort   bool // the query names cohorts somewhere
 }
 
 // rewrite returns the query as the engine should run it. Errors say what to
@@ -65,10 +66,11 @@ type around struct {
 // inner is a for a child whose value is used in some other way.
 func (a around) inner() around { return around{times: a.times} }
 
-// survey finds out whether the query names tenants, and refuses our own marker.
+// survey finds out whether the query names tenants or cohorts, and refuses our own marker.
 func (r *rewriter) survey(e parser.Expr) error {
 	names := func(ns []string) {
-		r.tenant = r.tenant || slices.Contains(ns, series.LabelTenant)
+		r.cohort = r.cohort || slices.Contains(ns, series.LabelCohort)
+		r.tenant = r.tenant || r.cohort || slices.Contains(ns, series.LabelTenant)
 	}
 	var failed error
 	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
@@ -344,6 +346,9 @@ func (r *rewriter) mark(vs *parser.VectorSelector, a around, m marker) error {
 		names = append(names, series.LabelOperation)
 		if r.tenant {
 			names = append(names, series.LabelTenant)
+		}
+		if r.cohort {
+			m.by = []string{series.LabelCohort}
 		}
 	}
 	var ok bool

@@ -188,16 +188,16 @@ func viewFor(family string, matchers []*labels.Matcher, by []string) (series.Vie
 func checkLabels(ctx context.Context, st store.Store, family string, view series.View, matchers []*labels.Matcher, by []string, start, end int64) error {
 	span := IsSpanFamily(family)
 	unknown := func(known []string) (field, name string) {
+		has := func(name string) bool {
+			return slices.Contains(known, name) || span && (name == series.LabelCohort || slices.Contains(series.SpanLabels, name))
+		}
 		for _, m := range matchers {
-			if span && m.Name == series.LabelCohort {
-				continue
-			}
-			if !slices.Contains(known, m.Name) && !(span && slices.Contains(series.SpanLabels, m.Name)) {
+			if !has(m.Name) {
 				return "match", m.Name
 			}
 		}
 		for _, n := range by {
-			if !slices.Contains(known, n) && !(span && slices.Contains(series.SpanLabels, n)) {
+			if !has(n) {
 				return "by", n
 			}
 		}

@@ -61,14 +61,14 @@ func (r *TenantsRequest) check() error {
 	if !(r.Rare > 0 && r.Rare < 1) {
 		return Invalid("rare", "a share of %g is not between 0 and 1; write one such as 0.01", r.Rare)
 	}
-	return checkCohort(&r.Cohort)
+	return checkCohort("cohort", &r.Cohort)
 }
 
 // checkCohort refuses unknown cohorts, and takes very-large too.
-func checkCohort(name *string) error {
+func checkCohort(field string, name *string) error {
 	*name = strings.ReplaceAll(*name, "-", " ")
 	if *name != "" && !slices.Contains(series.Cohorts, *name) {
-		return Invalid("cohort", "there is no cohort %s; write one of %s", quote(*name), strings.Join(series.Cohorts, ", "))
+		return Invalid(field, "there is no cohort %s; write one of %s", quote(*name), strings.Join(series.Cohorts, ", "))
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func Tenants(ctx context.Context, st store.Store, r TenantsRequest) (*api.Tenant
 			}
 			r.Cohort = m.Value
 		}
-		if err := checkCohort(&r.Cohort); err != nil {
+		if err := checkCohort("match", &r.Cohort); err != nil {
 			return nil, err
 		}
 		r.Matchers = without(r.Matchers, series.LabelCohort)

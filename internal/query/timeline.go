@@ -32,8 +32,6 @@ type TimelineRequest struct {
 	// Slide, if above 0, makes the figures of a step those of the window of
 	// that length that ends with it, rounded up to whole steps.
 	Slide time.Duration
-	// List makes cohorts, in place of shares of requests; nil if there is none.
-	List *series.TenantList
 }
 
 const statusError = "error"
@@ -42,7 +40,10 @@ const statusError = "error"
 // for number families their value.
 func Timeline(ctx context.Context, st store.Store, r TimelineRequest) (*api.TimelineResponse, error) {
 	if byCohort(r.Family, r.By) {
-		return timelineByCohort(ctx, st, r)
+		var err error
+		if st, err = settleNamed(ctx, st, &r.Selection); err != nil {
+			return nil, err
+		}
 	}
 	if r.Offset%time.Second != 0 {
 		return nil, Invalid("offset", "offset %s is not whole seconds; write 1d or 90s", r.Offset)

@@ -13,7 +13,6 @@ import (
 	"tailscope/internal/guard/probe"
 	"tailscope/internal/observe/sla"
 	"tailscope/internal/query"
-	"tailscope/internal/series"
 )
 
 // startChecks starts the receivers, for what waits in their spools, then the engine. It
@@ -52,7 +51,6 @@ func (s *Server) startChecks(ctx context.Context) error {
 		Prober:    prober,
 		Notifier:  s.notifier,
 		Receivers: s.notifier.States,
-		Tenants:   func() *series.TenantList { return tenants },
 		Target: func(ctx context.Context, service string) float64 {
 			set, err := targets.All(ctx)
 			if err != nil {

@@ -13,7 +13,6 @@ import (
 	"tailscope/internal/guard/check/history"
 	"tailscope/internal/guard/check/spec"
 	"tailscope/internal/query"
-	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
 
@@ -27,8 +26,6 @@ type Options struct {
 	Notifier Notifier          // nil: nobody is notified
 	// Target is the Apdex target of a service in seconds; default query.DefaultApdexT.
 	Target func(ctx context.Context, service string) float64
-	// Tenants is the list that makes cohorts, nil if there is none.
-	Tenants func() *series.TenantList
 	// Receivers returns the states of receivers, for the page.
 	Receivers func() []api.CheckReceiver
 	Records   store.Records    // of this server alone (store.OwnRecords): states and incidents; default Store's

@@ -26,9 +26,8 @@ func lastWhole(at time.Time) time.Time { return time.Unix(query.LastWhole(at), 0
 
 // measurer measures queries by the store. One query measures all groups of by.
 type measurer struct {
-	store   store.Store
-	target  func(ctx context.Context, service string) float64
-	tenants func() *series.TenantList
+	store  store.Store
+	target func(ctx context.Context, service string) float64
 }
 
 // cacheTargets keeps the targets of services for the length of one question.
@@ -71,8 +70,15 @@ func (a *measurer) measure(ctx context.Context, q *spec.Query, by []string, end 
 		family = series.SpanDuration
 	}
 	start := end.Add(-over)
-	if q.Cohort != "" {
-		return a.measureCohort(ctx, q, family, by, start, end)
+	matchers := q.Series.Matchers
+	if q.Cohort != "" { // whose tenants are found anew each time
+		of, err := labels.NewMatcher(labels.MatchEqual, series.LabelCohort, q.Cohort)
+		if err != nil {
+			return nil, err
+		}
+		if matchers, err = query.MatchTenants(ctx, a.store, family, append(slices.Clone(matchers), of), start.Unix(), end.Unix()); err != nil {
+			return nil, err
+		}
 	}
 	m := q.Measure
 	if m == "apdex" {
@@ -90,14 +96,14 @@ func (a *measurer) measure(ctx context.Context, q *spec.Query, by []string, end 
 		group = slices.Compact(group)
 	}
 	names := slices.Clone(group)
-	for _, m := range q.Series.Matchers {
+	for _, m := range matchers {
 		names = append(names, m.Name)
 	}
 	view, ok := query.ViewOf(family, names...)
 	if !ok {
 		return nil, errors.New("tenant and instance are not kept together; name one of the two")
 	}
-	sq := store.Query{Family: family, View: view, Matchers: q.Series.Matchers, Start: start.Unix(), End: end.Unix(), By: group, Schema: hist.MaxSchema}
+	sq := store.Query{Family: family, View: view, Matchers: matchers, Start: start.Unix(), End: end.Unix(), By: group, Schema: hist.MaxSchema}
 	if m == "rate" || m == "count" || m == "mean" || m == "min" || m == "max" || m == "sum" || m == "errors" {
 		sq.Measure = store.Moments
 	}
@@ -120,7 +126,7 @@ func (a *measurer) measure(ctx context.Context, q *spec.Query, by []string, end 
 		}
 	}
 	if counter {
-		if tallies, err = a.measureIncreases(ctx, q, family, by, start, end); err != nil {
+		if tallies, err = a.measureIncreases(ctx, family, matchers, by, start, end); err != nil {
 			return nil, err
 		}
 	}
@@ -175,9 +181,9 @@ func add(into **hist.Histogram, h *hist.Histogram) error {
 }
 
 // measureIncreases measures counters, whose increase lies between samples.
-func (a *measurer) measureIncreases(ctx context.Context, q *spec.Query, family string, by []string, start, end time.Time) (map[string]*tally, error) {
+func (a *measurer) measureIncreases(ctx context.Context, family string, matchers []*labels.Matcher, by []string, start, end time.Time) (map[string]*tally, error) {
 	s, err := query.Slots(ctx, a.store, query.SlotsRequest{
-		Selection: query.Selection{Family: family, Matchers: q.Series.Matchers, Start: start, End: end}, Step: int64(series.Base), By: by,
+		Selection: query.Selection{Family: family, Matchers: matchers, Start: start, End: end}, Step: int64(series.Base), By: by,
 	})
 	if err != nil {
 		return nil, err
@@ -187,7 +193,7 @@ func (a *measurer) measureIncreases(ctx context.Context, q *spec.Query, family s
 		from := start.Unix() / step * step
 		to := max(from+step, end.Unix()/step*step)
 		if s, err = query.Slots(ctx, a.store, query.SlotsRequest{
-			Selection: query.Selection{Family: family, Matchers: q.Series.Matchers, Start: time.Unix(from, 0), End: time.Unix(to, 0)}, Step: step, By: by,
+			Selection: query.Selection{Family: family, Matchers: matchers, Start: time.Unix(from, 0), End: time.Unix(to, 0)}, Step: step, By: by,
 		}); err != nil {
 			return nil, err
 		}
@@ -324,100 +330,6 @@ func joinValues(l labels.Labels, by []string) string {
 		b.WriteByte(0)
 	}
 	return b.String()
-}
-
-// measureCohort measures the tenants of a cohort, who are found anew each time.
-func (a *measurer) measureCohort(ctx context.Context, q *spec.Query, family string, by []string, start, end time.Time) (map[string]event.Reading, error) {
-	r := query.DistributionRequest{
-		Selection: query.Selection{Family: family, Matchers: q.Series.Matchers, Start: start, End: end},
-		By:        append(slices.Clone(by), series.LabelCohort),
-	}
-	if q.Measure == "errors" || q.Measure == "apdex" {
-		r.By = append(r.By, series.LabelStatus)
-	}
-	if a.tenants != nil {
-		r.List = a.tenants()
-	}
-	p, isQuantile := percentile(q.Measure)
-	target := q.T
-	if isQuantile {
-		r.Quantiles = []query.Quantile{{Key: "q", Q: p}}
-	}
-	if q.Measure == "apdex" && target <= 0 {
-		target = query.DefaultApdexT
-		for _, m := range q.Series.Matchers {
-			if m.Name == series.LabelService && m.Type == labels.MatchEqual {
-				target = a.target(ctx, m.Value)
-			}
-		}
-	}
-	if target > 0 {
-		r.At = []float64{target, 4 * target}
-	}
-	res, err := query.Distribution(ctx, a.store, r)
-	if err != nil {
-		return nil, err
-	}
-	type sums struct{ n, failed, within, upTo, value float64 }
-	found := map[string]*sums{}
-	for _, g := range res.Groups {
-		if g.Labels[series.LabelCohort] != q.Cohort {
-			continue
-		}
-		key := joinValues(labels.FromMap(g.Labels), by)
-		s := found[key]
-		if s == nil {
-			s = &sums{}
-			found[key] = s
-		}
-		n := float64(g.Count)
-		s.n += n
-		if g.Labels[series.LabelStatus] == "error" {
-			s.failed += n
-		} else if len(g.At) == 2 {
-			s.within += float64(g.At[0].Below+g.At[0].Same) * n
-			s.upTo += float64(g.At[1].Below+g.At[1].Same) * n
-		}
-		switch q.Measure {
-		case "mean":
-			s.value = float64(g.Mean)
-		case "min":
-			s.value = float64(g.Min)
-		case "max":
-			s.value = float64(g.Max)
-		case "sum":
-			s.value = float64(g.Sum)
-		default:
-			if isQuantile && len(g.Quantiles) == 1 {
-				for _, v := range g.Quantiles {
-					s.value = float64(v)
-				}
-			}
-		}
-	}
-	out := make(map[string]event.Reading, len(found))
-	for key, s := range found {
-		v := s.value
-		switch q.Measure {
-		case "errors":
-			v = s.failed / s.n
-		case "apdex":
-			v = (s.within + s.upTo) / 2 / s.n
-		case "count":
-			v = s.n
-		case "rate":
-			v = s.n / end.Sub(start).Seconds()
-		case "above":
-			v = 1 - s.within/s.n
-		case "below":
-			v = s.within / s.n
-		}
-		out[key] = reading(v, fmt.Sprintf("of %.0f observed, cohort %s", s.n, q.Cohort))
-	}
-	if len(by) == 0 && len(out) == 0 {
-		out[""] = emptyReading(q.Measure)
-	}
-	return out, nil
 }
 
 // promQL evaluates a scalar, or a vector of one element.

@@ -99,7 +99,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		o.Target = func(context.Context, string) float64 { return query.DefaultApdexT }
 	}
 	e := &Engine{
-		o: o, asker: measurer{o.Store, o.Target, o.Tenants}, loop: newLoop(o.Now), wake: make(chan struct{}, 1), defined: make(chan struct{}, 1),
+		o: o, asker: measurer{o.Store, o.Target}, loop: newLoop(o.Now), wake: make(chan struct{}, 1), defined: make(chan struct{}, 1),
 		byName: map[string]*definition{}, conditions: map[string]*condition{}, open: map[string]*condition{}, incidents: map[string]*incident{},
 		posted: map[string]api.Maintenance{}, records: map[string][]byte{}, short: make(requests, 8), long: make(requests, 2),
 	}
