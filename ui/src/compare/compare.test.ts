@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { firstValues, firstWindows, moreOfSides, questionOf, quickWindows, sideLabels, sidesOf, swapped, watchable, windowOf, type Sides } from './compare';
+import { firstMark, firstValues, firstWindows, halvesOf, moreOfSides, questionOf, quickWindows, sideLabels, sidesOf, swapped, watchable, windowOf, type Sides } from './compare';
 
 const now = 1_700_000_005;
 const floor = 1_700_000_000;
@@ -26,6 +26,20 @@ describe('the address', () => {
     expect(sidesOf({ mark: ['x'], a: ['1/2'], b: ['2/3'] }).by).toBe('windows');
   });
   it('takes nonsense for its defaults', () => expect(sidesOf({ by: ['x'], days: ['-3'], like: ['y'] })).toEqual(sides({})));
+});
+
+describe('where nobody chose sides', () => {
+  const mark = (id: string, time: number) => ({ id, time, name: id });
+  it('begins with the latest mark that has a time after it', () => {
+    expect(firstMark([mark('old', now - 8 * 86400), mark('a', now - 900), mark('b', now - 300), mark('fresh', now - 290), mark('coming', now + 60)], now)?.id).toBe('b');
+    expect(firstMark([mark('old', now - 8 * 86400)], now)).toBeUndefined();
+  });
+  it('halves the time that has requests, on whole slots', () => {
+    const times = [0, 1, 2, 3, 4, 5, 6, 7].map((i) => floor - 480 + 60 * i);
+    expect(halvesOf([0, null, 5, 1, 0, 4, 2, 0], times, 60, now)).toEqual({ a: `${floor - 360}/${floor - 210}`, b: `${floor - 210}/${floor - 60}` });
+    expect(halvesOf([0, 0, 5, 1, 0], times.slice(0, 5), 60, now)).toBeUndefined();
+    expect(halvesOf([], [], 10, now)).toBeUndefined();
+  });
 });
 
 describe('windows', () => {

@@ -4,7 +4,8 @@
 
 import type { Params } from '../shared/api/client';
 import { parseSpan, resolve, spanCode, type TimeRange, windowText } from '../shared/text/time';
-import type { Range } from '../shared/api/schema';
+import type { Num } from '../shared/api/types';
+import type { Mark, Range } from '../shared/api/schema';
 
 export type By = 'windows' | 'mark' | 'label' | 'days' | 'nights';
 export const ways: readonly (readonly [By, string, string])[] = [
@@ -91,6 +92,27 @@ export function firstWindows(range: TimeRange, usual: TimeRange): { a: string; b
   }
   const long = 'last' in usual && usual.last === range.last ? 3600 : range.last;
   return { a: `now-${spanCode(2 * long)}/now-${spanCode(long)}`, b: `now-${spanCode(long)}/now` };
+}
+
+/** How old a mark may be that a comparison begins with. */
+const newest = 7 * 86400;
+
+/** What a side needs to be judged, 20 slots of ten seconds, and the time until they are stored. */
+const soonest = 300;
+
+/** The mark to begin with: the latest that has a time after it to be judged by. */
+export const firstMark = (marks: Mark[], now: number): Mark | undefined =>
+  marks.filter((m) => m.id && m.time != null && m.time > now - newest && m.time <= now - soonest).sort((a, b) => (b.time ?? 0) - (a.time ?? 0))[0];
+
+/** The two halves of the time that has requests, on whole slots; undefined where it is too short. */
+export function halvesOf(counts: Num[], times: number[], step: number, now: number): { a: string; b: string } | undefined {
+  const first = counts.findIndex((n) => (n ?? 0) > 0);
+  const end = counts.findLastIndex((n) => (n ?? 0) > 0);
+  if (first < 0 || end - first < 3) return undefined;
+  const from = times[first];
+  const to = Math.min(times[end] + step, Math.floor(now / 10) * 10);
+  const mid = Math.round((from + to) / 20) * 10;
+  return { a: windowText({ start: from, end: mid }), b: windowText({ start: mid, end: to }) };
 }
 
 export interface Quick {

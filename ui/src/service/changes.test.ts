@@ -1,6 +1,6 @@
 import type { Change } from '../shared/api/schema';
 import { expect, test } from 'vitest';
-import { apart, bandOf, comparison, drawn, eventOf, places, unitOf, whenWords } from './changes';
+import { apart, bandOf, comparison, drawn, eventOf, unitOf, whenWords } from './changes';
 
 const change = (id: string, time: number, more: Partial<Change> = {}): Change => ({
   id, time, low: time - 10, high: time + 10, service: 'shop', p: 0.01, before: { start: 0, end: 100 }, after: { start: 200, end: 300 }, measures: [], verdict: 'regression',
@@ -38,16 +38,6 @@ test('the event of a change is the one that its service is in at that moment', (
   expect(eventOf(r, change('a', 3000))).toBeUndefined();
   expect(eventOf(r, change('a', 1000, { environment: 'staging' }))).toBeUndefined();
   expect(eventOf(undefined, change('a', 1000))).toBeUndefined();
-});
-
-test('flags do not cover one another, and stay in sight', () => {
-  expect(places([100, 300], 500, 16)).toEqual([92, 292]);
-  expect(places([100, 104, 300], 500, 16)).toEqual([92, 109, 292]);
-  const edge = places([495, 498, 499], 500, 16);
-  expect(edge[2]).toBeLessThanOrEqual(500 - 8);
-  expect(edge[1]).toBeLessThanOrEqual(edge[2] - 17);
-  expect(edge[0]).toBeLessThanOrEqual(edge[1] - 17);
-  expect(places([], 500, 16)).toEqual([]);
 });
 
 test('when it was, in the zone of the reader', () => {

@@ -2,7 +2,8 @@
 // placed. Pure but for the two questions.
 
 import { get, request } from '../shared/api/client';
-import { momentName } from '../shared/text/time';
+import { momentName, readersTimes } from '../shared/text/time';
+import { unbroken } from '../shared/verdict/effect';
 import type { Change, ChangeDecided, ChangeEvent, ChangesResponse, Mark } from '../shared/api/schema';
 
 export type ChangeStatus = Change['status'];
@@ -43,17 +44,8 @@ export const unitOf = (c: Pick<Change, 'family' | 'unit' | 'part'>, measure: str
 export const eventOf = (r: ChangesResponse | undefined, c: Change): ChangeEvent | undefined =>
   r?.events.find((e) => e.services.length > 1 && e.low <= c.high && c.low <= e.high && e.services.some((s) => s.service === c.service && (s.environment ?? '') === (c.environment ?? '')));
 
-/** Flags of a width beside each other, from left to right, none over another where there is room. */
-export function places(xs: number[], width: number, wide: number): number[] {
-  const out = xs.map((x) => x - wide / 2);
-  for (let i = 0; i < out.length; i++) out[i] = Math.max(out[i], i ? out[i - 1] + wide + 1 : -wide / 2);
-  let end = width + wide / 2;
-  for (let i = out.length - 1; i >= 0; i--) {
-    out[i] = Math.min(out[i], end - wide);
-    end = out[i] - 1;
-  }
-  return out;
-}
+/** Its sentence for the page. */
+export const headlineOf = (c: Pick<Change, 'headline'>, zone?: string): string => unbroken(readersTimes(c.headline, zone));
 
 /** When it was, in the reader's zone: "Fri 20 Nov 14:20:00 CET, between 14:19:50 and 14:20:10". */
 export function whenWords(c: Pick<Change, 'time' | 'low' | 'high'>, zone?: string): string {

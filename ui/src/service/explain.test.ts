@@ -1,6 +1,6 @@
 import type { ExplainItem, ExplainResponse } from '../shared/api/schema';
 import { describe, expect, it } from 'vitest';
-import { arrange, beforeWords, decodeAgainst, effectWords, headline, itemTitle, explainCommand, explainCsv, explainParams, narrowed, points, throughWords, title } from './explain';
+import { arrange, beforeWords, decodeAgainst, headline, itemTitle, explainCommand, explainCsv, explainParams, narrowed, points, throughWords, title } from './explain';
 
 function item(labels: Record<string, string>, through?: Record<string, string>): ExplainItem {
   return {
@@ -33,7 +33,6 @@ describe('words', () => {
     expect(title({ tenant: 'acme' })).toBe('tenant acme');
     expect(title({ tenant: 'acme', operation: 'GET /search' })).toBe('operation GET /search with tenant acme');
     expect(title({ tenant: '' })).toBe('no tenant');
-    expect(effectWords(item({ tenant: 'acme' }))).toBe('+58 points, 51–64');
     expect(throughWords(item({ tenant: 'acme' }, { tenant: 'acme', operation: 'GET /search' }))).toBe('only with operation GET /search');
     expect(throughWords(item({ tenant: 'acme' }))).toBe('');
   });

@@ -77,9 +77,6 @@ export function points(share: Num): string {
   return x < 0 ? `−${s}` : s;
 }
 
-/** +58 points, 51–64. */
-export const effectWords = (i: ExplainItem) => `+${points(i.effect)} points, ${points(i.effect_low)}–${points(i.effect_high)}`;
-
 /** The name of an item: its labels; none are all requests that no item above names. */
 export const itemTitle = (i: ExplainItem, at: number, what: string) => title(i.labels) || (at > 0 ? `all other ${what}` : `all ${what}`);
 

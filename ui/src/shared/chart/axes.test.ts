@@ -1,5 +1,5 @@
 import { expect, it, test } from 'vitest';
-import { aroundOne, aroundTicks, barScale, linePath, logRange, logTicks, padded, shareOf, valueAt } from './axes';
+import { aroundOne, aroundTicks, barScale, linePath, logRange, logTicks, padded, places, shareOf, valueAt } from './axes';
 
 it('an axis of bars ends at a round number above all of them', () => {
   expect(barScale([3, 7.2, null])).toEqual({ max: 8, ticks: [0, 4, 8] });
@@ -58,4 +58,14 @@ test.each([{ min: 1, max: 16 }, { min: 1, max: 16, log: true }, { min: 1, max: 1
   const wide = padded(axis, 12, 240);
   expect(shareOf(wide, axis.min) * 240).toBeCloseTo(axis.turned ? 228 : 12, 9);
   expect(shareOf(wide, axis.max) * 240).toBeCloseTo(axis.turned ? 12 : 228, 9);
+});
+
+test('flags do not cover one another, and stay in sight', () => {
+  expect(places([100, 300], 500, 16)).toEqual([92, 292]);
+  expect(places([100, 104, 300], 500, 16)).toEqual([92, 109, 292]);
+  const edge = places([495, 498, 499], 500, 16);
+  expect(edge[2]).toBeLessThanOrEqual(500 - 8);
+  expect(edge[1]).toBeLessThanOrEqual(edge[2] - 17);
+  expect(edge[0]).toBeLessThanOrEqual(edge[1] - 17);
+  expect(places([], 500, 16)).toEqual([]);
 });

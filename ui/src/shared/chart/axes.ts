@@ -22,6 +22,18 @@ export function valueAt({ min, max, log, turned }: Axis, share: number): number 
   return log ? min * (max / min) ** p : min + p * (max - min);
 }
 
+/** The low ends of things so wide, each around its place, in their order: none over another where there is room. */
+export function places(xs: number[], width: number, wide: number): number[] {
+  const out = xs.map((x) => x - wide / 2);
+  for (let i = 0; i < out.length; i++) out[i] = Math.max(out[i], i ? out[i - 1] + wide + 1 : -wide / 2);
+  let end = width + wide / 2;
+  for (let i = out.length - 1; i >= 0; i--) {
+    out[i] = Math.min(out[i], end - wide);
+    end = out[i] - 1;
+  }
+  return out;
+}
+
 /** An axis with this many pixels of room at both ends, of a plot so wide. */
 export function padded(a: Axis, pixels: number, width: number): Axis {
   const p = pixels / Math.max(1, width - 2 * pixels);

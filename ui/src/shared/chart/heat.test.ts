@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import {
-  axisTicks, beyond, cellAt, cellBounds, cellOf, chooseAxis, columnAt, columnCells, columnEdges, fromResponse, layout, maxCell, paint, position,
+  axisTicks, beyond, cellAt, cellBounds, cellOf, chooseAxis, columnAt, columnCells, columnEdges, fromResponse, layout, densities, paint, position,
   read, roundUp, under, valueAt, type Axis, type Cells, type Heat,
 } from './heat';
 import { rampWords } from './ramp';
@@ -66,7 +66,7 @@ describe('fromResponse', () => {
     const a = chooseAxis(h, 'log', null, null);
     const c = layout(h, a, 400, 16, 8);
     expect(c.count).toBe(0);
-    expect(maxCell(h, c)).toBe(0);
+    expect(densities(h, c)).toEqual({ top: 0, most: 0 });
   });
 });
 
@@ -176,12 +176,26 @@ describe('read', () => {
   });
 });
 
+describe('densities', () => {
+  const spike = (of: number) => fromResponse(answer(0.01, 0.08, Array.from({ length: 300 }, (_, c) => [[10, 3], [40, c === 150 ? of : 5]])));
+  const top = (h: Heat) => densities(h, layout(h, chooseAxis(h, 'log', h.bounds[0], h.bounds[h.rows]), h.rows * 2, 0, 0));
+  it.each([[5, 5], [9, 9], [11, 5], [900, 5]])('a spike of %d among fives has the colour of %d', (of, colour) => {
+    expect(top(spike(of))).toEqual({ top: colour, most: of });
+  });
+  it('leaves counts of one their first colour', () => {
+    expect(top(fromResponse(answer(0.01, 0.08, Array.from({ length: 300 }, (_, c) => [[10, 1], [40, c === 150 ? 80 : 1]]))))).toEqual({ top: 2, most: 80 });
+  });
+  it('is the largest where cells are few', () => {
+    expect(top(fromResponse(answer(0.01, 0.08, [[[10, 1], [40, 80]]])))).toEqual({ top: 80, most: 80 });
+  });
+});
+
 describe('paint', () => {
   const ground = 0xff123456;
   const ramp = rampWords('light');
   function picture(h: Heat, c: Cells, width: number, height: number): Uint32Array {
     const out = new Uint32Array(width * height);
-    paint(out, h, c, { width, height, ramp, ground, scale: 'sqrt', max: maxCell(h, c) });
+    paint(out, h, c, { width, height, ramp, ground, scale: 'sqrt', max: densities(h, c).top });
     return out;
   }
 

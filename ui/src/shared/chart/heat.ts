@@ -272,19 +272,29 @@ export function columnCells(h: Heat, cells: Cells, column: number, into: Float64
   return into;
 }
 
-/** The largest count per row of any cell on the axis, bands left out: the ramp's top end. */
-export function maxCell(h: Heat, cells: Cells): number {
+/** The share of cells that may have the ramp's last colour without being the densest. */
+export const topShare = 0.01;
+
+/**
+ * The counts per row of the cells on the axis, bands left out: the largest, and the
+ * one that has the ramp's last colour. That is the largest too, unless it is more
+ * than twice what 99 % of the cells stay below: one spike would take the colour
+ * from all others.
+ */
+export function densities(h: Heat, cells: Cells): { top: number; most: number } {
   const sums = new Float64Array(cells.count + 2);
-  let max = 0;
+  const all = new Float64Array(h.n.length);
+  let size = 0;
   for (let c = 0; c < h.columns; c++) {
     if (h.first[c] === h.first[c + 1]) continue;
     columnCells(h, cells, c, sums);
-    for (let i = 1; i <= cells.count; i++) {
-      const n = sums[i] * cells.weight[i - 1];
-      if (n > max) max = n;
-    }
+    for (let i = 1; i <= cells.count; i++) if (sums[i] > 0) all[size++] = sums[i] * cells.weight[i - 1];
   }
-  return max;
+  if (!size) return { top: 0, most: 0 };
+  const sorted = all.subarray(0, size).sort();
+  const most = sorted[size - 1];
+  const usual = sorted[Math.ceil((size - 1) * (1 - topShare))];
+  return { top: most > 2 * usual ? Math.max(2, usual) : most, most };
 }
 
 /** The left edge in px of each column, and the right edge of the last. */
