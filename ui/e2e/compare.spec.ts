@@ -148,6 +148,15 @@ test('what the server refuses is said at the control', async ({ page }) => {
   await expect(page.getByRole('alert')).toContainText('overlap');
 });
 
+test('where nobody chose, it begins with the latest mark', async ({ page }) => {
+  await page.goto(`/compare?${filter()}`);
+  await expect(page).toHaveURL(/by=mark&mark=/);
+  await expect(page.getByTestId('measures')).toBeVisible({ timeout: 30_000 });
+  // Windows that were asked for stay.
+  await page.getByRole('button', { name: 'Two windows' }).click();
+  await expect(page).toHaveURL(/a=now-2h/);
+});
+
 test('a service without data says what to do', async ({ page }) => {
   await page.goto('/compare?l.service==nobody-sends-this');
   await expect(page.getByRole('alert')).toContainText('there is no service');

@@ -21,6 +21,18 @@ test('the services overview agrees with the API', async ({ page }) => {
   await expect(page.getByRole('heading', { level: 1 })).toHaveText(s.service);
 });
 
+test('the first page says what is wrong, and leads there', async ({ page }) => {
+  await page.goto('/');
+  const now = page.getByTestId('now');
+  await expect(now).toContainText('What is wrong');
+  const bad = now.getByRole('listitem').filter({ hasText: 'page test bad' });
+  await expect(bad).toContainText('CRITICAL');
+  await expect(bad).toContainText(/since .* CET/);
+  await expect(now).toHaveAttribute('aria-busy', 'false', { timeout: 30_000 });
+  await bad.getByRole('link', { name: /page test bad/ }).click();
+  await expect(page.getByRole('heading', { level: 1 })).toContainText('page test bad');
+});
+
 test('the cursor reads the shares that the API gives', async ({ page }) => {
   await openService(page);
   let read = 0;
@@ -254,6 +266,37 @@ test('the charts below share the moment that is pointed at', async ({ page }) =>
   await pointAt(page, 0.25, 0.5);
   await expect(page.locator('svg .moment')).toHaveCount(0);
   await expect(page.locator('figcaption').filter({ hasText: 'Rate' })).toContainText(/req\/s/);
+});
+
+test('a chart below is read by keys, as the picture is', async ({ page }) => {
+  await openService(page);
+  const rate = page.getByRole('group', { name: 'Rate; arrow keys read it' });
+  await rate.focus();
+  await page.keyboard.press('End');
+  await page.keyboard.press('Shift+ArrowLeft');
+  await page.keyboard.press('Shift+ArrowLeft');
+  await page.keyboard.press('Shift+ArrowLeft');
+  await page.keyboard.press('Shift+ArrowLeft');
+  await expect(page.locator('svg .moment')).toHaveCount(1);
+  await expect(page.locator('figcaption').filter({ hasText: 'Quantiles' })).toContainText(/p95 ?\d+(\.\d+)? ms/);
+  await page.keyboard.press('Escape');
+  await expect(page.locator('svg .moment')).toHaveCount(0);
+});
+
+test('the names of lines stand beyond their ends, none over another', async ({ page }) => {
+  await openService(page);
+  const over = page.locator('.frame svg.over').first();
+  await expect(over.locator('text.name')).toHaveText(['p99', 'p95', 'mean']);
+  const end = await over.locator('path.line').evaluateAll((all) => Math.max(...all.map((e) => e.getBoundingClientRect().right)));
+  const names = await over.locator('text.name').evaluateAll((all) => all.map((e) => e.getBoundingClientRect()).map(({ left, top, right }) => ({ left, top, right })));
+  for (const [i, n] of names.entries()) {
+    expect(n.left).toBeGreaterThanOrEqual(end);
+    if (i) expect(n.top - names[i - 1].top).toBeGreaterThan(12);
+  }
+  // On a phone they are in the legend.
+  await page.setViewportSize({ width: 390, height: 844 });
+  await expect(over.locator('text.name')).toHaveCount(0);
+  await expect(page.locator('.foot .key')).toHaveText(['mean', 'p95', 'p99']);
 });
 
 test('a mark is added on the page, drawn, and deleted', async ({ page }) => {
