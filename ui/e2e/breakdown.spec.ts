@@ -1,9 +1,8 @@
 // Where the time goes, of traces whose times are known.
-import AxeBuilder from '@axe-core/playwright';
 import { expect, test, type Page } from '@playwright/test';
 import { readFileSync } from 'node:fs';
 import { count, percent, value } from '../src/shared/text/format';
-import { ask, settled } from './page';
+import { accessFaults, ask, settled } from './page';
 import type { Parts } from './seed-parts';
 
 const known = (): Parts => JSON.parse(process.env.TAILSCOPE_SEED_PARTS ?? '{}');
@@ -263,9 +262,7 @@ for (const scheme of ['light', 'dark'] as const) {
       await page.goto(path(tab, tab === 'database' ? 'open=db+SELECT+items' : ''));
       await expect(page.getByTestId(tables[tab])).toBeVisible();
       if (tab === 'database') await expect(page.getByTestId('callers')).toBeVisible();
-      const found = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']).analyze();
-      const told = found.violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.target.join(' ')).join(', ')}`);
-      expect(told, tab).toEqual([]);
+      expect(await accessFaults(page, scheme), tab).toEqual([]);
     }
   });
 }

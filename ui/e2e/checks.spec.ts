@@ -2,10 +2,9 @@
 // it: the list, one that is in trouble, what is asked of it, another threshold
 // tried on its past, incidents and maintenance. Answers that a healthy server
 // does not give are made up.
-import AxeBuilder from '@axe-core/playwright';
 import { expect, test, type Page } from '@playwright/test';
 import type { Check, CheckBacktestResponse, CheckResponse, ChecksResponse, IncidentsResponse } from '../src/shared/api/schema';
-import { ask, known } from './page';
+import { accessFaults, ask, known } from './page';
 
 const bad = 'page test bad';
 const well = 'page test well';
@@ -241,8 +240,7 @@ for (const scheme of ['light', 'dark'] as const) {
       await expect(page.locator('main h1')).toBeVisible();
       await page.waitForLoadState('load');
       await page.waitForTimeout(800);
-      const found = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']).analyze();
-      expect(found.violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.target.join(' ')).join(', ')}`), p).toEqual([]);
+      expect(await accessFaults(page, scheme), p).toEqual([]);
       await page.setViewportSize({ width: 390, height: 844 });
       await expect.poll(() => page.evaluate(() => document.scrollingElement!.scrollWidth - innerWidth), { message: p }).toBeLessThanOrEqual(0);
     }

@@ -1,6 +1,6 @@
 // The log book: runs of load and experiments, as their programs reported them.
-import AxeBuilder from '@axe-core/playwright';
 import { expect, test } from '@playwright/test';
+import { accessFaults } from './page';
 import { benchReport, put, experimentReport, type Tried } from './seed-experiments';
 
 const server = process.env.TAILSCOPE_URL ?? 'http://127.0.0.1:7099';
@@ -115,8 +115,7 @@ for (const scheme of ['light', 'dark'] as const) {
       await page.setViewportSize({ width: 1280, height: 900 });
       await page.goto(`/sessions/${id}`);
       await expect(page.locator('.run h2').first()).toBeVisible();
-      const found = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']).analyze();
-      expect(found.violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.target.join(' ')).join(', ')}`), id).toEqual([]);
+      expect(await accessFaults(page, scheme), id).toEqual([]);
       await page.setViewportSize({ width: 390, height: 844 });
       await expect.poll(() => page.evaluate(() => document.scrollingElement!.scrollWidth - innerWidth), { message: id }).toBeLessThanOrEqual(0);
     }

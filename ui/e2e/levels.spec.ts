@@ -1,10 +1,9 @@
 // Apdex, the SLA page on screen and paper, earlier days, metrics beside, and
 // before and after a mark.
-import AxeBuilder from '@axe-core/playwright';
 import { expect, test, type Page } from '@playwright/test';
 import { readFileSync } from 'node:fs';
 import { value } from '../src/shared/text/format';
-import { ask, known, settled } from './page';
+import { accessFaults, ask, known, settled } from './page';
 import { perMinute, seedTraces, type Traces } from './seed-traces';
 
 let t: Traces;
@@ -252,8 +251,7 @@ test('a mark leads to its before and after', async ({ page }) => {
   await expect(page.getByText(/Below .*: .* before, .* after/)).toBeVisible();
   for (const scheme of ['light', 'dark'] as const) {
     await page.emulateMedia({ colorScheme: scheme });
-    const found = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']).analyze();
-    expect(found.violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.target.join(' ')).join(', ')}`), scheme).toEqual([]);
+    expect(await accessFaults(page, scheme), scheme).toEqual([]);
   }
   await page.request.delete(`/api/v1/marks/${mark.id}`);
   await page.reload();
@@ -273,8 +271,7 @@ test('the SLA page and the Apdex form keep WCAG AA; pages fit a phone', async ({
         await page.getByTestId('apdex').click();
         await expect(page.getByTestId('beside').getByRole('img')).toBeVisible();
       }
-      const found = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']).analyze();
-      expect(found.violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.target.join(' ')).join(', ')}`), path).toEqual([]);
+      expect(await accessFaults(page, scheme), path).toEqual([]);
       await page.keyboard.press('Escape');
       await page.setViewportSize({ width: 390, height: 844 });
       await page.waitForTimeout(300);

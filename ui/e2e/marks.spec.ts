@@ -1,8 +1,7 @@
 // What was found at a mark, without anybody having asked: in the list of
 // services, in the list of marks, before and after it, and on its flag.
-import AxeBuilder from '@axe-core/playwright';
 import { expect, test, type Page } from '@playwright/test';
-import { settled } from './page';
+import { accessFaults, settled } from './page';
 import type { Changed } from './seed-compare';
 import type { Mark, MarkVerdict } from '../src/shared/api/schema';
 
@@ -42,8 +41,7 @@ test('a mark is judged by itself, and its verdict is wherever the mark is', asyn
   const line = list.locator(`[data-mark="${s.mark.id}"]`);
   await expect(line.getByTestId('verdict-word')).toHaveText(/!\s*regression/);
   await expect(line).toContainText(v.sentence!.slice(0, 20));
-  const axe = await new AxeBuilder({ page }).analyze();
-  expect(axe.violations.map((x) => `${x.id}: ${x.nodes[0]?.html}`)).toEqual([]);
+  expect(await accessFaults(page, 'light')).toEqual([]);
   await page.getByLabel('Search marks').fill('no such mark');
   await expect(page.getByText('No mark contains “no such mark”.')).toBeVisible();
   await page.getByLabel('Search marks').fill('');

@@ -1,4 +1,5 @@
 // What the tests share: the seeded data, the service page, and the cursor.
+import AxeBuilder from '@axe-core/playwright';
 import { expect, type Locator, type Page } from '@playwright/test';
 import type { Seed } from './seed';
 
@@ -53,6 +54,16 @@ export async function reading(page: Page): Promise<Reading> {
       count: n(d.count), at: n(d.at), below: n(d.below), same: n(d.same), above: n(d.above),
     };
   });
+}
+
+const wcagAA = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'];
+
+/** What breaks WCAG 2.1 A or AA by axe. Schemes differ in colours alone, so that dark is held against the rules of those. */
+export async function accessFaults(page: Page, scheme: 'light' | 'dark', within?: string): Promise<string[]> {
+  const axe = new AxeBuilder({ page });
+  if (within) axe.include(within);
+  const found = await (scheme === 'dark' ? axe.withRules(['color-contrast', 'link-in-text-block']) : axe.withTags(wcagAA)).analyze();
+  return found.violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.target.join(' ')).join(', ')}`);
 }
 
 /** Asks the API, as the page does. */

@@ -1,8 +1,7 @@
 // How far a system goes: searches for capacity and simulations of the log book, the
 // page that simulates, and the scalability law of what was stored.
-import AxeBuilder from '@axe-core/playwright';
 import { expect, test } from '@playwright/test';
-import { known as seeded, linesOf } from './page';
+import { accessFaults, known as seeded, linesOf } from './page';
 import { capacityReport, type Scaled } from './seed-scaling';
 import { put } from './seed-experiments';
 
@@ -179,8 +178,7 @@ for (const scheme of ['light', 'dark'] as const) {
       await page.goto(path);
       await expect(page.getByRole('heading', { level: 1 })).toBeVisible();
       await page.waitForLoadState('networkidle');
-      const found = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']).analyze();
-      expect(found.violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.target.join(' ')).join(', ')}`), path).toEqual([]);
+      expect(await accessFaults(page, scheme), path).toEqual([]);
       await page.setViewportSize({ width: 390, height: 844 });
       await expect.poll(() => page.evaluate(() => document.scrollingElement!.scrollWidth - innerWidth), { message: path }).toBeLessThanOrEqual(0);
     }
