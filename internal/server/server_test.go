@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -30,6 +31,7 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/config"
+	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
 
@@ -224,6 +226,26 @@ func TestSpansToAnswers(t *testing.T) {
 
 // What was acknowledged and not flushed when the server stops is there after a
 // restart.
+// What a sender was answered for is in the next answer, and counted once when it is flushed.
+func TestAcknowledgedIsVisible(t *testing.T) {
+	s := start(t, testConfig(t.TempDir()))
+	const n = 3
+	shop(t, s, time.Now().Add(-time.Second), n)
+	seen := func() map[string]string {
+		return totals(t, s, series.SpanDuration, "", "service", "operation", "tenant")
+	}
+	before := seen()
+	if len(before) != 5 {
+		t.Errorf("before the flush: %v", before)
+	}
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if after := seen(); !maps.Equal(before, after) {
+		t.Errorf("before the flush %v, after it %v", before, after)
+	}
+}
+
 func TestCloseFlushes(t *testing.T) {
 	cfg := testConfig(t.TempDir())
 	cfg.Flush = time.Hour
