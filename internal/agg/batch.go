@@ -7,8 +7,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
-
 	"tailscope/hist"
 	"tailscope/internal/series"
 )
@@ -525,11 +523,12 @@ func (a *Aggregator) define(t Target, gen uint32) error {
 		if s != 0 && a.reg.series.at(s).defined != gen {
 			a.reg.series.at(s).defined = gen
 			a.beginDefinition()
-			if s == r.full && r.marginal != 0 && a.reg.series.at(s).tenant {
-				a.defs = appendTenantDefinition(a.defs, s, r.marginal, a.reg.meta.at(s).Labels.Get(series.LabelTenant))
+			if rec := a.reg.series.at(s); rec.like != 0 && r.marginal != 0 {
+				a.defs = appendTenantDefinition(a.defs, s, r.marginal, a.reg.tenants.at(rec.tenant).name)
 				continue
 			}
-			a.defs = appendSeriesDefinition(a.defs, s, a.reg.meta.at(s))
+			whole := a.reg.whole(s)
+			a.defs = appendSeriesDefinition(a.defs, s, &whole)
 		}
 	}
 	a.beginDefinition()
@@ -658,7 +657,6 @@ func (p *replayer) defineSeries(number uint32, s series.Series) error {
 	if reg.meta.at(n).Kind != s.Kind {
 		return nil
 	}
-	reg.series.at(n).generation = uint32(p.g.number)
 	if s.View == series.Marginal && reg.series.at(n).total == 0 {
 		total := reg.intern(totalOf(s))
 		reg.series.at(n).total = total
@@ -667,26 +665,41 @@ func (p *replayer) defineSeries(number uint32, s series.Series) error {
 			svc.marginals++
 		}
 	}
-	if reg.series.at(n).refs == 0 {
-		reg.orphans = append(reg.orphans, n)
-	}
-	p.series[number] = n
+	p.defined(number, n)
 	return nil
 }
 
+// defined notes that a number of the journal is series n of the registry.
+func (p *replayer) defined(number, n uint32) {
+	s := p.a.reg.series.at(n)
+	s.generation = uint32(p.g.number)
+	if s.refs == 0 {
+		p.a.reg.orphans = append(p.a.reg.orphans, n)
+	}
+	p.series[number] = n
+}
+
 func (p *replayer) defineTenant(number, marginal uint32, tenant []byte) error {
+	reg := p.a.reg
 	m, ok := p.series[marginal]
-	if !ok {
+	if !ok || reg.meta.at(m).View != series.Marginal {
 		return nil
 	}
-	s := *p.a.reg.meta.at(m)
-	b := labels.NewBuilder(s.Labels)
-	b.Del(series.LabelInstance, series.LabelPeer)
+	s := reg.common(m)
+	var id series.ID
+	id, reg.idBuf = s.ID(reg.idBuf)
 	if len(tenant) > 0 {
-		b.Set(series.LabelTenant, string(tenant))
+		id = id.With(series.LabelTenant, string(tenant))
 	}
-	s.View, s.Labels = series.Full, b.Labels()
-	return p.defineSeries(number, s)
+	n := reg.byID.Find(reg.ids, id)
+	if n == 0 {
+		n = reg.number(id)
+		reg.describe(n, m, string(tenant))
+	}
+	if reg.meta.at(n).Kind == series.Distribution {
+		p.defined(number, n)
+	}
+	return nil
 }
 
 func (p *replayer) defineTarget(number, full, marginal uint32) error {

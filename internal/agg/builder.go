@@ -19,6 +19,7 @@ type builder struct {
 	data    [][]byte // blocks of the points' data
 	block   int      // index of the block in use
 	samples []series.Sample
+	common  map[uint32]series.Series // by marginal: see tables.common
 	h, h2   hist.Histogram
 	lost    int   // cells left out of the last batch
 	err     error // the reason of the last one
@@ -40,7 +41,7 @@ func (w *builder) reset() {
 // bytes returns the memory that is kept for the next batch.
 func (w *builder) bytes() int64 {
 	sum := int64(cap(w.b.Points))*int64(unsafe.Sizeof(store.Point{})) + int64(cap(w.b.Series))*int64(unsafe.Sizeof(series.Series{})) +
-		int64(cap(w.b.IDs))*16 + int64(cap(w.sorted))*12 + int64(cap(w.offsets)+cap(w.number))*4 + int64(cap(w.samples))*16
+		int64(cap(w.b.IDs)+cap(w.b.Tenants))*16 + int64(cap(w.sorted))*12 + int64(cap(w.offsets)+cap(w.number))*4 + int64(cap(w.samples))*16
 	for _, b := range w.data {
 		sum += int64(cap(b))
 	}
@@ -49,11 +50,12 @@ func (w *builder) bytes() int64 {
 
 // batch builds the store batch of a frozen generation. The result is valid until the
 // next call.
-func (w *builder) batch(g *generation, meta list[series.Series], ids []series.ID) *store.Batch {
+func (w *builder) batch(g *generation, t *tables) *store.Batch {
 	b := &w.b
 	clear(b.Series)
+	clear(b.Tenants)
 	clear(b.Points)
-	*b = store.Batch{Series: b.Series[:0], IDs: b.IDs[:0], Points: b.Points[:0], Samples: b.Samples[:0], State: g.records, Families: b.Families[:0]}
+	*b = store.Batch{Series: b.Series[:0], IDs: b.IDs[:0], Tenants: b.Tenants[:0], Points: b.Points[:0], Samples: b.Samples[:0], State: g.records, Families: b.Families[:0]}
 	c := g.cells
 	if len(w.number) < len(c.heads) {
 		w.number = make([]uint32, len(c.heads)+len(c.heads)/4)
@@ -65,13 +67,24 @@ func (w *builder) batch(g *generation, meta list[series.Series], ids []series.ID
 			n++
 		}
 	}
-	b.Series, b.IDs = slices.Grow(b.Series, n), slices.Grow(b.IDs, n)
+	b.Series, b.IDs, b.Tenants = slices.Grow(b.Series, n), slices.Grow(b.IDs, n), slices.Grow(b.Tenants, n)
+	w.common = map[uint32]series.Series{}
 	for s, h := range c.heads {
-		if h != 0 {
-			b.Series = append(b.Series, *meta.at(uint32(s)))
-			b.IDs = append(b.IDs, ids[s])
-			w.number[s] = uint32(len(b.Series))
+		if h == 0 {
+			continue
 		}
+		x, tenant := t.meta.at(uint32(s)), ""
+		if r := t.series.at(uint32(s)); r.like != 0 {
+			common, ok := w.common[r.like]
+			if !ok {
+				common = t.common(r.like)
+				w.common[r.like] = common
+			}
+			x, tenant = &common, t.tenants.at(r.tenant).name
+		}
+		b.Series = append(b.Series, *x)
+		b.IDs, b.Tenants = append(b.IDs, t.ids[s]), append(b.Tenants, tenant)
+		w.number[s] = uint32(len(b.Series))
 	}
 	w.sortBySlot(c)
 	w.points(b, c)

@@ -76,11 +76,14 @@ func (m *memStore) Put(_ context.Context, b *store.Batch) error {
 	}
 	ids := make([]series.ID, len(b.Series))
 	for i := range b.Series {
-		ids[i], _ = b.Series[i].ID(nil)
-		if slices.Contains(ids[:i], ids[i]) && i < 100 {
-			return fmt.Errorf("series %s twice in a batch", b.Series[i].Labels)
+		s := b.Whole(i)
+		ids[i], _ = s.ID(nil)
+		if ids[i] != b.IDs[i] {
+			return fmt.Errorf("series %s has identity %v, want %v", s.Labels, b.IDs[i], ids[i])
 		}
-		s := b.Series[i]
+		if slices.Contains(ids[:i], ids[i]) && i < 100 {
+			return fmt.Errorf("series %s twice in a batch", s.Labels)
+		}
 		if old, ok := m.series[ids[i]]; ok && !labels.Equal(old.Labels, s.Labels) {
 			return fmt.Errorf("labels of %v changed", ids[i])
 		}

@@ -62,7 +62,7 @@ func TestManyFamiliesInOneGeneration(t *testing.T) {
 	commit(t, b)
 	a.cut(c.now())
 	before := cpuTime()
-	batch := a.build.batch(a.frozen[0], a.reg.meta, a.reg.ids)
+	batch := a.build.batch(a.frozen[0], &a.reg.tables)
 	if took := cpuTime() - before; took > 10*time.Second {
 		t.Errorf("making the batch took %v", took)
 	}

@@ -140,6 +140,9 @@ func (a *Aggregator) readGeneration(ctx context.Context, g *generation, family s
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	units := 0
+	// Series that share their labels are matched once but for the tenant.
+	common := map[uint32]*series.Series{} // by marginal; nil if it does not match
+	ofTenant, ofRest := splitTenant(matchers)
 	for n := uint32(1); int(n) < len(g.cells.heads); n++ {
 		if units++; units > readAtOnce {
 			units = 0
@@ -160,7 +163,24 @@ func (a *Aggregator) readGeneration(ctx context.Context, g *generation, family s
 		if total := a.reg.series.at(n).total; view == series.Total && !g.totals && total != 0 {
 			s = a.reg.meta.at(total)
 		}
-		if s.View != view || family != "" && s.Family != family || !matchesAll(s.Labels, matchers) {
+		if r := a.reg.series.at(n); r.like != 0 {
+			if view != series.Full {
+				continue
+			}
+			shared, known := common[r.like]
+			if !known {
+				if x := a.reg.common(r.like); (family == "" || x.Family == family) && matchesAll(x.Labels, ofRest) {
+					shared = &x
+				}
+				common[r.like] = shared
+			}
+			name := a.reg.tenants.at(r.tenant).name
+			if shared == nil || slices.ContainsFunc(ofTenant, func(m *labels.Matcher) bool { return !m.Matches(name) }) {
+				continue
+			}
+			whole := shared.WithTenant(name)
+			s = &whole
+		} else if s.View != view || family != "" && s.Family != family || !matchesAll(s.Labels, matchers) {
 			continue
 		}
 		cells, err := yield(n, s)
@@ -170,6 +190,18 @@ func (a *Aggregator) readGeneration(ctx context.Context, g *generation, family s
 		units += readMatch * (1 + cells)
 	}
 	return nil
+}
+
+// splitTenant tells the matchers of the tenant from the others.
+func splitTenant(matchers []*labels.Matcher) (tenant, rest []*labels.Matcher) {
+	for _, m := range matchers {
+		if m.Name == series.LabelTenant {
+			tenant = append(tenant, m)
+		} else {
+			rest = append(rest, m)
+		}
+	}
+	return tenant, rest
 }
 
 func matchesAll(l labels.Labels, matchers []*labels.Matcher) bool {

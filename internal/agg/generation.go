@@ -64,16 +64,16 @@ func (a *Aggregator) putFrozen(ctx context.Context) error {
 			return nil
 		}
 		g := a.frozen[0]
-		recs, meta, ids := a.reg.series, a.reg.meta, a.reg.ids
+		tables := a.reg.tables
 		a.mu.Unlock()
 
 		// The part of the tables that this generation uses does not change until it is
 		// stored.
 		g.reading.Lock()
-		lost := makeTotals(g, recs)
+		lost := makeTotals(g, tables.series)
 		g.cells.sortSamples()
 		g.reading.Unlock()
-		batch := a.build.batch(g, meta, ids)
+		batch := a.build.batch(g, &tables)
 		batch.Writer, batch.Generation, batch.Resolution = a.o.Writer, g.number, series.Base
 		if lost += a.build.lost; lost > 0 {
 			a.o.Logger.Error("histograms that cannot be merged were left out", "generation", g.number, "cells", lost, "err", a.build.err)

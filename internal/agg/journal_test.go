@@ -301,7 +301,7 @@ func FuzzJournal(f *testing.F) {
 			t.Fatalf("tail of %d of %d bytes", acc.tail, len(b))
 		}
 		makeTotals(g, a.reg.series)
-		batch := a.build.batch(g, a.reg.meta, a.reg.ids)
+		batch := a.build.batch(g, &a.reg.tables)
 		last := int64(0)
 		for _, p := range batch.Points {
 			if int(p.Series) >= len(batch.Series) || p.Slot < last || len(p.Data) == 0 && batch.Series[p.Series].Kind != series.Distribution {

@@ -384,3 +384,30 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	observe(t, a, c, SpanIdentity{Service: "s", Tenant: "again"}, 1)
 }
+
+// Series that differ in their tenant alone share the memory of their labels.
+func TestTenantsShareLabels(t *testing.T) {
+	st, c := newMemStore(), newClock()
+	a := open(t, st, c, t.TempDir())
+	resolve := func(from, to int) int64 {
+		for i := from; i < to; i++ {
+			a.SpanTarget(&SpanIdentity{Service: "s", Operation: fmt.Sprint("GET /a/long/route/", i%10), Component: "app", Kind: "server", Status: "ok", Version: "1.2.3", Tenant: fmt.Sprint("tenant-", i/10)})
+		}
+		return a.reg.labelBytes
+	}
+	before := resolve(0, 1000)
+	if more := float64(resolve(1000, 11_000)-before) / 10_000; more > 10 {
+		t.Errorf("%.1f bytes of labels a series, at most 10 are expected", more)
+	}
+	if n := len(a.reg.tenantOf); n != 1100 {
+		t.Errorf("%d names of tenants, want 1100", n)
+	}
+	c.advance(2 * a.o.IdleAfter)
+	for range 3 {
+		flush(t, a)
+		c.advance(2 * a.o.IdleAfter)
+	}
+	if a.reg.labelBytes != 0 || len(a.reg.tenantOf) != 0 || a.reg.byID.Len() != 0 {
+		t.Errorf("%d bytes of labels, %d tenants and %d series are left of idle ones", a.reg.labelBytes, len(a.reg.tenantOf), a.reg.byID.Len())
+	}
+}

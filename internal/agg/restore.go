@@ -83,7 +83,7 @@ func (s *start) restoreCells(st tableLoser, g *generation, check bool) (store.Re
 	a := s.a
 	makeTotals(g, a.reg.series)
 	g.cells.sortSamples()
-	b := a.build.batch(g, a.reg.meta, a.reg.ids)
+	b := a.build.batch(g, &a.reg.tables)
 	b.Writer, b.Generation, b.Resolution = a.o.Writer, g.number, series.Base
 	r, err := st.Restore(s.ctx, b, check)
 	a.build.reset()

@@ -51,8 +51,39 @@ type seriesRec struct {
 	refs       uint32 // number of targets and marginals that refer to it
 	total      uint32 // for a marginal: its Total series
 	recent     uint32 // for a marginal: its number in Options.Seconds; 0 if it was not asked for, noRecent if it has none
+	like       uint32 // for a Full series without labels of its own: the Marginal that it differs from in tenant, instance and peer only
+	tenant     uint32 // for such a series: its tenant's number in tables.tenants
 	live       bool
-	tenant     bool // a Full one that differs from its marginal in tenant, instance and peer only
+}
+
+// tables holds the series by number. A copy keeps what it had when it was made.
+type tables struct {
+	series  list[seriesRec]     // number 0 is never used
+	meta    list[series.Series] // empty for a series with seriesRec.like
+	ids     []series.ID
+	tenants list[tenantName] // number 0 is the empty name
+}
+
+// tenantName is a tenant's name that series refer to.
+type tenantName struct {
+	name string
+	refs uint32
+}
+
+// common returns what the Full series of all tenants of a marginal have in common.
+func (t *tables) common(marginal uint32) series.Series {
+	s := *t.meta.at(marginal)
+	s.View, s.Labels = series.Full, labels.NewBuilder(s.Labels).Del(series.LabelInstance, series.LabelPeer).Labels()
+	return s
+}
+
+// whole returns a series with all of its labels.
+func (t *tables) whole(n uint32) series.Series {
+	r := t.series.at(n)
+	if r.like == 0 {
+		return *t.meta.at(n)
+	}
+	return t.common(r.like).WithTenant(t.tenants.at(r.tenant).name)
 }
 
 // registry numbers the active series and targets. Guarded by Aggregator.mu.
@@ -68,14 +99,14 @@ type registry struct {
 
 	graves []grave
 
-	series     list[seriesRec] // number 0 is never used
-	meta       list[series.Series]
-	ids        []series.ID
-	byID       series.Table // series by identity
-	idle       []uint32     // numbers free for reuse
-	orphans    []uint32     // series without references that wait for their last flush
-	labelBytes int64
-	added      uint64 // series ever numbered
+	tables
+	byID         series.Table      // series by identity
+	idle         []uint32          // numbers free for reuse
+	orphans      []uint32          // series without references that wait for their last flush
+	tenantOf     map[string]uint32 // numbers of tenants' names
+	spareTenants []uint32          // numbers free for reuse
+	labelBytes   int64             // of labels and tenants' names
+	added        uint64            // series ever numbered
 
 	services   []*service // number 0 is never used
 	serviceOf  map[string]uint32
@@ -185,12 +216,12 @@ const (
 
 func newRegistry(o *Options) *registry {
 	return &registry{
-		o:         o,
-		targets:   newList[target](1),
-		keys:      make([]series.ID, 1),
-		series:    newList[seriesRec](1),
-		meta:      newList[series.Series](1),
-		ids:       make([]series.ID, 1),
+		o:       o,
+		targets: newList[target](1),
+		keys:    make([]series.ID, 1),
+		tables: tables{series: newList[seriesRec](1), meta: newList[series.Series](1), ids: make([]series.ID, 1),
+			tenants: newList[tenantName](1)},
+		tenantOf:  map[string]uint32{},
 		services:  make([]*service, 1),
 		serviceOf: map[string]uint32{},
 		families:  map[string]*familyName{},
@@ -307,14 +338,18 @@ func (r *registry) span(family string, id *SpanIdentity, k *spanKey, pressed boo
 		}
 	}
 	full := r.byID.Find(r.ids, of)
-	if full == 0 {
-		g.names.tenant = id.Tenant
-		full = r.add(r.build(&g.names, series.Full, fold), of)
-		r.series.at(full).tenant = !fold
-		g.names.tenant = ""
+	fresh := full == 0
+	switch {
+	case fresh && fold:
+		full = r.add(r.build(&g.names, series.Full, true), of)
+	case fresh:
+		full = r.number(of)
 	}
 	if g.marginal == 0 {
 		r.joinMarginal(g)
+	}
+	if fresh && !fold {
+		r.describe(full, g.marginal, id.Tenant)
 	}
 	n := r.newTarget(key, full, g.marginal)
 	t := r.targets.at(n)
@@ -387,7 +422,7 @@ func (r *registry) newGroup(family string, id *SpanIdentity) *group {
 		extra = append(extra, labels.Label{Name: name, Value: value})
 	}
 	g.service = number
-	g.names = names{family, svc.name, values, strings.Clone(id.Kind), strings.Clone(id.Status), "", extra}
+	g.names = names{family, svc.name, values, strings.Clone(id.Kind), strings.Clone(id.Status), extra}
 	s := r.build(&g.names, series.Full, false)
 	g.full, r.idBuf = s.ID(r.idBuf)
 	s = r.build(&g.names, series.Full, true)
@@ -408,15 +443,15 @@ func (r *registry) joinMarginal(g *group) {
 
 // names holds the bounded label values of a span.
 type names struct {
-	family               string
-	service              string
-	values               [boundDims]string
-	kind, status, tenant string
-	extra                []labels.Label
+	family       string
+	service      string
+	values       [boundDims]string
+	kind, status string
+	extra        []labels.Label
 }
 
-// build returns the labels of one view. With fold the Full view keeps only the labels of
-// the series of all folded tenants of a service.
+// build returns the labels of one view, without a tenant. With fold the Full view keeps
+// only the labels of the series of all folded tenants of a service.
 func (r *registry) build(n *names, view series.View, fold bool) series.Series {
 	r.builder.Reset()
 	add := func(name, value string) {
@@ -451,12 +486,8 @@ func (r *registry) build(n *names, view series.View, fold bool) series.Series {
 	if !fold {
 		add(series.LabelSystem, n.values[dimSystem])
 	}
-	if view == series.Full {
-		if fold {
-			add(series.LabelTenant, series.Other)
-		} else {
-			add(series.LabelTenant, n.tenant)
-		}
+	if fold {
+		add(series.LabelTenant, series.Other)
 	}
 	if !fold {
 		add(series.LabelVariant, n.values[dimVariant])
@@ -555,9 +586,61 @@ func (r *registry) add(s series.Series, id series.ID) uint32 {
 		r.families[family.name] = family
 	}
 	family.series++
-	r.added++
 	s.Family = family.name
-	var n uint32
+	n := r.number(id)
+	*r.meta.at(n) = s
+	r.labelBytes += labelSize(s.Labels)
+	return n
+}
+
+// describe sets the labels of a new Full series: those of its marginal and its tenant.
+func (r *registry) describe(n, marginal uint32, tenant string) {
+	s := r.series.at(n)
+	s.like, s.tenant = marginal, r.nameTenant(tenant)
+	r.series.at(marginal).refs++
+}
+
+// tenantNameBytes is the memory of a tenant's name beside the name: itself and its map entry.
+const tenantNameBytes = 80
+
+// nameTenant returns the number of a tenant's name, and counts a reference to it.
+func (r *registry) nameTenant(name string) uint32 {
+	if name == "" {
+		return 0
+	}
+	n, ok := r.tenantOf[name]
+	if !ok {
+		name = strings.Clone(name)
+		if k := len(r.spareTenants); k > 0 {
+			n, r.spareTenants = r.spareTenants[k-1], r.spareTenants[:k-1]
+		} else {
+			n = uint32(r.tenants.n)
+			r.tenants.push(tenantName{})
+		}
+		r.tenants.at(n).name = name
+		r.tenantOf[name] = n
+		r.labelBytes += int64(len(name)) + tenantNameBytes
+	}
+	r.tenants.at(n).refs++
+	return n
+}
+
+func (r *registry) releaseTenant(n uint32) {
+	t := r.tenants.at(n)
+	if n == 0 {
+		return
+	}
+	if t.refs--; t.refs == 0 {
+		delete(r.tenantOf, t.name)
+		r.labelBytes -= int64(len(t.name)) + tenantNameBytes
+		t.name = ""
+		r.spareTenants = append(r.spareTenants, n)
+	}
+}
+
+// number returns a number for a new series, whose labels are not set.
+func (r *registry) number(id series.ID) (n uint32) {
+	r.added++
 	if k := len(r.idle); k > 0 && r.series.at(r.idle[k-1]).defined != r.generation {
 		n = r.idle[k-1]
 		r.idle = r.idle[:k-1]
@@ -568,10 +651,8 @@ func (r *registry) add(s series.Series, id series.ID) uint32 {
 		r.ids = push(r.ids, series.ID{})
 	}
 	*r.series.at(n) = seriesRec{live: true}
-	*r.meta.at(n) = s
 	r.ids[n] = id
 	r.byID.Add(id, n)
-	r.labelBytes += labelSize(s.Labels)
 	return n
 }
 
@@ -580,7 +661,7 @@ func labelSize(l labels.Labels) int64 { return int64(l.ByteSize()) + 16 }
 // bytes estimates the memory of the tables.
 func (r *registry) bytes() int64 {
 	n := r.targets.capacity()*40 + int64(cap(r.keys))*16 + r.lookup.Bytes() +
-		r.series.capacity()*24 + r.meta.capacity()*40 + int64(cap(r.ids))*16 + r.byID.Bytes() +
+		r.series.capacity()*32 + r.meta.capacity()*40 + int64(cap(r.ids))*16 + r.byID.Bytes() +
 		r.labelBytes + int64(len(r.groups))*500 + r.tenantBytes
 	return n
 }
@@ -640,7 +721,12 @@ func (r *registry) reclaim(pinned, oldest uint32) {
 			continue
 		}
 		r.byID.Delete(r.ids[n], n)
-		r.labelBytes -= labelSize(r.meta.at(n).Labels)
+		if s.like != 0 {
+			r.release(s.like)
+			r.releaseTenant(s.tenant)
+		} else {
+			r.labelBytes -= labelSize(r.meta.at(n).Labels)
+		}
 		if total := s.total; total != 0 {
 			if svc := r.serviceOf[r.meta.at(n).Labels.Get(series.LabelService)]; svc != 0 {
 				r.services[svc].marginals--

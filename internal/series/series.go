@@ -162,6 +162,14 @@ type Series struct {
 	Labels labels.Labels
 }
 
+// WithTenant returns the series with the label tenant, if that is not empty.
+func (s Series) WithTenant(tenant string) Series {
+	if tenant != "" {
+		s.Labels = labels.NewBuilder(s.Labels).Set(LabelTenant, tenant).Labels()
+	}
+	return s
+}
+
 // ID identifies a series across processes, restarts and stores. Each half is a sum
 // modulo 2^64 of 128-bit XXH3 hashes: that of family and view, and that of each label.
 // So the identity of a series with one more label costs one hash; see With. Kind is not

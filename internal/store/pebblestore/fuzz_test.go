@@ -107,9 +107,9 @@ func FuzzFolded(f *testing.F) {
 }
 
 func FuzzIndex(f *testing.F) {
-	f.Add(appendIndexBlock(nil, []*series.Series{
-		{Kind: series.Gauge, Labels: labels.FromStrings("a", "x", "b", "y")}, {Labels: labels.FromStrings("b", "y")}, {}}))
-	f.Add(appendIndexBlock(nil, []*series.Series{{Labels: labels.FromStrings("a", "x")}, {Labels: labels.FromStrings("a", "x", "c", "")}}))
+	ab, b := &series.Series{Kind: series.Gauge, Labels: labels.FromStrings("a", "x", "b", "y")}, &series.Series{Labels: labels.FromStrings("b", "y")}
+	f.Add(appendIndexBlock(nil, []newSeries{{ab, ""}, {b, "t"}, {&series.Series{}, "t"}, {b, "u"}}))
+	f.Add(appendIndexBlock(nil, []newSeries{{&series.Series{Labels: labels.FromStrings("a", "x")}, ""}, {&series.Series{Labels: labels.FromStrings("a", "x", "c", "")}, ""}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) > 4096 {
 			return
@@ -150,15 +150,22 @@ func FuzzSamples(f *testing.F) {
 
 func TestIndexRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var ss []*series.Series
+		var ss []newSeries
 		value := rapid.SampledFrom([]string{"", "x", "y", "longer value", "\xff"})
 		for range rapid.IntRange(1, 40).Draw(t, "series") {
-			ss = append(ss, &series.Series{Kind: series.Kind(rapid.IntRange(0, 2).Draw(t, "kind")),
-				Labels: labels.FromMap(map[string]string{"a": value.Draw(t, "a"), "b": value.Draw(t, "b"), "tenant": value.Draw(t, "tenant")}).WithoutEmpty()})
+			s := newSeries{Series: &series.Series{Kind: series.Kind(rapid.IntRange(0, 2).Draw(t, "kind"))}}
+			ls := map[string]string{"a": value.Draw(t, "a"), "b": value.Draw(t, "b")}
+			if tenant := value.Draw(t, "tenant"); rapid.Bool().Draw(t, "beside") {
+				s.tenant = tenant
+			} else {
+				ls[series.LabelTenant] = tenant
+			}
+			s.Labels = labels.FromMap(ls).WithoutEmpty()
+			ss = append(ss, s)
 		}
 		u := newUnit(0, 0)
 		cut := rapid.IntRange(0, len(ss)).Draw(t, "cut")
-		for _, part := range [][]*series.Series{ss[:cut], ss[cut:]} {
+		for _, part := range [][]newSeries{ss[:cut], ss[cut:]} {
 			if len(part) == 0 {
 				continue
 			}
@@ -168,8 +175,9 @@ func TestIndexRoundTrip(t *testing.T) {
 		}
 		var b labels.ScratchBuilder
 		for i, s := range ss {
-			if got := u.labels(uint32(i), &b); !labels.Equal(got, s.Labels) || u.kinds[i] != s.Kind {
-				t.Fatalf("series %d: got %v of kind %d, want %v of kind %d", i, got, u.kinds[i], s.Labels, s.Kind)
+			want := s.WithTenant(s.tenant).Labels
+			if got := u.labels(uint32(i), &b); !labels.Equal(got, want) || u.kinds[i] != s.Kind {
+				t.Fatalf("series %d: got %v of kind %d, want %v of kind %d", i, got, u.kinds[i], want, s.Kind)
 			}
 		}
 		seen := map[uint32]bool{}

@@ -128,6 +128,10 @@ func (u *unit) set(c *column, number uint32, value string) {
 		}
 		c.last = code
 	}
+	u.setCode(c, number, code)
+}
+
+func (u *unit) setCode(c *column, number, code uint32) {
 	for len(c.of) <= int(number) {
 		c.of = append(c.of, 0)
 		u.bytes += 4
@@ -135,8 +139,25 @@ func (u *unit) set(c *column, number uint32, value string) {
 	c.of[number] = code
 }
 
+// newSeries is a series to be numbered.
+type newSeries struct {
+	*series.Series
+	tenant string // the value of its label tenant, if Labels lacks that
+}
+
+// coded holds the codes of a set of labels.
+type coded struct {
+	labels labels.Labels
+	codes  []columnCode
+}
+
+type columnCode struct {
+	column *column
+	code   uint32
+}
+
 // add appends series; their numbers follow those already held.
-func (u *unit) add(ss []*series.Series, ids []series.ID) {
+func (u *unit) add(ss []newSeries, ids []series.ID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.ids != nil {
@@ -147,26 +168,51 @@ func (u *unit) add(ss []*series.Series, ids []series.ID) {
 	for _, c := range u.cols {
 		c.of = slices.Grow(c.of, len(ss))
 	}
+	// Labels that tenants share are looked up once.
+	shared := map[uint64]*coded{}
 	for i, s := range ss {
 		number := uint32(len(u.kinds))
 		u.kinds = append(u.kinds, s.Kind)
 		u.bytes++
-		at := 0 // the column of a label often follows that of the label before
-		s.Labels.Range(func(l labels.Label) {
-			if l.Value != "" {
-				if at >= len(u.cols) || u.cols[at].name != l.Name {
-					at = u.columnAt(l.Name)
+		if s.tenant == "" {
+			u.setLabels(s.Labels, number)
+		} else {
+			hash := s.Labels.Hash()
+			c := shared[hash]
+			if c == nil || !labels.Equal(c.labels, s.Labels) {
+				c = &coded{labels: s.Labels, codes: u.setLabels(s.Labels, number)}
+				shared[hash] = c
+			} else {
+				for _, x := range c.codes {
+					u.setCode(x.column, number, x.code)
 				}
-				u.set(u.cols[at], number, l.Value)
-				at++
 			}
-		})
+			u.set(u.column(series.LabelTenant), number, s.tenant)
+		}
 		if u.ids != nil {
 			u.ids = append(u.ids, ids[i])
 			u.table.Add(ids[i], number+1)
 			u.bytes += idBytes
 		}
 	}
+}
+
+// setLabels sets the labels of a series, and returns their codes. The caller holds mu for
+// writing.
+func (u *unit) setLabels(ls labels.Labels, number uint32) (codes []columnCode) {
+	at := 0 // the column of a label often follows that of the label before
+	ls.Range(func(l labels.Label) {
+		if l.Value != "" {
+			if at >= len(u.cols) || u.cols[at].name != l.Name {
+				at = u.columnAt(l.Name)
+			}
+			c := u.cols[at]
+			u.set(c, number, l.Value)
+			codes = append(codes, columnCode{c, c.of[number]})
+			at++
+		}
+	})
+	return codes
 }
 
 // held returns the memory of the unit, including its spare capacity. The caller holds
@@ -354,7 +400,7 @@ func (u *unit) groups(order []uint32) []uint32 {
 // stands alone; Pebble's compression takes care of what neighbours repeat.
 const indexFormat = 1
 
-func appendIndexBlock(dst []byte, ss []*series.Series) []byte {
+func appendIndexBlock(dst []byte, ss []newSeries) []byte {
 	dst = append(dst, indexFormat)
 	dst = binary.AppendUvarint(dst, uint64(len(ss)))
 	same := true

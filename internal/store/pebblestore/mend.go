@@ -383,9 +383,9 @@ func (s *Store) setLost(wb *pebble.Batch, id dayScope, from, to uint32, kinds ma
 	}
 	for from < to {
 		n := min(to-from, 1<<16)
-		block := make([]*series.Series, n)
+		block := make([]newSeries, n)
 		for i := range block {
-			block[i] = &series.Series{Family: name, View: id.scope.view(), Kind: kind,
+			block[i].Series = &series.Series{Family: name, View: id.scope.view(), Kind: kind,
 				Labels: labels.FromStrings(series.LabelService, lostLabels, "lost_series", fmt.Sprint(from+uint32(i)))}
 		}
 		k := binary.BigEndian.AppendUint32(indexScopePrefix(nil, id.day, id.scope), from)

@@ -54,6 +54,9 @@ func checkBatch(b *store.Batch) (tier int, err error) {
 	if b.IDs != nil && len(b.IDs) != len(b.Series) {
 		return 0, fmt.Errorf("%d identities of %d series", len(b.IDs), len(b.Series))
 	}
+	if b.Tenants != nil && (len(b.Tenants) != len(b.Series) || b.IDs == nil) {
+		return 0, fmt.Errorf("%d tenants and %d identities of %d series", len(b.Tenants), len(b.IDs), len(b.Series))
+	}
 	for i := range b.Series {
 		if b.Series[i].Family == "" || b.Series[i].Kind > series.Counter || b.Series[i].View > series.Total {
 			return 0, fmt.Errorf("series %d has no family, or an unknown kind or view", i)

@@ -17,7 +17,7 @@ type dayPut struct {
 type unitPut struct {
 	u       *unit
 	base    uint32 // number of series it has
-	series  []*series.Series
+	series  []newSeries
 	ids     []series.ID  // by index in series plus one
 	pending series.Table // of indices in series plus one
 	recs    []placed     // content of the slot being written
@@ -68,7 +68,7 @@ func (p *putter) resolve(day int64, si uint32) (uint32, *unitPut, error) {
 			u.lastPut = p.s.stats.puts.Load()
 			up = &unitPut{u: u, base: uint32(len(u.kinds)), ids: make([]series.ID, 1)}
 			if up.base == 0 { // all are new
-				up.series = make([]*series.Series, 0, p.perScope[sc])
+				up.series = make([]newSeries, 0, p.perScope[sc])
 				up.ids = slices.Grow(up.ids, p.perScope[sc])
 			}
 			d.units[sc] = up
@@ -89,7 +89,7 @@ func (p *putter) resolve(day int64, si uint32) (uint32, *unitPut, error) {
 	if n == 0 {
 		place := up.pending.Find(up.ids, id)
 		if place == 0 {
-			up.series = append(up.series, sr)
+			up.series = append(up.series, p.newSeries(si))
 			up.ids = append(up.ids, id)
 			place = uint32(len(up.series))
 			up.pending.Add(id, place)
@@ -98,6 +98,15 @@ func (p *putter) resolve(day int64, si uint32) (uint32, *unitPut, error) {
 	}
 	d.numbers[si] = n
 	return n - 1, up, nil
+}
+
+// newSeries returns a series of the batch, to be numbered.
+func (p *putter) newSeries(si uint32) newSeries {
+	s := newSeries{Series: &p.b.Series[si]}
+	if p.b.Tenants != nil {
+		s.tenant = p.b.Tenants[si]
+	}
+	return s
 }
 
 const indexBlockSeries = 1024

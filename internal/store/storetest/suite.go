@@ -127,6 +127,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"State", testState},
 		{"Families", testFamilies},
 		{"Labels", testLabels},
+		{"Tenants", testTenants},
 		{"Records", testRecords},
 		{"RecordConflicts", testRecordConflicts},
 		{"ConcurrentRecords", testConcurrentRecords},
@@ -163,6 +164,41 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	t.Run("RandomTraces", func(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) { randomTraces(t, rt, open(t)) })
 	})
+}
+
+// A series whose tenant lies beside its labels is the one that has it among them.
+func testTenants(t *testing.T, st store.Store) {
+	tenants := []string{"x", "y", "", "x"}
+	b := &store.Batch{Writer: "w", Generation: 1, Resolution: series.Base, Tenants: tenants}
+	for i, tenant := range tenants {
+		s := Span(series.Full, "operation", fmt.Sprint("o", i/3), "service", "a", "version", "1")
+		id, _ := s.ID(nil)
+		if tenant != "" {
+			id = id.With(series.LabelTenant, tenant)
+		}
+		b.Series, b.IDs = append(b.Series, s), append(b.IDs, id)
+		b.Points = append(b.Points, store.Point{Series: uint32(i), Slot: T0, Data: Dist(1)})
+	}
+	bad := *b
+	bad.IDs = nil
+	if err := st.Put(context.Background(), &bad); err == nil {
+		t.Error("a batch with tenants and without identities was accepted")
+	}
+	check(t, st.Put(context.Background(), b))
+	put(t, st, "w", 2, Span(series.Full, "operation", "o0", "service", "a", "tenant", "x", "version", "1"), T0, []float64{1, 2})
+	r := query(t, st, store.Query{Start: T0, End: T0 + 10, Each: true})
+	got := map[string]uint64{}
+	for _, g := range r.Groups {
+		got[g.Labels.String()] = g.Points[0].Hist.Count
+	}
+	equal(t, "series", got, map[string]uint64{
+		`{operation="o0", service="a", tenant="x", version="1"}`: 3,
+		`{operation="o0", service="a", tenant="y", version="1"}`: 1,
+		`{operation="o0", service="a", version="1"}`:             1,
+		`{operation="o1", service="a", tenant="x", version="1"}`: 1,
+	})
+	values := must(st.LabelValues(context.Background(), series.SpanDuration, series.Full, series.LabelTenant, nil, T0, T0+10))(t)
+	equal(t, "tenants", values, []string{"x", "y"})
 }
 
 func testAddresses(t *testing.T, st store.Store) {

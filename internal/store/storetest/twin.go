@@ -81,18 +81,21 @@ func (w *Twin) Put(ctx context.Context, b *store.Batch) error {
 	if b.Writer == "" || b.Generation == 0 {
 		return errors.New("batch without writer or generation")
 	}
+	if b.Tenants != nil && b.IDs == nil {
+		return errors.New("batch with tenants and without identities")
+	}
 	for _, p := range b.Points {
 		if int(p.Series) >= len(b.Series) || p.Slot%int64(b.Resolution) != 0 {
 			return fmt.Errorf("point of series %d in slot %d", p.Series, p.Slot)
 		}
 	}
 	for _, p := range b.Points {
-		s := b.Series[p.Series]
+		s := b.Whole(int(p.Series))
 		a := address{key(&s), b.Resolution, p.Slot, b.Writer, b.Generation}
 		w.points[a] = twinPoint{s, bytes.Clone(p.Data)}
 	}
 	for _, s := range b.Samples {
-		sr := b.Series[s.Series]
+		sr := b.Whole(int(s.Series))
 		k := key(&sr)
 		w.series[k] = sr
 		if w.samples[k] == nil {
