@@ -275,6 +275,11 @@ func TestMemoryBound(t *testing.T) {
 		if s := a.Stats(); s.Closed != tc.traces || s.OpenTraces != 0 || s.OpenSpans != 0 {
 			t.Errorf("%s: %+v", tc.name, s)
 		}
+		for _, sh := range a.shards {
+			if n := sh.bytes(); n > idleBytes {
+				t.Errorf("%s: a shard without open traces keeps %d bytes, at most %d are expected", tc.name, n, idleBytes)
+			}
+		}
 	}
 }
 

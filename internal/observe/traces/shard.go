@@ -236,8 +236,17 @@ func (sh *shard) detach(out []uint32, s traceState, max int, early bool, due fun
 	return out
 }
 
-// release frees detached traces, with their blocks and extras.
+// idleBytes is the memory that a shard without open traces keeps for the next ones.
+const idleBytes = 256 << 10
+
+// release frees detached traces, with their blocks and extras. After a flood, once no trace
+// is open, it returns their memory.
 func (sh *shard) release(traces, blocks, extras []uint32) {
+	if sh.open == 0 && sh.bytes() > idleBytes {
+		sh.table, sh.keys = series.Table{}, nil
+		sh.traces, sh.blocks, sh.extras = slab[openTrace]{per: sh.traces.per}, slab[block]{per: sh.blocks.per}, slab[extra]{per: sh.extras.per}
+		return
+	}
 	sh.traces.free = append(sh.traces.free, traces...)
 	sh.blocks.free = append(sh.blocks.free, blocks...)
 	sh.extras.free = append(sh.extras.free, extras...)

@@ -94,6 +94,7 @@ func (a *Assembler) closeSome(ctx context.Context, sh *shard, n int, early bool,
 	sh.mu.Lock()
 	sh.release(c.batch, c.usedBlocks, c.usedExtras)
 	sh.mu.Unlock()
+	c.traces, c.blocks, c.extras = slab[openTrace]{}, slab[block]{}, slab[extra]{} // else the view keeps what was released
 	c.usedBlocks, c.usedExtras = c.usedBlocks[:0], c.usedExtras[:0]
 	return len(c.batch)
 }
