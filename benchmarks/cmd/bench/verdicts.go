@@ -131,7 +131,8 @@ func (c told) play(ctx context.Context, o *options, dir, cases string, first, n 
 	}
 	text := out.Bytes()
 	if told := len(isTold.FindAll(text, -1)); told != n {
-		return fmt.Errorf("%s: %d of %d worlds were told\n%s", c.test, told, n, text)
+		o.logf("%s: %d of worlds %d to %d were not told, and none of them counts until they are played again:\n%s", c.test, n-told, first, first+n-1, text)
+		return nil
 	}
 	o.logf("%s, worlds %d to %d: %d right", c.test, first, first+n-1, len(isRight.FindAll(text, -1)))
 	return os.WriteFile(path, text, 0o644)
