@@ -5,6 +5,7 @@
 # make lint       gofmt, vet, staticcheck
 # make fuzz-short every fuzzer for ten seconds
 # make bench      the benchmarks beside their peers, in minutes
+# make verdicts   whole servers asked what changed, in 100 worlds a case; goes on where it was stopped
 # make campaign   what takes hours; writes benchmarks/results
 
 SHELL       := /bin/bash
@@ -16,7 +17,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 PAGE        := $(shell find ui/src ui/public ui/index.html ui/package.json ui/package-lock.json ui/*.config.* ui/tsconfig.json -type f 2>/dev/null)
 FUZZTIME    ?= 10s
 
-.PHONY: build demo test test-go test-page test-all lint fuzz-short bench campaign clean
+.PHONY: build demo test test-go test-page test-all lint fuzz-short bench verdicts campaign clean
 
 build: ui/dist/index.html
 	go build -ldflags '-X tailscope/internal/cli.version=$(VERSION)' -o bin/tailscope ./cmd/tailscope
@@ -58,6 +59,10 @@ fuzz-short:
 
 bench:
 	go -C benchmarks run ./cmd/bench all -quick -o ''
+
+# What was played belongs to one revision: another begins anew.
+verdicts:
+	dir=bin/verdicts-$$(git rev-parse --short HEAD); mkdir -p $$dir; go -C benchmarks run ./cmd/bench verdicts -keep $(CURDIR)/$$dir
 
 campaign:
 	go -C benchmarks run ./cmd/bench all
