@@ -18,6 +18,7 @@ type ErrorDetail struct {
 	Code    string `json:"code" enum:"invalid,not_found,too_early,too_many,unavailable,damaged,internal"`
 	Message string `json:"message"`         // one sentence that says what to write instead
 	Field   string `json:"field,omitempty"` // the parameter at fault
+	Misnamed
 }
 
 // Range is the time really covered, which may be wider than asked.
@@ -42,6 +43,7 @@ func (w *Warned) Warn(text string) { w.Warnings = append(w.Warnings, text) }
 // Requests are spans of kind server or consumer (all kinds when a service has neither).
 type ServicesResponse struct {
 	Range
+	Misnamed
 	Step     int64     `json:"step"`
 	Services []Service `json:"services"`
 }
@@ -78,6 +80,7 @@ type Sparkline struct {
 type DistributionResponse struct {
 	Range
 	Warned
+	Misnamed
 	Family string `json:"family"`
 	Slot   int64  `json:"slot"` // seconds: the coarsest resolution read
 	// Measured is in how many seconds of the range any request was measured, which is what
@@ -152,6 +155,7 @@ type HeatmapColumn struct {
 type TimelineResponse struct {
 	Range
 	Warned
+	Misnamed
 	Family string `json:"family"`
 	Step   int64  `json:"step"`
 	Slot   int64  `json:"slot"`

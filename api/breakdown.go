@@ -168,6 +168,7 @@ type Skew struct {
 type OperationsResponse struct {
 	Range
 	Warned
+	Misnamed
 	Step    int64       `json:"step"`
 	Times   []int64     `json:"times"`
 	Total   int         `json:"total"`   // operations that match, the search included

@@ -165,8 +165,10 @@ type ScalingResponse struct {
 	// service sends none that is known.
 	CPU    string `json:"cpu,omitempty"`
 	Memory string `json:"memory,omitempty"`
-	// Sentence says what each mark gave of the whole; empty without marks.
+	// Sentence says what each mark gave of the whole; empty without marks. Headline says it
+	// shorter where there are many: of those it names the one that gave most.
 	Sentence string           `json:"sentence,omitempty"`
+	Headline string           `json:"headline,omitempty"`
 	Warnings []CompareWarning `json:"warnings"`
 }
 
@@ -177,7 +179,8 @@ type ScalingConfiguration struct {
 	Marks     []Mark           `json:"marks"` // that it began with, several if they were close; none of the first
 	Name      string           `json:"name"`  // of the marks
 	Law       *ScalingLaw      `json:"law,omitempty"`
-	Warnings  []CompareWarning `json:"warnings"` // why it has no law
+	NoLaw     string           `json:"no_law,omitempty"` // why it has none; Warnings say what to ask for
+	Warnings  []CompareWarning `json:"warnings"`
 	Requests  uint64           `json:"requests"`
 	Rate      Float            `json:"rate"`      // requests a second
 	Mean      Float            `json:"mean"`      // seconds

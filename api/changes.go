@@ -6,6 +6,7 @@ package api
 // the same answer.
 type ChangesResponse struct {
 	Range
+	Misnamed
 	Slot     int64    `json:"slot"`     // seconds; the moment is never known closer
 	Searched int      `json:"searched"` // series that were searched
 	Changes  []Change `json:"changes"`  // by time

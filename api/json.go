@@ -68,6 +68,18 @@ func (w *Warned) appendJSON(b []byte) []byte {
 	return b
 }
 
+// appendJSON appends the field instead, if there is one, and its comma.
+func (m *Misnamed) appendJSON(b []byte) []byte {
+	if m.Instead == nil {
+		return b
+	}
+	text, err := json.Marshal(m.Instead)
+	if err != nil { // strings always marshal
+		return b
+	}
+	return append(append(b, `,"instead":`...), text...)
+}
+
 func (c *HeatmapColumn) appendJSON(b []byte) []byte {
 	b = append(b, `{"start":`...)
 	b = strconv.AppendInt(b, c.Start, 10)
@@ -98,6 +110,7 @@ func (r *TimelineResponse) AppendJSON(b []byte) []byte {
 	b = append(b, `,"end":`...)
 	b = strconv.AppendInt(b, r.End, 10)
 	b = r.Warned.appendJSON(b)
+	b = r.Misnamed.appendJSON(b)
 	b = append(b, `,"family":`...)
 	b = appendString(b, r.Family)
 	b = append(b, `,"step":`...)

@@ -27,6 +27,9 @@ func TestAppendJSONMatchesEncodingJSON(t *testing.T) {
 		same(t, h, h.AppendJSON(nil))
 
 		tl := &TimelineResponse{Family: "f", Step: 1, Slot: 2, Offset: rapid.Int64Range(0, 1).Draw(t, "offset"), Slide: rapid.Int64Range(0, 1).Draw(t, "slide"), Times: append([]int64{}, rapid.SliceOf(rapid.Int64()).Draw(t, "times")...), Groups: []TimelineGroup{}, Per: rapid.SampledFrom([]string{"", "request"}).Draw(t, "per")}
+		if rapid.Bool().Draw(t, "instead") {
+			tl.Instead = &Instead{Label: "service", Name: rapid.String().Draw(t, "asked"), Nearest: []string{rapid.String().Draw(t, "nearest")}, Message: "m"}
+		}
 		if rapid.Bool().Draw(t, "overlay") {
 			tl.Overlay = &Overlay{rapid.String().Draw(t, "name"), rapid.String().Draw(t, "of"), rapid.String().Draw(t, "zone")}
 		}

@@ -34,6 +34,12 @@ func (r Requests) Selected() Selection {
 	return Selection{Match: r.Match, Start: r.Start, End: r.End}
 }
 
+// Selected returns the selection of what is searched, of the default range.
+func (r ChangesRequest) Selected() Selection { return Selection{Match: r.Match} }
+
+// Selected returns the selection of the requests, of the default range.
+func (r SLARequest) Selected() Selection { return Selection{Match: r.Match} }
+
 // Grid cuts a range into columns: of a length, or at most so many.
 type Grid struct {
 	Step  time.Duration `query:"step" doc:"length of a step, which is a column of a heatmap; default chosen by width" help:"length of a step, such as 1m; default chosen by the range" positive:"a step of %s is not positive; write a duration such as 60s"`

@@ -6,6 +6,7 @@ package api
 // own. With an overlay it is that of earlier days, at the times of the range.
 type ApdexResponse struct {
 	Range
+	Misnamed
 	Step    int64      `json:"step"`
 	Overlay *Overlay   `json:"overlay,omitempty"`
 	Times   []int64    `json:"times"`
@@ -52,6 +53,7 @@ type ApdexTargetsResponse struct {
 // newest last. objective (0.99) is the share of requests that should be good:
 // not failed, and no slower than `under` seconds.
 type SLAResponse struct {
+	Misnamed
 	Service   string      `json:"service"`
 	Operation string      `json:"operation,omitempty"`
 	Period    string      `json:"period" enum:"day,week,month"`

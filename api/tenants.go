@@ -4,6 +4,7 @@ package api
 type TenantsResponse struct {
 	Range
 	Warned
+	Misnamed
 	Total   int      `json:"total"` // tenants that match the search, the cohort and the share of slow requests
 	Tenants []Tenant `json:"tenants"`
 	// Cohorts, the largest first, and Everyone: all requests, those of tenants

@@ -7,6 +7,7 @@ package api
 // moment `time`, as the heatmap's cursor asks.
 type TracesResponse struct {
 	Range
+	Misnamed
 	Traces []TraceRow `json:"traces"`
 	// Link is the configured address of a trace in another system, with
 	// {trace_id} in it; empty if there is none.

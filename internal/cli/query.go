@@ -200,6 +200,9 @@ func ask[T any](q *question, sel *api.Selection, request func() (T, error), empt
 			}
 			return answer, nil
 		}
+		if said, ok := any(answer).(interface{ Suggestion() *api.Instead }); ok && said.Suggestion() != nil {
+			return answer, fmt.Errorf("%s", said.Suggestion().Message)
+		}
 	}
 	return answer, withHint(fmt.Errorf("nothing was observed in that range"),
 		"tailscope query services --since %s shows what there is; a wider --since may help", q.since)

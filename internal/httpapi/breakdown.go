@@ -47,8 +47,7 @@ func (s *server) breakdown(ctx context.Context, in *api.BreakdownRequest) (*api.
 	if r.High, err = inSeconds(in.High, "high"); err != nil {
 		return nil, err
 	}
-	out, err := query.Breakdown(ctx, s.Store, r)
-	return out, s.checkNames(ctx, sel, err, func() bool { return out.Total == 0 && len(out.Components) == 0 })
+	return query.Breakdown(ctx, s.Store, r)
 }
 
 // inSeconds reads how long a request took.

@@ -72,9 +72,10 @@ func (s *server) compare(ctx context.Context, in *api.CompareRequest) (*api.Comp
 	}
 	r.OfRows = in.Measures
 	out, err := compare.Compare(ctx, s.Store, r)
-	return out, s.checkNames(ctx, sel, err, func() bool {
-		return out.A.Requests+out.B.Requests == 0 && !r.B.End.After(r.Now) // else it may come yet
-	})
+	if err == nil && out.A.Requests+out.B.Requests == 0 && !r.B.End.After(r.Now) { // else it may come yet
+		err = query.CheckNames(ctx, s.Store, sel)
+	}
+	return out, err
 }
 
 // cohortOf returns what tells a tenant's cohort by the list of tenants, nil if there is none.

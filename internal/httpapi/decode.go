@@ -40,6 +40,9 @@ func answerTo[R, O any](s *server, a huma.API, path, id, name, summary string, a
 			out, err = answer(ctx, &in.request)
 		}
 		if err == nil {
+			err = s.checkNames(ctx, &in.request, out)
+		}
+		if err == nil {
 			s.warnTogether(ctx, &in.request, out)
 		}
 		if err != nil {
@@ -47,6 +50,29 @@ func answerTo[R, O any](s *server, a huma.API, path, id, name, summary string, a
 		}
 		return &body[O]{out}, nil
 	}, describe(reflect.TypeFor[R]())...)
+}
+
+// checkNames looks, of an empty answer, whether nobody ever sent a name in match. Such an
+// answer says so in its field instead, as lists do, which are asked for before there are
+// data; one without that field is refused.
+func (s *server) checkNames(ctx context.Context, request, out any) error {
+	answer, ok := out.(interface{ Empty() bool })
+	asked, selects := request.(interface{ Selected() api.Selection })
+	if !ok || !selects || !answer.Empty() {
+		return nil
+	}
+	sel, err := s.selection(asked.Selected())
+	if err != nil {
+		return nil // of a request whose range is of another kind, which has been answered
+	}
+	err = query.CheckNames(ctx, s.Store, sel)
+	if list, ok := out.(interface{ Suggest(*api.Instead) }); ok && err != nil {
+		if said := query.AsError(err).Instead; said != nil {
+			list.Suggest(said)
+			return nil
+		}
+	}
+	return err
 }
 
 // warnTogether adds a warning to an answer that takes several environments together

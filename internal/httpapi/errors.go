@@ -23,7 +23,7 @@ func (e *apiError) Unwrap() error  { return e.cause }
 // fail is the one constructor of errors.
 func fail(err error) *apiError {
 	q := query.AsError(err)
-	return &apiError{status: statusOf(q.Code), Detail: api.ErrorDetail{Code: q.Code, Message: q.Message, Field: q.Field}, cause: q.Err}
+	return &apiError{status: statusOf(q.Code), Detail: api.ErrorDetail{Code: q.Code, Message: q.Message, Field: q.Field, Misnamed: api.Misnamed{Instead: q.Instead}}, cause: q.Err}
 }
 
 func statusOf(code string) int {

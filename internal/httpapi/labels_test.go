@@ -331,3 +331,43 @@ func TestPromQLByCohort(t *testing.T) {
 		t.Errorf("values of cohort: %d, %s", code, body)
 	}
 }
+
+// A name that nobody sent is told with the nearest there is: lists stay empty and say so,
+// pictures are refused.
+func TestUnknownNames(t *testing.T) {
+	ask := cartServer(t)
+	lists := []string{"/api/v1/services", "/api/v1/distribution", "/api/v1/timeline", "/api/v1/operations", "/api/v1/tenants", "/api/v1/traces", "/api/v1/apdex", "/api/v1/sla", "/api/v1/changes"}
+	for _, c := range []struct{ match, label, name, nearest, says string }{
+		{`{service="kart"}`, "service", "kart", "cart", `there is no service "kart"; did you mean "cart"?`},
+		{`{service="cart",tenant="wale"}`, "tenant", "wale", "whale", `there is no tenant "wale" of cart; did you mean "whale"?`},
+		{`{service="cart",operation="zzzzzzzz"}`, "operation", "zzzzzzzz", "", `there is no operation "zzzzzzzz" of cart; write one of`},
+	} {
+		for _, path := range lists {
+			code, body := ask(path, "match", c.match)
+			var got api.Misnamed
+			if err := json.Unmarshal([]byte(body), &got); err != nil {
+				t.Fatalf("%s: %v in %s", path, err, body)
+			}
+			if i := got.Instead; code != 200 || i == nil || i.Label != c.label || i.Name != c.name || strings.Join(i.Nearest, " ") != c.nearest || !strings.HasPrefix(i.Message, c.says) {
+				t.Errorf("%s of %s: %d, %+v, want %s", path, c.match, code, i, c.says)
+			}
+		}
+		for _, path := range []string{"/api/v1/heatmap", "/api/v1/scaling"} {
+			code, body := ask(path, "match", c.match)
+			var got api.Error
+			if err := json.Unmarshal([]byte(body), &got); err != nil {
+				t.Fatalf("%s: %v in %s", path, err, body)
+			}
+			if i := got.Error.Instead; code != 404 || i == nil || i.Name != c.name || i.Message != got.Error.Message {
+				t.Errorf("%s of %s: %d, %s", path, c.match, code, body)
+			}
+		}
+	}
+	for _, path := range lists {
+		for _, match := range []string{`{service="cart"}`, `{service=~"kart|cat"}`, `{service="cart",status="error"}`} {
+			if code, body := ask(path, "match", match); code == 200 && strings.Contains(body, `"instead"`) {
+				t.Errorf("%s of %s: %s", path, match, body)
+			}
+		}
+	}
+}

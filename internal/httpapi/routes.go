@@ -170,15 +170,6 @@ func (s *server) services(ctx context.Context, in *api.ServicesRequest) (*api.Se
 	return out, s.latestMarks(ctx, out.Services, sel.Start, sel.End)
 }
 
-// checkNames returns err, the error of an answer, or of an empty answer what is wrong with
-// the names that were asked for, if any of them was never sent.
-func (s *server) checkNames(ctx context.Context, sel query.Selection, err error, empty func() bool) error {
-	if err != nil || !empty() {
-		return err
-	}
-	return query.CheckNames(ctx, s.Store, sel)
-}
-
 func (s *server) distribution(ctx context.Context, in *api.DistributionRequest) (*api.DistributionResponse, error) {
 	sel, err := s.selection(in.Selection)
 	if err != nil {
@@ -206,8 +197,7 @@ func (s *server) heatmap(ctx context.Context, in *api.HeatmapRequest) (*api.Heat
 	if r.Grid, err = grid(in.Grid); err != nil {
 		return nil, err
 	}
-	out, err := query.Heatmap(ctx, s.Store, r)
-	return out, s.checkNames(ctx, sel, err, func() bool { return out.Count == 0 })
+	return query.Heatmap(ctx, s.Store, r)
 }
 
 func (s *server) timeline(ctx context.Context, in *api.TimelineRequest) (*api.TimelineResponse, error) {

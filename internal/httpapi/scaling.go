@@ -19,6 +19,5 @@ func (s *server) scaling(ctx context.Context, in *api.ScalingRequest) (*api.Scal
 	if r.Target, err = s.target(ctx); err != nil {
 		return nil, err
 	}
-	out, err := query.Scaling(ctx, s.Store, r)
-	return out, s.checkNames(ctx, sel, err, func() bool { return len(out.Points) == 0 })
+	return query.Scaling(ctx, s.Store, r)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"tailscope/api"
 	"tailscope/hist"
 	"tailscope/internal/store"
 )
@@ -27,7 +28,8 @@ type Error struct {
 	Code    string
 	Message string
 	Field   string
-	Err     error // the cause, for the operator's log; may be nil
+	Err     error        // the cause, for the operator's log; may be nil
+	Instead *api.Instead // what may be meant; nil unless match names what nobody sent
 }
 
 func (e *Error) Error() string {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"tailscope/api"
 	"tailscope/hist"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -232,7 +233,7 @@ func quote(s string) string { return `"` + strings.ReplaceAll(s, `"`, `\"`) + `"
 // Suggest says what to write instead of an unknown name: the candidate it may
 // be a slip of, or, where none is like it, some of those there are.
 func Suggest(name string, candidates []string) string {
-	if near, ok := strictyaml.Nearest(name, slices.Sorted(slices.Values(candidates))); ok {
+	if near, ok := likest(name, candidates); ok {
 		return "did you mean " + quote(near) + "?"
 	}
 	all := slices.Clone(candidates)
@@ -243,6 +244,11 @@ func Suggest(name string, candidates []string) string {
 		return "write one of " + strings.Join(all, ", ")
 	}
 	return fmt.Sprintf("write one of %s and %d more", strings.Join(all[:few], ", "), len(all)-few)
+}
+
+// likest returns the candidate that name may be a slip of; ok is false if it is like none.
+func likest(name string, candidates []string) (near string, ok bool) {
+	return strictyaml.Nearest(name, slices.Sorted(slices.Values(candidates)))
 }
 
 // NearestName returns the candidate that looks most like name, the first in order
@@ -298,15 +304,19 @@ func CheckNames(ctx context.Context, st store.Store, sel Selection) error {
 		if err != nil || slices.Contains(known, m.Value) || slices.Contains(known, series.Other) || len(known) == 0 && m.Name == series.LabelService {
 			return err
 		}
-		said := "there is no " + m.Name + " " + quote(m.Value) + of + "; "
+		out := &api.Instead{Label: m.Name, Name: m.Value, Nearest: []string{}, Message: "there is no " + m.Name + " " + quote(m.Value) + of + "; "}
 		if known = slices.DeleteFunc(known, func(v string) bool { return v == "" }); len(known) == 0 {
-			return &Error{Code: CodeNotFound, Field: "match", Message: said + "nothing of it has the label " + m.Name + ": leave it out"}
+			out.Message += "nothing of it has the label " + m.Name + ": leave it out"
+		} else {
+			out.Message += Suggest(m.Value, known)
+			if near, ok := likest(m.Value, known); ok {
+				out.Nearest = append(out.Nearest, near)
+			} else {
+				out.Message += ";"
+			}
+			out.Message += " /api/v1/labels?names=" + m.Name + " and " + listedBy(m.Name) + " list those there are"
 		}
-		said += Suggest(m.Value, known)
-		if !strings.HasSuffix(said, "?") {
-			said += ";"
-		}
-		return &Error{Code: CodeNotFound, Field: "match", Message: said + " /api/v1/labels?names=" + m.Name + " and " + listedBy(m.Name) + " list those there are"}
+		return &Error{Code: CodeNotFound, Field: "match", Message: out.Message, Instead: out}
 	}
 	var others []*labels.Matcher
 	for _, m := range sel.Matchers {

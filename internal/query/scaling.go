@@ -120,10 +120,11 @@ func (r *ScalingRequest) steps(ctx context.Context, st store.Store) (*Requested,
 }
 
 // fit fits the law to the points of configuration i.
-func (s *scaled) fit(i int) (law *api.ScalingLaw, warnings []api.CompareWarning, err error) {
-	warnings = []api.CompareWarning{}
+func (s *scaled) fit(i int) error {
+	c := &s.out.Configurations[i]
+	c.Warnings = []api.CompareWarning{}
 	warn := func(format string, args ...any) {
-		warnings = append(warnings, api.CompareWarning{Code: "law", Text: fmt.Sprintf(format, args...)})
+		c.Warnings = append(c.Warnings, api.CompareWarning{Code: "law", Text: fmt.Sprintf(format, args...)})
 	}
 	var own []scaling.Point
 	fitted := 0
@@ -142,22 +143,26 @@ func (s *scaled) fit(i int) (law *api.ScalingLaw, warnings []api.CompareWarning,
 	found, err := scaling.Fit(own, scaling.Options{
 		Level: s.Level, Block: int(math.Ceil(2 * math.Cbrt(float64(fitted)))), Resamples: 300, Seed: uint64(s.found.Start),
 	})
+	none := func(why, next string) {
+		c.NoLaw = why
+		warn("%s: %s", why, next)
+	}
 	switch {
 	case errors.Is(err, scaling.ErrTooLittle) && len(own) == 0:
-		warn("no request was seen in this range: ask for a longer one")
+		none("no request was seen in this range", "ask for a longer one")
 	case errors.Is(err, scaling.ErrTooLittle):
-		warn("%v: ask for a longer range", err)
+		none(err.Error(), "ask for a longer range")
 	case errors.Is(err, scaling.ErrNoLaw):
-		warn("%v: ask for a range in which load went up and down, or for one operation", err)
+		none(err.Error(), "ask for a range in which load went up and down, twofold at least, or for one operation")
 	case err != nil:
-		return nil, nil, err
+		return err
 	default:
 		for _, w := range found.Warnings {
 			warn("%s", w)
 		}
-		law = found.API("stored")
+		c.Law = found.API("stored")
 	}
-	return law, warnings, nil
+	return nil
 }
 
 // points returns a point for every step with requests, of no configuration. Groups are one

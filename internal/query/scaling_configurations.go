@@ -26,6 +26,8 @@ const (
 	// closeMarks is the least number of steps of a configuration; a mark that is nearer to
 	// the one before belongs to the same change.
 	closeMarks = 5
+	// fewMarks is how many marks a headline names one by one.
+	fewMarks = 3
 	// mostStrata is the number of operations held in the same shares, those with the most
 	// requests; the others are one.
 	mostStrata = 50
@@ -89,7 +91,7 @@ func (s *scaled) warn(code, format string, args ...any) {
 // describe gives configuration i its law and figures.
 func (s *scaled) describe(ctx context.Context, i int) (err error) {
 	c := &s.out.Configurations[i]
-	if c.Law, c.Warnings, err = s.fit(i); err != nil {
+	if err := s.fit(i); err != nil {
 		return err
 	}
 	c.Quantiles = map[string]api.Float{}
@@ -225,6 +227,7 @@ func (s *scaled) changes() error {
 	}
 	first, last := math.NaN(), math.NaN()
 	var parts []string
+	most, largest := 0.0, ""
 	for i := 1; i < n; i++ {
 		c := &s.out.Configurations[i]
 		change, err := stat.Mean(sides[i-1], sides[i], mix, stat.Options{Level: s.Level})
@@ -250,8 +253,16 @@ func (s *scaled) changes() error {
 			gave += " (" + string(f.Verdict) + ")"
 		}
 		parts = append(parts, gave)
+		if by := math.Abs(change.B - change.A); largest == "" || by > most {
+			most, largest = by, gave
+		}
 	}
-	s.out.Sentence = fmt.Sprintf("with one mix of operations the mean went from %s to %s: %s", judge.Value(first, "seconds"), judge.Value(last, "seconds"), figure.Listed(parts))
+	went := fmt.Sprintf("with one mix of operations the mean went from %s to %s", judge.Value(first, "seconds"), judge.Value(last, "seconds"))
+	s.out.Sentence = went + ": " + figure.Listed(parts)
+	s.out.Headline = s.out.Sentence
+	if len(parts) > fewMarks {
+		s.out.Headline = fmt.Sprintf("%s over %d marks; the largest change is %s", went, len(parts), largest)
+	}
 	if covered < 0.95 {
 		s.warn("mix", "the means of configurations are of the operations that all of them have, %s of the requests", figure.Percent(covered))
 	}

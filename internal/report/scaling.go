@@ -37,8 +37,8 @@ func Scaling(r *api.ScalingResponse, width int) *Document {
 // configurations adds what each mark gave of the whole, and what the configurations between
 // marks came to.
 func (d *Document) configurations(r *api.ScalingResponse) {
-	if r.Sentence != "" {
-		d.Line(r.Sentence)
+	if r.Headline != "" {
+		d.Line(r.Headline)
 		d.Gap()
 	}
 	columns := []string{"since", ">requests/s", ">mean", ">p50", ">p95", ">p99", ">errors", ">Apdex"}

@@ -110,7 +110,7 @@ func Fit(points []Point, o Options) (Law, error) {
 		return Law{}, err
 	}
 	if low, high := used.middle(o.Block > 0); high < leastRange*low {
-		return Law{}, fmt.Errorf("%w: nearly always there were %s to %s requests at a time, and a law shows where load at least doubles", ErrNoLaw, figure.ThreeDigits(low), figure.ThreeDigits(high))
+		return Law{}, fmt.Errorf("%w: nearly always there were %s to %s requests at a time", ErrNoLaw, figure.ThreeDigits(low), figure.ThreeDigits(high))
 	}
 	best := used.fit(used.starts()...)
 	l := Law{

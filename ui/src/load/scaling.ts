@@ -93,18 +93,6 @@ export const hourColour = (t: number, zone?: string): string => `--hours-${Math.
 /** What a configuration is called: by the marks that it began with. */
 export const configurationName = (c: ScalingConfiguration, all: ScalingConfiguration[]): string => (c.name ? `with ${c.name}` : all.length > 1 ? `before ${all[1].name}` : 'the whole range');
 
-/** What the marks gave of the whole. Of many only the largest is named: the table has the rest. */
-export function gaveSentence(r: ScalingResponse): string {
-  const moved = r.configurations.flatMap((c) => (c.change?.before != null && c.change.after != null ? [{ name: c.name, before: c.change.before, after: c.change.after, by: c.change.after - c.change.before }] : []));
-  if (!r.sentence || moved.length < 4) return r.sentence ?? '';
-  const most = moved.reduce((a, b) => (Math.abs(b.by) > Math.abs(a.by) ? b : a));
-  const doubt = r.sentence.split(` with ${most.name}`)[1]?.match(/^ \([^)]*\)/)?.[0] ?? '';
-  return `with one mix of operations the mean went from ${value(moved[0].before)} to ${value(moved[moved.length - 1].after)} over ${moved.length} marks; the largest change is ${signedValue(most.by)} with ${most.name}${doubt}`;
-}
-
-/** Why a configuration has no law, without the advice that stands above for all. */
-export const noLaw = (c: ScalingConfiguration): string => (c.warnings[0]?.text ?? '').split(', and a law ')[0];
-
 /** What each configuration of a service came to. */
 export function configurationsSheet(r: ScalingResponse): Sheet {
   const cpu = (v: Num) => (v == null ? missing : r.cpu?.endsWith('utilization') ? percent(v) : `${digits(v)} cores`);

@@ -1,7 +1,7 @@
 // The client of the HTTP API.
 
 import { measured } from '../page/measure';
-import type { DamageAcknowledged, DistributionResponse, FamiliesResponse, HeatmapResponse, LabelsResponse, Mark, MarksResponse, ServicesResponse, StatusResponse, TenantsResponse, TimelineResponse } from './schema';
+import type { DamageAcknowledged, DistributionResponse, FamiliesResponse, HeatmapResponse, Instead, LabelsResponse, Mark, MarksResponse, ServicesResponse, StatusResponse, TenantsResponse, TimelineResponse } from './schema';
 
 /** What failed, in the server's words where it had some, and what to try. */
 export class ApiError extends Error {
@@ -11,6 +11,7 @@ export class ApiError extends Error {
     readonly code: string,
     readonly field: string | undefined,
     readonly path: string,
+    readonly instead?: Instead,
   ) {
     super(message);
   }
@@ -56,13 +57,13 @@ async function answered<T>(method: string, path: string, signal?: AbortSignal, b
     throw new ApiError(`no answer from ${location.host}`, 0, 'unreachable', undefined, path);
   }
   if (!res.ok) {
-    let detail: { code?: string; message?: string; field?: string } = {};
+    let detail: { code?: string; message?: string; field?: string; instead?: Instead } = {};
     try {
       detail = (await res.json()).error ?? {};
     } catch {
       // Not ours (a proxy's page, perhaps): the status has to do.
     }
-    throw new ApiError(detail.message || `${res.status} ${res.statusText}`.trim(), res.status, detail.code ?? '', detail.field, path);
+    throw new ApiError(detail.message || `${res.status} ${res.statusText}`.trim(), res.status, detail.code ?? '', detail.field, path, detail.instead);
   }
   if (res.status === 204) return undefined as T;
   const text = await res.text();

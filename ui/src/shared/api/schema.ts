@@ -20,6 +20,7 @@ export interface components {
         };
         ApdexResponse: {
             end: number;
+            instead?: components["schemas"]["Instead"];
             overlay?: components["schemas"]["Overlay"];
             rows: components["schemas"]["ApdexRow"][];
             start: number;
@@ -536,6 +537,7 @@ export interface components {
             changes: components["schemas"]["Change"][];
             end: number;
             events: components["schemas"]["ChangeEvent"][];
+            instead?: components["schemas"]["Instead"];
             notes: string[];
             searched: number;
             slot: number;
@@ -862,6 +864,7 @@ export interface components {
             end: number;
             family: string;
             groups: components["schemas"]["DistributionGroup"][];
+            instead?: components["schemas"]["Instead"];
             measured?: number | null;
             slot: number;
             start: number;
@@ -891,6 +894,7 @@ export interface components {
             /** @enum {string} */
             code: "invalid" | "not_found" | "too_early" | "too_many" | "unavailable" | "damaged" | "internal";
             field?: string;
+            instead?: components["schemas"]["Instead"];
             message: string;
         };
         Experiment: {
@@ -1152,6 +1156,12 @@ export interface components {
             end: number;
             incidents: components["schemas"]["Incident"][];
             start: number;
+        };
+        Instead: {
+            label: string;
+            message: string;
+            name: string;
+            nearest: string[];
         };
         LabelValue: {
             count: number;
@@ -1492,6 +1502,7 @@ export interface components {
         };
         OperationsResponse: {
             end: number;
+            instead?: components["schemas"]["Instead"];
             operations: components["schemas"]["Operation"][];
             overlay?: components["schemas"]["Overlay"];
             seconds: number | null;
@@ -1566,6 +1577,7 @@ export interface components {
         };
         SLAResponse: {
             all: components["schemas"]["SLAPeriod"];
+            instead?: components["schemas"]["Instead"];
             notes?: string[];
             objective: number | null;
             operation?: string;
@@ -1602,6 +1614,7 @@ export interface components {
             mean: number | null;
             memory: number | null;
             name: string;
+            no_law?: string;
             quantiles: {
                 [key: string]: number | null;
             };
@@ -1639,6 +1652,7 @@ export interface components {
             configurations: components["schemas"]["ScalingConfiguration"][];
             cpu?: string;
             end: number;
+            headline?: string;
             law?: components["schemas"]["ScalingLaw"];
             memory?: string;
             points: components["schemas"]["ScalingPoint"][];
@@ -1687,6 +1701,7 @@ export interface components {
         };
         ServicesResponse: {
             end: number;
+            instead?: components["schemas"]["Instead"];
             services: components["schemas"]["Service"][];
             start: number;
             step: number;
@@ -1894,6 +1909,7 @@ export interface components {
             cohorts_by: "share of requests" | "list";
             end: number;
             everyone: components["schemas"]["TenantCohort"];
+            instead?: components["schemas"]["Instead"];
             rare: number | null;
             slow: number | null;
             start: number;
@@ -1919,6 +1935,7 @@ export interface components {
             end: number;
             family: string;
             groups: components["schemas"]["TimelineGroup"][];
+            instead?: components["schemas"]["Instead"];
             offset?: number;
             overlay?: components["schemas"]["Overlay"];
             per?: string;
@@ -1982,6 +1999,7 @@ export interface components {
         };
         TracesResponse: {
             end: number;
+            instead?: components["schemas"]["Instead"];
             link?: string;
             start: number;
             traces: components["schemas"]["TraceRow"][];
@@ -2105,6 +2123,7 @@ export type HeatmapResponse = components['schemas']['HeatmapResponse'];
 export type Incident = components['schemas']['Incident'];
 export type IncidentEvent = components['schemas']['IncidentEvent'];
 export type IncidentsResponse = components['schemas']['IncidentsResponse'];
+export type Instead = components['schemas']['Instead'];
 export type LabelValue = components['schemas']['LabelValue'];
 export type LabelValues = components['schemas']['LabelValues'];
 export type LabelsResponse = components['schemas']['LabelsResponse'];
