@@ -143,6 +143,22 @@ type CompareMeasure struct {
 	Sentence string  `json:"sentence"`
 	// Allowed says which change was allowed, if the verdict is of what lies beyond one.
 	Allowed string `json:"allowed,omitempty"`
+	// Between says of a quantile that it lies between two bumps of the distribution, on
+	// either side: its ratio then says nothing, and the verdict, with its probability, is of
+	// the share of what lies in the upper bump.
+	Between *CompareBumps `json:"between,omitempty"`
+}
+
+// CompareBumps are two bumps of a distribution.
+type CompareBumps struct {
+	Lower Float `json:"lower"` // where each is highest, in the unit of the figure
+	Upper Float `json:"upper"`
+	// A and B are the shares of the observations of a side in the upper bump, and Low and
+	// High bound B−A.
+	A    Float `json:"a"`
+	B    Float `json:"b"`
+	Low  Float `json:"low"`
+	High Float `json:"high"`
 }
 
 // Judged returns the figure that the verdict is of: the like-for-like one if there is
@@ -187,10 +203,13 @@ type CompareFigure struct {
 // CompareRow is one operation or tenant. Of a metric, Operation is the labels
 // of a series: gc=young.
 type CompareRow struct {
-	Service    string `json:"service,omitempty"`
-	Operation  string `json:"operation,omitempty"`
-	Tenant     string `json:"tenant,omitempty"`
-	Cohort     string `json:"cohort,omitempty"` // of a row of cohorts, and of tenants beside those
+	Service   string `json:"service,omitempty"`
+	Operation string `json:"operation,omitempty"`
+	Tenant    string `json:"tenant,omitempty"`
+	Cohort    string `json:"cohort,omitempty"` // of a row of cohorts, and of tenants beside those
+	// Tenants counts those of a cohort that have requests on both sides; absent where some
+	// of them are not told apart.
+	Tenants    int    `json:"tenants,omitempty"`
 	RequestsA  uint64 `json:"requests_a"`
 	RequestsB  uint64 `json:"requests_b"`
 	EffectiveA uint64 `json:"effective_a,omitempty"` // see DistributionGroup

@@ -129,6 +129,8 @@ func (c *comparison) headline(whole judge.Verdict) string {
 		said = append(said, c.out.Of+" as a whole is the same")
 	case few != "":
 		said = append(said, "no evidence that "+c.out.Of+" changed as a whole")
+	case c.byMix() != nil:
+		said = append(said, c.byMix().Text(c.out.Of), "like for like "+c.likeForLike().Sentence)
 	case !judge.Moved(c.out.Verdict):
 		if lead = leadOf(c.out.Measures, func(m *api.CompareMeasure) bool { return m.Verdict == c.out.Verdict && !c.aside(m) }, c.Within); lead != nil {
 			said = append(said, lead.Sentence)
@@ -151,6 +153,24 @@ func (c *comparison) headline(whole judge.Verdict) string {
 		return "no evidence of a change, as many measures were looked at"
 	}
 	return strings.Join(said, "; ")
+}
+
+// byMix returns the mix, if nothing changed but what it explains; else nil.
+func (c *comparison) byMix() *Mix {
+	if judge.Moved(c.out.Verdict) || c.fineA == nil || c.likeForLike() == nil {
+		return nil
+	}
+	moved, chance := shift(c.fineA, c.fineB)
+	if !mixed(moved, chance) {
+		return nil
+	}
+	return &Mix{Share: moved, Of: c.strataName(), Most: c.mover()}
+}
+
+// likeForLike returns the measure of those that the mix explains that stands for them; nil
+// if there is none.
+func (c *comparison) likeForLike() *api.CompareMeasure {
+	return leadOf(c.out.Measures, ByMix, c.Within)
 }
 
 // few is the sentence of the tenant, else of the operation, that surely changed the
@@ -242,7 +262,9 @@ func (c *comparison) sentenceOf(list []api.CompareRow, way judge.Way) string {
 			return m.Sentence
 		}
 		i := slices.IndexFunc(c.measuresOf(), func(of measure) bool { return of.Name == m.Name })
-		return c.finding(c.measuresOf()[i], r.Operation+" of "+r.Service, m.Judged()).Claim()
+		found := c.finding(c.measuresOf()[i], r.Operation+" of "+r.Service, m.Judged())
+		found.Between = m.Between
+		return found.Claim()
 	}
 	return ""
 }
@@ -283,22 +305,32 @@ func MoreErrors(m *api.CompareMeasure) bool {
 }
 
 // leadOf returns the candidate that stands for all: a share of errors that rose before any
-// time, as a request that failed is worse than one that was slow.
+// time, as a request that failed is worse than one that was slow, and a quantile between two
+// bumps only if there is no other.
 func leadOf(of []api.CompareMeasure, candidate func(*api.CompareMeasure) bool, within float64) *api.CompareMeasure {
 	if i := slices.IndexFunc(of, func(m api.CompareMeasure) bool { return MoreErrors(&m) && candidate(&m) }); i >= 0 {
 		return &of[i]
 	}
-	return judge.Lead(of, judge.Reading, func(m *api.CompareMeasure) string {
-		if !candidate(m) {
-			return ""
+	for _, between := range []bool{false, true} {
+		lead := judge.Lead(of, judge.Reading, func(m *api.CompareMeasure) string {
+			if m.Between != nil != between || !candidate(m) {
+				return ""
+			}
+			return m.Name
+		}, func(m *api.CompareMeasure) (float64, float64) { return margins(m, within) })
+		if lead != nil {
+			return lead
 		}
-		return m.Name
-	}, func(m *api.CompareMeasure) (float64, float64) { return margins(m, within) })
+	}
+	return nil
 }
 
 // margins is how large the change of a measure seems, and how large it is at least,
 // see judge.Finding.
 func margins(m *api.CompareMeasure, within float64) (seems, certain float64) {
+	if b := m.Between; b != nil {
+		return (&judge.Finding{Effect: float64(b.B - b.A), Low: float64(b.Low), High: float64(b.High), Margin: within}).Margins()
+	}
 	f := m.Judged()
 	of := judge.Finding{Effect: float64(f.Effect), Low: float64(f.Low), High: float64(f.High), Margin: within}
 	if of.Ratio = m.Scale == scaleName(stat.LogRatio); !of.Ratio {

@@ -215,12 +215,17 @@ func (c *comparison) judged(m measure, whole, like *strata, of string) (out api.
 			out.Raw.Needed, out.Raw.NeededSeconds = f.Needed, f.NeededSeconds
 		}
 		out.Like = &f
+		whole = like
 	}
 	f := out.Judged()
+	if err := c.between(m, whole, &out, &change); err != nil {
+		return out, change, err
+	}
 	if out.Verdict, out.Change = f.Verdict, m.Way(f.Verdict); c.stops(m, f) {
 		out.Change = judge.Worse
 	}
 	found := c.finding(m, of, f)
+	found.Between = out.Between
 	if out.Sentence = found.Sentence(); m.Name == judge.Rate && !m.Ratio && judge.Moved(f.Verdict) {
 		out.Sentence = fmt.Sprintf("%s went from %s/s to %s/s", judge.Title(m.Name, of), figure.Digits(float64(f.A)), figure.Digits(float64(f.B)))
 	}
@@ -228,6 +233,35 @@ func (c *comparison) judged(m measure, whole, like *strata, of string) (out api.
 		out.Allowed = found.Gate.Text(m.Figure)
 	}
 	return out, change, nil
+}
+
+// between finds the bumps that a quantile lies between, and judges it by their shares where
+// no gate says what matters of the quantile itself. Of is the strata that it is of.
+func (c *comparison) between(m measure, of *strata, out *api.CompareMeasure, change *stat.Change) error {
+	f := out.Judged()
+	if m.q == 0 || f.Verdict == judge.Same || f.Verdict == judge.WithinTolerance || f.Verdict == judge.TooLittle {
+		return nil
+	}
+	var mix []float64
+	if out.Like != nil {
+		mix = of.mix
+	}
+	bumps, share, ok, err := stat.Between(of.a, of.b, m.q, mix, change, c.opts)
+	if err != nil || !ok {
+		return err
+	}
+	out.Between = &api.CompareBumps{
+		Lower: api.Float(bumps.Lower), Upper: api.Float(bumps.Upper),
+		A: api.Float(share.A), B: api.Float(share.B), Low: api.Float(share.CI.Low), High: api.Float(share.CI.High),
+	}
+	f.Needed, f.NeededSeconds, f.NeededWindows = api.Float(math.NaN()), api.Float(math.NaN()), 0 // it lies there however much there is
+	if _, gated := c.Gates.Of(m.Figure, m.margin); gated {
+		return nil
+	}
+	as := judge.Finding{Figure: m.Figure, Effect: 1 + share.Effect, Evidence: judge.EvidenceOf(share.Verdict(0), "")}
+	as.Conclude()
+	f.Verdict, f.P = as.Verdict, api.Float(share.P)
+	return nil
 }
 
 // over is the measure on a scale on which it can be judged: what is 0 or less

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/api"
 	"tailscope/hist"
+	"tailscope/internal/figure"
 	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
@@ -71,6 +73,11 @@ type Mix struct {
 	Share float64 // of the requests, that is of others
 	Of    string  // what they are of, such as operations and tenants
 	Most  string  // says which of them moved most
+}
+
+// Text says how the mix of what is named moved.
+func (m *Mix) Text(of string) string {
+	return fmt.Sprintf("the mix of %s of %s moved: %s of the requests are of others%s", m.Of, of, figure.Percent(m.Share), m.Most)
 }
 
 // ByMix says that a measure of all requests changed, and not of those of the same

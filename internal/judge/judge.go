@@ -86,6 +86,9 @@ type Finding struct {
 	// beyond what each changes by itself.
 	Joint bool
 	Gate  *Gate // what is allowed, nil if no more than a margin of sameness was asked for
+	// Between is the bumps that a quantile lies between, nil if it does not; the verdict is
+	// then of the share of the upper one.
+	Between *api.CompareBumps
 
 	Evidence
 	Verdict Verdict

@@ -41,6 +41,8 @@ func (f *Finding) Claim() string {
 		return fmt.Sprintf("%s %s by %s, %s %s", title, differs, f.signed(f.Effect), rest, f.interval(f.ends()))
 	}
 	switch {
+	case f.Between != nil:
+		return title + " " + f.betweenText()
 	case f.Verdict == TooLittle && f.Coming != "":
 		return fmt.Sprintf("too early to judge %s: %s (%s)", title, f.Coming, f.Short)
 	case f.Verdict == TooLittle:
@@ -106,6 +108,20 @@ func (f *Finding) Adjective() Verdict {
 }
 
 // interval puts the ends of the interval into brackets, with the noise floor.
+// betweenText says that a quantile lies between two bumps, and what their shares did.
+func (f *Finding) betweenText() string {
+	b := f.Between
+	share := Finding{Figure: Figure{Kind: Errors}, Low: float64(b.Low), High: float64(b.High), Level: f.Level, Noise: math.NaN()}
+	went := fmt.Sprintf("the share in the upper one went from %s to %s", figure.Percent(float64(b.A)), figure.Percent(float64(b.B)))
+	switch {
+	case f.Verdict == Drifts:
+		went += ", which may be drift"
+	case !Moved(f.Verdict):
+		went = fmt.Sprintf("no evidence that the share in the upper one, %s and %s, changed", figure.Percent(float64(b.A)), figure.Percent(float64(b.B)))
+	}
+	return fmt.Sprintf("lies between two bumps of the distribution, at %s and at %s: %s %s", Value(float64(b.Lower), f.Unit), Value(float64(b.Upper), f.Unit), went, share.interval(share.ends()))
+}
+
 func (f *Finding) interval(ends string) string {
 	s := fmt.Sprintf("(%s interval %s", figure.Percent(f.Level), ends)
 	switch {

@@ -399,8 +399,7 @@ func mixText(found *compare.Found, of string) string {
 	if found.Verdict == judge.TooLittle {
 		rest = "too few are left to be judged like for like"
 	}
-	mix := found.Mix
-	return fmt.Sprintf("the mix of %s of %s moved: %s of the requests are of other %s than before%s; %s", mix.Of, of, figure.Percent(mix.Share), mix.Of, mix.Most, rest)
+	return found.Mix.Text(of) + "; " + rest
 }
 
 // lead is the measure that stands for a change: errors that surely became more, else one

@@ -706,6 +706,14 @@ export interface components {
             total: number;
             trouble?: string;
         };
+        CompareBumps: {
+            a: number | null;
+            b: number | null;
+            high: number | null;
+            low: number | null;
+            lower: number | null;
+            upper: number | null;
+        };
         CompareCurve: {
             a: (number | null)[];
             b: (number | null)[];
@@ -753,6 +761,7 @@ export interface components {
         CompareMeasure: {
             adjusted_p: number | null;
             allowed?: string;
+            between?: components["schemas"]["CompareBumps"];
             change?: components["schemas"]["Way"];
             like_for_like?: components["schemas"]["CompareFigure"];
             name: string;
@@ -806,6 +815,7 @@ export interface components {
             requests_b: number;
             service?: string;
             tenant?: string;
+            tenants?: number;
         };
         CompareSide: {
             days?: components["schemas"]["Range"][];
@@ -2083,6 +2093,7 @@ export type CheckStates = components['schemas']['CheckStates'];
 export type CheckStep = components['schemas']['CheckStep'];
 export type CheckThreshold = components['schemas']['CheckThreshold'];
 export type ChecksResponse = components['schemas']['ChecksResponse'];
+export type CompareBumps = components['schemas']['CompareBumps'];
 export type CompareCurve = components['schemas']['CompareCurve'];
 export type CompareFigure = components['schemas']['CompareFigure'];
 export type CompareHeat = components['schemas']['CompareHeat'];
