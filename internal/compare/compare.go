@@ -210,26 +210,35 @@ func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareRespon
 	if out, err := c.provisional(ctx); out != nil || err != nil {
 		return out, err
 	}
-	if err := c.settleFamily(ctx); err != nil {
+	if err := c.compare(ctx); err != nil {
 		return nil, err
 	}
+	return c.out, nil
+}
+
+// compare makes the answer.
+func (c *comparison) compare(ctx context.Context) error {
+	r := &c.Request
+	if err := c.settleFamily(ctx); err != nil {
+		return err
+	}
 	if err := c.checkAsked(); err != nil {
-		return nil, err
+		return err
 	}
 	read := c.sides
 	if r.Seconds != nil {
 		read = c.bySeconds
 	}
 	if err := read(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	if r.Seconds == nil {
 		if err := c.findGaps(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := c.findShapes(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	c.opts = stat.Options{Level: r.Level, Paired: c.paired, Live: c.live(), Blocks: c.blocks(), Apart: int((c.b.start - c.a.start) / c.step)}
 	c.out = &api.CompareResponse{
@@ -246,7 +255,7 @@ func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareRespon
 		sides = c.compareNumbers
 	}
 	if err := sides(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	if r.Seconds != nil {
 		c.onlyGross()
@@ -258,7 +267,7 @@ func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareRespon
 		c.concludeSeconds()
 	}
 	c.cutLists()
-	return c.out, nil
+	return nil
 }
 
 // compareDistributions judges requests, or what else is a distribution.

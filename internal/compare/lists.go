@@ -320,11 +320,29 @@ func (c *comparison) cohortRows() error {
 			chosen = append(chosen, cohort)
 		}
 	}
+	counts := c.countCohorts()
 	return c.list(&c.out.Cohorts, len(chosen), func(i int) (row, error) {
 		r, err := c.rowOfAll(in(c.fineA, chosen[i]), in(c.fineB, chosen[i]), c.of+" for "+chosen[i]+" tenants")
-		r.api.Cohort = chosen[i]
+		r.api.Cohort, r.api.Tenants = chosen[i], counts[chosen[i]]
 		return r, err
 	})
+}
+
+// countCohorts returns how many tenants with requests on both sides each cohort has; 0 where
+// some of them are not told apart.
+func (c *comparison) countCohorts() map[string]int {
+	out, unknown := map[string]int{}, ""
+	for name, share := range c.tenantShares() {
+		a, b := c.tenantCounts[0][name], c.tenantCounts[1][name]
+		switch cohort := c.cohortOf(name, share); {
+		case name == "" || name == series.Other:
+			unknown = cohort
+		case a.Count > 0 && b.Count > 0:
+			out[cohort]++
+		}
+	}
+	delete(out, unknown)
+	return out
 }
 
 // heaviest are the tenants that have enough requests on both sides.

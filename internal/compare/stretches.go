@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -14,6 +15,7 @@ import (
 	"tailscope/internal/figure"
 	"tailscope/internal/judge"
 	"tailscope/internal/query"
+	"tailscope/internal/seconds"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 	"tailscope/stat"
@@ -66,6 +68,9 @@ type Found struct {
 	// Mix says that the requests are of other operations or tenants than before, beyond
 	// what chance would move or so that it explains a measure; nil if they are not.
 	Mix *Mix
+	// Seconds is how many the newest stretch holds, where it was compared in slots of one
+	// second; else 0.
+	Seconds int64
 }
 
 // Mix is how far the shares of operations and tenants moved.
@@ -301,6 +306,62 @@ func (s *Stretches) Compare(ctx context.Context, p Part, a, b Stretch) (*Found, 
 	return found, nil
 }
 
+// Shorter compares as Compare does where the slots of the range are too few for it: in those
+// of ten seconds that adjoin the moment, or in those of one second, where the ring has them
+// and is not nil. It returns nil if they say no more.
+func (s *Stretches) Shorter(ctx context.Context, p Part, a, b Stretch, ring *seconds.Ring) (*Found, error) {
+	end := time.Unix(s.Start(a.To), 0)
+	r := s.request
+	r.Matchers, r.Measures = s.Matchers(p), append(slices.Clip(r.Measures), judge.Rate)
+	r.A = Window{time.Unix(max(s.Start(a.From), end.Unix()-sideSlots*int64(series.Base)), 0), end}
+	r.B = Window{time.Unix(s.Start(b.From), 0), time.Unix(min(s.Start(b.To), s.Start(b.From)+sideSlots*int64(series.Base)), 0)}
+	r.Start, r.End, r.brief = time.Time{}, time.Time{}, true
+	if s.all.step > int64(series.Base) {
+		c := &comparison{Request: r, given: r.Matchers, st: s.st, left: s.spans(s.left[p])}
+		if found, err := c.foundOf(ctx, p); found != nil || err != nil {
+			return found, err
+		}
+	}
+	if ring == nil || r.Now.IsZero() || s.Start(b.To) < s.all.end {
+		return nil, nil
+	}
+	r.B.End = r.Now
+	sideA, sideB, why := SecondsOf(ring, p.Service, r.A, r.B, r.Now)
+	if why != "" {
+		return nil, nil
+	}
+	c := &comparison{Request: InSeconds(r, ring, sideA, sideB), given: r.Matchers, st: s.st}
+	found, err := c.foundOf(ctx, p)
+	if found == nil || !judge.Moved(found.Verdict) && !judge.Moved(found.Rate.Verdict) {
+		return nil, err
+	}
+	found.Seconds = c.b.end - c.b.start
+	return found, nil
+}
+
+// foundOf returns what a comparison of a part finds; nil if it cannot be made, or has too little.
+func (c *comparison) foundOf(ctx context.Context, p Part) (*Found, error) {
+	err := c.compare(ctx)
+	var refused *query.Error
+	switch {
+	case errors.As(err, &refused) && ctx.Err() == nil, errors.Is(err, store.ErrTooMany):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case c.out.Verdict == judge.TooLittle:
+		return nil, nil
+	}
+	out := &Found{Verdict: c.out.Verdict, Sentence: c.out.Sentence, Mix: c.mixOf(p)}
+	for _, m := range c.out.Measures {
+		if m.Name == judge.Rate {
+			out.Rate = m
+		} else {
+			out.Measures = append(out.Measures, m)
+		}
+	}
+	return out, nil
+}
+
 // ofTenants returns the strata of both sides by operation and tenant: whole, which are
 // those by operation, where tenants are not told apart or are too many to be read.
 func (s *Stretches) ofTenants(ctx context.Context, c *comparison, p Part, whole *strata) (*strata, error) {
@@ -368,12 +429,12 @@ func (s *Stretches) spans(of []Stretch) []span {
 // mostSpikes bounds the spikes that are looked for in a part.
 const mostSpikes = 8
 
-// Spikes finds the spikes of a part that are shorter than so many slots, the clearest
-// first, as a comparison of a range does. Alpha is the probability of a first one where
+// Spikes finds the spikes in a stretch of a part that are shorter than so many slots, the
+// clearest first, as a comparison of a range does. Alpha is the probability of a first one where
 // there is none.
-func (s *Stretches) Spikes(p Part, shorter int, alpha float64) ([]Spike, error) {
+func (s *Stretches) Spikes(p Part, in Stretch, shorter int, alpha float64) ([]Spike, error) {
 	c := &comparison{Request: s.request, st: s.st, step: s.all.step, unit: "seconds", of: s.Subject(p)}
-	of := s.cut(p, Stretch{0, s.Slots()})
+	of := s.cut(p, in)
 	var out []Spike
 	var seen []span
 	for range mostSpikes {

@@ -38,7 +38,7 @@ func (s *server) findChanges(ctx context.Context, in *api.ChangesRequest) (*api.
 	if err != nil {
 		return nil, err
 	}
-	return s.changes.Find(ctx, changes.Request{Selection: sel, Per: in.Per, Operations: in.Operations, Status: strings.TrimSpace(in.Status), CohortOf: s.cohortOf(), Now: s.Now()})
+	return s.changes.Find(ctx, changes.Request{Selection: sel, Per: in.Per, Operations: in.Operations, Status: strings.TrimSpace(in.Status), CohortOf: s.cohortOf(), Newest: s.Seconds, Now: s.Now()})
 }
 
 func decodeDecision(raw []byte) (*api.ChangeDecision, error) {

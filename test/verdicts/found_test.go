@@ -62,6 +62,25 @@ func TestErrorsAndRatesAreChangePoints(t *testing.T) {
 	}
 }
 
+// A change of which only two minutes are known has its figure, from slots of one second.
+func TestNewestChangeHasAFigure(t *testing.T) {
+	loads := []load{{service: "shop", operation: "GET /cart", perSecond: 20, median: 0.05}}
+	trials(t, 0.95, func(w *world) (bool, string) {
+		w.send(20*time.Minute, loads...)
+		w.sendEvery(10*time.Minute, 10*time.Second, loads...)
+		moment := w.clock()
+		w.sendEvery(150*time.Second, 10*time.Second, with(loads, slow("", "", 2))...)
+		said := []string{}
+		for _, f := range w.changes(`{service="shop"}`, 0, 33*time.Minute) {
+			said = append(said, f.Sentence)
+			if math.Abs(float64(f.Time)-float64(moment.Unix())) <= 50 && f.Verdict == judge.Regression && strings.Contains(f.Headline, ", provisionally, from ") {
+				return true, f.Sentence
+			}
+		}
+		return false, strings.Join(said, " | ")
+	})
+}
+
 // Stationary traffic of services is as quiet where a span stands for 32 requests as where it
 // stands for one.
 func TestWeightsRaiseNoAlarm(t *testing.T) {

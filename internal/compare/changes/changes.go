@@ -22,6 +22,7 @@ import (
 	"tailscope/api"
 	"tailscope/internal/judge/refresh"
 	"tailscope/internal/query"
+	"tailscope/internal/seconds"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
@@ -37,7 +38,10 @@ type Request struct {
 	Status string
 	// CohortOf is that of a comparison.
 	CohortOf func(tenant string) (cohort string, ok bool)
-	Now      time.Time // slots that have only just ended then are not read; the zero time: all are
+	// Newest, if not nil, has the newest requests in slots of one second, for changes with too
+	// few slots after them.
+	Newest *seconds.Ring
+	Now    time.Time // slots that have only just ended then are not read; the zero time: all are
 }
 
 // What people make of a change.

@@ -244,6 +244,33 @@ func TestTooLittleAfter(t *testing.T) {
 	}
 }
 
+// A change with hardly anything after it in slots of the range has its figure from those of
+// ten seconds beside it.
+func TestFigureOfTheNewestChange(t *testing.T) {
+	const trials, hours, after = 4, 5 * 3600, 780
+	right := 0
+	for i := range uint64(trials) {
+		w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(9, i))
+		send(w, rng, 0, hours-after, load{operation: "GET /cart", perSlot: 12, median: 0.02})
+		send(w, rng, hours-after, hours, load{operation: "GET /cart", perSlot: 12, median: 0.04})
+		r := found(t, NewFinder(put(t, storetest.NewTwin(), w)), asked(0, hours))
+		if r.Slot != 60 {
+			t.Fatalf("slots of %d s, want 60", r.Slot)
+		}
+		c := around(r, "GET /cart", hours-after)
+		if c == nil {
+			t.Fatalf("seed %d: not found in %+v", i, r.Changes)
+		}
+		if c.Verdict == judge.Regression && (strings.Contains(c.Headline, "is 2") || strings.Contains(c.Headline, " % slower")) {
+			right++
+		}
+		t.Log(c.Sentence)
+	}
+	if right < trials {
+		t.Errorf("a figure in %d of %d", right, trials)
+	}
+}
+
 // What was not there yet is no stretch of anything, and slots in which the
 // moment may lie are only left out where enough others have requests.
 func TestStretches(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"tailscope/internal/compare"
 	"tailscope/internal/figure"
 	"tailscope/internal/judge"
+	"tailscope/internal/seconds"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 	"tailscope/stat"
@@ -65,7 +66,7 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 	for _, service := range slices.Sorted(maps.Keys(s.Followed())) {
 		out.Notes = append(out.Notes, inTurnText(service, s.Followed()[service]))
 	}
-	spikes, err := takeSpikes(ctx, s, parts)
+	spikes, err := takeSpikes(ctx, s, wholes(s, parts))
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +79,11 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 	if err != nil {
 		return nil, err
 	}
+	hidden, err := takeSpikes(ctx, s, betweenSteps(found))
+	if err != nil {
+		return nil, err
+	}
+	spikes = append(spikes, hidden...)
 	changes := make([]api.Change, len(found))
 	work, working := errgroup.WithContext(ctx)
 	work.SetLimit(runtime.GOMAXPROCS(0))
@@ -86,7 +92,7 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 			if err := working.Err(); err != nil {
 				return err
 			}
-			judged, err := describe(working, s, c)
+			judged, err := describe(working, s, c, r.Newest)
 			if err == nil {
 				changes[i] = *judged
 			}
@@ -96,7 +102,7 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 	if err := work.Wait(); err != nil {
 		return nil, err
 	}
-	if changes, err = withoutReturns(changes, found, out.Slot, func(c candidate) (*api.Change, error) { return describe(ctx, s, c) }); err != nil {
+	if changes, err = withoutReturns(changes, found, out.Slot, func(c candidate) (*api.Change, error) { return describe(ctx, s, c, r.Newest) }); err != nil {
 		return nil, err
 	}
 	out.Changes = append(append(out.Changes, changes...), spikes...)
@@ -328,13 +334,22 @@ func newChange(s *compare.Stretches, c candidate) *api.Change {
 }
 
 // describe puts a change into the words of the API.
-func describe(ctx context.Context, s *compare.Stretches, c candidate) (*api.Change, error) {
+func describe(ctx context.Context, s *compare.Stretches, c candidate, newest *seconds.Ring) (*api.Change, error) {
 	if c.inner != nil {
 		return describeInner(s, c)
 	}
 	found, err := s.Compare(ctx, c.part, c.before, c.after)
 	if err != nil {
 		return nil, err
+	}
+	if found.Verdict == judge.TooLittle {
+		shorter, err := s.Shorter(ctx, c.part, c.before, c.after, newest)
+		if err != nil {
+			return nil, err
+		}
+		if shorter != nil {
+			found = shorter
+		}
 	}
 	out := newChange(s, c)
 	out.Measures, out.Verdict, out.Shape = append(found.Measures, found.Rate), found.Verdict, found.Shape
@@ -375,6 +390,9 @@ func describe(ctx context.Context, s *compare.Stretches, c candidate) (*api.Chan
 	default:
 		out.Headline = fmt.Sprintf("%s of %s changed, though none of %s surely did", figure.Listed(titles(c.point.of)), of, figure.Listed(measures))
 		out.Name = short + " changed"
+	}
+	if found.Seconds > 0 {
+		out.Headline += fmt.Sprintf(", provisionally, from %d s", found.Seconds)
 	}
 	out.Sentence = out.Headline + ", " + when(out, s.Step())
 	return out, nil

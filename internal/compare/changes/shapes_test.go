@@ -15,6 +15,7 @@ import (
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
 	"tailscope/internal/store/storetest"
+	"tailscope/internal/trials"
 	"tailscope/stat"
 )
 
@@ -94,6 +95,32 @@ func TestShortSpikes(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A step does not hide the short spikes of the same operation before and after it.
+func TestSpikesBesideAStep(t *testing.T) {
+	const slots, step, before, after = 720, 500, 140, 640
+	trials := trials.Of(6)
+	listed, steps := [2]int{}, 0
+	for i := range trials {
+		slow := func(slot int) float64 {
+			return during(before, before+3, 1, 6)(slot) * from(step, 1, 2)(slot) * during(after, after+3, 1, 6)(slot)
+		}
+		st := flow(t, rand.New(rand.NewPCG(54, uint64(i))), slots, series.Base, 0.5, traffic{"shop", "GET /cart", always(60), always(0.002), slow})
+		r := found(t, NewFinder(st), asked(0, 10*slots))
+		for k, at := range []int{before, after} {
+			if c := around(r, "GET /cart", int64(10*at)); c != nil && c.Shape != nil && c.Shape.Kind == judge.Spike && c.Shape.End-c.Shape.Start <= 50 {
+				listed[k]++
+			}
+		}
+		if c := around(r, "GET /cart", 10*step); c != nil && c.Verdict == judge.Regression {
+			steps++
+		}
+	}
+	t.Logf("%d trials: the spike before in %d, the one after in %d, the step in %d", trials, listed[0], listed[1], steps)
+	if min(listed[0], listed[1], steps) < trials-trials/5 {
+		t.Errorf("%d trials: the spike before in %d, the one after in %d, the step in %d", trials, listed[0], listed[1], steps)
 	}
 }
 

@@ -16,30 +16,70 @@ import (
 // amongSpikes is the rate of false discoveries in the short spikes of all that is searched.
 const amongSpikes = 0.01
 
+// place is a stretch of a part in which spikes are looked for.
+type place struct {
+	part compare.Part
+	in   compare.Stretch
+}
+
+// wholes are the parts from their beginning to their end.
+func wholes(s *compare.Stretches, parts []compare.Part) []place {
+	out := make([]place, len(parts))
+	for i, p := range parts {
+		out[i] = place{p, compare.Stretch{From: 0, To: s.Slots()}}
+	}
+	return out
+}
+
+// betweenSteps are the stretches of parts that steps bound, without the slots in which a
+// step may lie. What is usual in one of them is not so in another, so that a spike is seen
+// in its own stretch only. The candidates of a part follow each other.
+func betweenSteps(found []candidate) (out []place) {
+	add := func(p compare.Part, from, to int) {
+		if to-from >= fewestSlots {
+			out = append(out, place{p, compare.Stretch{From: from, To: to}})
+		}
+	}
+	for i, c := range found {
+		if c.inner != nil {
+			continue
+		}
+		from := c.before.From
+		if i > 0 && found[i-1].inner == nil && found[i-1].part == c.part {
+			from = found[i-1].point.high
+		}
+		add(c.part, from, c.point.low)
+		if i+1 == len(found) || found[i+1].inner != nil || found[i+1].part != c.part {
+			add(c.part, c.point.high, c.after.To)
+		}
+	}
+	return out
+}
+
 // takeSpikes finds the spikes that are shorter than two changes are apart, and leaves their
 // slots out of all that is searched and compared afterwards: a step fits such a spike badly,
 // and what it does to a stretch hides other steps. Where a season is taken out all slots are
 // needed, and none is looked for.
-func takeSpikes(ctx context.Context, s *compare.Stretches, parts []compare.Part) ([]api.Change, error) {
+func takeSpikes(ctx context.Context, s *compare.Stretches, places []place) ([]api.Change, error) {
 	if int64(s.Slots())*s.Step() >= fewestDays*day {
 		return nil, nil
 	}
-	all := make([][]compare.Spike, len(parts))
+	all := make([][]compare.Spike, len(places))
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(runtime.GOMAXPROCS(0))
-	for i, p := range parts {
+	for i, p := range places {
 		work.Go(func() (err error) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			all[i], err = s.Spikes(p, fewestAfter, discovery)
+			all[i], err = s.Spikes(p.part, p.in, fewestAfter, discovery)
 			return err
 		})
 	}
 	if err := work.Wait(); err != nil {
 		return nil, err
 	}
-	p := make([]float64, len(parts))
+	p := make([]float64, len(places))
 	for i := range all {
 		p[i] = 1
 		for _, x := range all[i] {
@@ -48,7 +88,7 @@ func takeSpikes(ctx context.Context, s *compare.Stretches, parts []compare.Part)
 	}
 	times := stat.AmongFamilies(p, amongSpikes)
 	var out []api.Change
-	for i, part := range parts {
+	for i, at := range places {
 		var kept []compare.Spike
 		for _, x := range all[i] {
 			height, _ := heights(x.Shape.Measure, float64(x.Shape.Usual), float64(x.Shape.Value), float64(x.Shape.Usual))
@@ -56,27 +96,27 @@ func takeSpikes(ctx context.Context, s *compare.Stretches, parts []compare.Part)
 				continue
 			}
 			kept = append(kept, x)
-			out = append(out, *spikeChange(s, part, x))
+			out = append(out, *spikeChange(s, at, x))
 		}
-		s.Leave(part, kept)
+		s.Leave(at.part, kept)
 	}
 	return out, nil
 }
 
 // spikeChange is a spike as a change.
-func spikeChange(s *compare.Stretches, part compare.Part, x compare.Spike) *api.Change {
+func spikeChange(s *compare.Stretches, at place, x compare.Spike) *api.Change {
 	thing := Durations
 	if x.Shape.Measure == judge.ErrorShare {
 		thing = Errors
 	}
 	c := newChange(s, candidate{
-		part:   part,
+		part:   at.part,
 		point:  point{at: x.From, low: max(0, x.From-1), high: x.From + 1, p: x.P, of: []string{thing}},
-		before: compare.Stretch{From: 0, To: x.From}, after: compare.Stretch{From: x.From, To: x.To},
+		before: compare.Stretch{From: at.in.From, To: x.From}, after: compare.Stretch{From: x.From, To: x.To},
 	})
 	c.Verdict, c.Measures = judge.Regression, []api.CompareMeasure{}
 	c.Shape = &x.Shape
-	of := part // or the one operation of a service that stands for it
+	of := at.part // or the one operation of a service that stands for it
 	if x.Shape.Operation != "" {
 		of.Operation, of.Own = x.Shape.Operation, true
 	}

@@ -80,24 +80,14 @@ func movedRows(rows []api.CompareRow, name func(*api.CompareRow) string) (moved 
 	return moved, judged
 }
 
-// completeFrom is the share of a cohort's requests from which on its listed tenants are
-// taken for all of it. Both are read in slots of different lengths, so they differ at the ends.
-const completeFrom = 0.9
-
 // ofSingleTenants reports whether a cohort moved since at most half of its tenants did, or
-// its only one. It reports false where tenants of the cohort were cut from the list: those
-// that are left are the most changed, and say nothing of the others.
+// its only one. A tenant that is not listed may have moved as well: only so many are, and
+// those with few requests are not.
 func ofSingleTenants(tenants []api.CompareRow, cohort api.CompareRow) bool {
 	tenants = slices.DeleteFunc(slices.Clone(tenants), func(x api.CompareRow) bool { return x.Cohort != cohort.Cohort })
-	listed := 0.0
-	for i := range tenants {
-		listed += float64(tenants[i].RequestsA + tenants[i].RequestsB)
-	}
-	if listed < completeFrom*float64(cohort.RequestsA+cohort.RequestsB) {
-		return false
-	}
 	moved, judged := movedRows(tenants, func(x *api.CompareRow) string { return x.Tenant })
-	return len(moved) > 0 && (judged == 1 || 2*len(moved) <= judged)
+	may := len(moved) + cohort.Tenants - judged
+	return len(moved) > 0 && cohort.Tenants > 0 && (cohort.Tenants == 1 || 2*may <= cohort.Tenants)
 }
 
 // whoText says who moved: all that can be judged, or the most changed of them.
