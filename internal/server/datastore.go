@@ -51,6 +51,7 @@ func (s *Server) openDataStore(ctx context.Context) (d *dataStore, f damageFile,
 		TraceAge:    s.cfg.Traces.Keep,
 		TraceBytes:  s.cfg.Traces.MaxBytes,
 		LeapWait:    leapWait,
+		Quiet:       settleQuiet,
 		Logger:      s.log.With("part", "store"),
 
 		CacheBytes: s.shares.StoreCache, MemtableBytes: s.shares.Memtable, IndexBytes: s.shares.Index,

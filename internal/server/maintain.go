@@ -14,6 +14,10 @@ import (
 // Rollups of a minute are wanted soon after it ends.
 const maintainEvery = 10 * time.Second
 
+// settleQuiet is how long nothing must have been added to a stretch of time before the
+// store puts it in its final order: longer than from one flush to the next.
+const settleQuiet = 15 * time.Second
+
 // leapWait is how long a clock that leapt must stand before data expires by it. A leap
 // is a problem from leapReported on, or from stopReported on where the server may have
 // been off: a stop over a holiday is not a problem.

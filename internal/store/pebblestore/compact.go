@@ -26,9 +26,10 @@ func (s *Store) compactDue(ctx context.Context, now time.Time) (samples bool, er
 		s.mu.RLock()
 		ready := s.ready
 		s.mu.RUnlock()
+		elapsed := s.opts.Elapsed()
 		for id, f := range s.fresh {
 			end := id.part + tierPart[id.tier]
-			if f.chunks == 0 || now.Unix() < end+int64(s.opts.Settle/time.Second) {
+			if f.chunks == 0 || f.settling(s.opts.Quiet, elapsed) || now.Unix() < end+int64(s.opts.Settle/time.Second) {
 				continue
 			}
 			if id.tier+1 < tierSamples && ready[id.tier+1] < end || id.tier > 0 && id.tier < tierSamples && ready[id.tier] < end {
@@ -44,7 +45,7 @@ func (s *Store) compactDue(ctx context.Context, now time.Time) (samples bool, er
 	slices.SortFunc(due, func(a, b scopeID) int {
 		return cmp.Or(cmp.Compare(a.part, b.part), cmp.Compare(a.tier, b.tier), cmp.Compare(a.scope, b.scope))
 	})
-	var rewritten [numTiers]bool
+	var rewritten []scopeID
 	var corrupt []error // the others are compacted all the same
 	for _, id := range due {
 		if err := ctx.Err(); err != nil {
@@ -59,33 +60,32 @@ func (s *Store) compactDue(ctx context.Context, now time.Time) (samples bool, er
 			corrupt = append(corrupt, err)
 			continue
 		}
-		samples = samples || done && id.tier == tierSamples
-		rewritten[id.tier] = rewritten[id.tier] || done
+		if done {
+			samples = samples || id.tier == tierSamples
+			rewritten = append(rewritten, id)
+		}
 	}
-	return samples, errors.Join(append(corrupt, s.reclaim(ctx, due, rewritten))...)
+	return samples, errors.Join(append(corrupt, s.reclaim(ctx, rewritten))...)
 }
 
 // reclaim frees the space of the chunks that compaction has replaced. Pebble drops what
 // a range deletion covers only when it compacts there, which for keys that are never
-// written again may be never: unreclaimed, they are more bytes than the runs. due is
+// written again may be never: unreclaimed, they are more bytes than the runs. rewritten is
 // sorted by partition.
-func (s *Store) reclaim(ctx context.Context, due []scopeID, rewritten [numTiers]bool) error {
-	for tier := range rewritten {
-		if !rewritten[tier] {
+func (s *Store) reclaim(ctx context.Context, rewritten []scopeID) error {
+	var bounds [numTiers][2][]byte
+	for _, id := range rewritten {
+		b := &bounds[id.tier]
+		if b[0] == nil {
+			b[0] = partPrefix(nil, id.tier, id.part)
+		}
+		b[1] = partPrefix(nil, id.tier, id.part+tierPart[id.tier])
+	}
+	for _, b := range bounds {
+		if b[0] == nil {
 			continue
 		}
-		var first, last int64
-		found := false
-		for _, id := range due {
-			if id.tier == tier {
-				if !found {
-					first, found = id.part, true
-				}
-				last = id.part
-			}
-		}
-		from, to := partPrefix(nil, tier, first), partPrefix(nil, tier, last+tierPart[tier])
-		if err := s.db.Compact(ctx, from, to, false); err != nil {
+		if err := s.db.Compact(ctx, b[0], b[1], false); err != nil {
 			return fmt.Errorf("reclaim the space of compacted slots: %w", classify(err))
 		}
 	}

@@ -70,6 +70,10 @@ type Options struct {
 	// Settle is how long after the end of a partition its points are compacted; default
 	// 10 min. Rollup is how long after its end a slot is rolled up; default 20 s.
 	Settle, Rollup time.Duration
+	// Quiet is how long, by Elapsed, nothing must have been added to a partition before
+	// it is compacted, so that what comes in parts is rewritten once. A partition that is
+	// added to all the time is compacted after thirty times as long. Default 0.
+	Quiet time.Duration
 
 	// LeapWait is how long a clock must stand before Maintain believes it after a leap
 	// of more than an hour, against Elapsed or, at a start or after a suspension of more
@@ -245,6 +249,15 @@ type freshState struct {
 	chunks  int
 	bytes   int64
 	changes int // any write changes it
+	// The last write, and the first of those before it without Options.Quiet between, by
+	// Options.Elapsed.
+	since, last time.Duration
+}
+
+// settling reports whether more may come that should be compacted together with what is
+// there.
+func (f *freshState) settling(quiet, elapsed time.Duration) bool {
+	return elapsed-f.last < quiet && elapsed-f.since < 30*quiet
 }
 
 const (

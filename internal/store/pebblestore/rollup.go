@@ -88,6 +88,11 @@ func (s *Store) addFresh(id scopeID, a freshState) {
 		f = &freshState{}
 		s.fresh[id] = f
 	}
+	at := s.opts.Elapsed()
+	if f.chunks == 0 || at-f.last >= s.opts.Quiet {
+		f.since = at
+	}
+	f.last = at
 	f.chunks += a.chunks
 	f.bytes += a.bytes
 	f.changes++
