@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"os"
 	"slices"
@@ -36,7 +37,7 @@ func freshness(ctx context.Context, o *options, r *report.Report) error {
 	sec := r.Section("From acknowledged to visible", fmt.Sprintf(
 		"Beside %d spans a second, a request of one span is sent by gRPC every %s. From its acknowledgement until GET /api/v1/distribution and PromQL, "+
 			"asked one after another, count it: a client's wall time, with the time that the answers take. "+
-			"Then the same load for as long without probes and questions, and CPU-seconds per million spans of both.", residentRate, probeEvery))
+			"Then the same load for as long without probes and questions; before both, once to warm up. CPU-seconds per million spans are of the server, its answers included.", residentRate, probeEvery))
 	dir, err := os.MkdirTemp(o.tmp, "run-")
 	if err != nil {
 		return err
@@ -48,7 +49,8 @@ func freshness(ctx context.Context, o *options, r *report.Report) error {
 	}
 	defer p.Kill()
 	var took map[string][]time.Duration
-	for _, asked := range []bool{true, false} {
+	const warm, asked, alone = "warm-up", "load, probes and questions", "load alone"
+	for _, phase := range []string{warm, asked, alone} {
 		load, stop := context.WithTimeout(ctx, lasts)
 		before, err := p.Usage()
 		if err != nil {
@@ -58,8 +60,8 @@ func freshness(ctx context.Context, o *options, r *report.Report) error {
 		var sent int
 		var failed error
 		var running sync.WaitGroup
-		running.Go(func() { sent, failed = pace(load, p.OTLPGRPC, payload.TracesAt) })
-		if asked {
+		running.Go(func() { sent, failed = pace(load, p.OTLPGRPC, payload.TracesAt, math.MaxInt) })
+		if phase == asked {
 			took, err = probe(load, p)
 		}
 		running.Wait()
@@ -71,13 +73,12 @@ func freshness(ctx context.Context, o *options, r *report.Report) error {
 		if err != nil {
 			return err
 		}
-		who := "load alone"
-		if asked {
-			who = "load, probes and questions"
-		}
 		perMillion := (after.CPU() - before.CPU()).Seconds() / float64(sent) * 1e6
-		o.logf("%-27s %d spans, %.3f CPU-s per million", who, sent, perMillion)
-		sec.Add("CPU", who, "CPU-s per million spans", 0, perMillion)
+		o.logf("%-27s %d spans, %.3f CPU-s per million", phase, sent, perMillion)
+		if phase == warm {
+			continue
+		}
+		sec.Add("CPU", phase, "CPU-s per million spans", 0, perMillion)
 	}
 	for _, by := range []string{"distribution", "PromQL"} {
 		list := took[by]
@@ -171,7 +172,7 @@ func probesCounted(ctx context.Context, server string) (float64, error) {
 		Data struct {
 			Result []struct{ Value [2]any }
 		}
-	}](ctx, server, "/api/v1/query", url.Values{
+	}](ctx, server, "/prometheus/api/v1/query", url.Values{
 		"query": {fmt.Sprintf(`histogram_count(sum(increase(%s{service=%q}[30m])))`, series.SpanDuration, payload.ProbeService)},
 		"time":  {strconv.FormatInt(series.Base.Slot(time.Now().Unix())+int64(series.Base), 10)},
 	})
@@ -182,9 +183,9 @@ func probesCounted(ctx context.Context, server string) (float64, error) {
 	return strconv.ParseFloat(text, 64)
 }
 
-// pace sends requests that make builds at residentRate until ctx is done, and returns how
-// many spans were accepted.
-func pace(ctx context.Context, server string, build func(seed uint64, n int, start time.Time) [][]byte) (spans int, err error) {
+// pace sends the requests that build makes, at residentRate at most, until so many spans
+// were accepted or ctx is done. It returns how many were.
+func pace(ctx context.Context, server string, build func(seed uint64, n int, start time.Time) [][]byte, most int) (spans int, err error) {
 	s, err := sender.GRPC(server, sender.Traces)
 	if err != nil {
 		return 0, err
@@ -192,7 +193,7 @@ func pace(ctx context.Context, server string, build func(seed uint64, n int, sta
 	defer s.Close()
 	const batch = 40 // requests made at once, so that making them is not a burst
 	each := time.Second * payload.SpansPerRequest / residentRate
-	for n, begin := uint64(0), time.Now(); ; n++ {
+	for n, begin := uint64(0), time.Now(); spans < most; n++ {
 		for _, b := range build(n, batch, time.Now().Add(-time.Second)) {
 			for {
 				err := s.Send(ctx, b)
@@ -215,4 +216,5 @@ func pace(ctx context.Context, server string, build func(seed uint64, n int, sta
 			}
 		}
 	}
+	return spans, nil
 }
