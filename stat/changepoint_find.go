@@ -31,8 +31,9 @@ func findChanges(n int, o ChangeOptions, look func(from, to int) []view) []Chang
 }
 
 // withKinks adds the bend of each stretch without a step that has one, where a slope
-// begins, ends or changes and the level does not. One is enough: what bends again and
-// again is a curve.
+// begins, ends or changes and the level does not. One is enough, or in a series without a
+// step two that go opposite ways: what bends the same way again is a curve, and what walks
+// at random between steps bends by chance.
 func (f *changeFinder) withKinks(points []ChangePoint, n int) []ChangePoint {
 	var out []ChangePoint
 	from := 0
@@ -41,9 +42,11 @@ func (f *changeFinder) withKinks(points []ChangePoint, n int) []ChangePoint {
 		if i < len(points) {
 			to = points[i].At
 		}
-		if kink := f.kink(from, to, len(points)+1); kink != nil {
-			out = append(out, *kink)
+		kinks := f.kinks(from, to, len(points)+1, false)
+		if len(kinks) == 0 && len(points) == 0 {
+			kinks = f.kinks(from, to, 1, true)
 		}
+		out = append(out, kinks...)
 		if i < len(points) {
 			out = append(out, points[i])
 		}
@@ -52,22 +55,31 @@ func (f *changeFinder) withKinks(points []ChangePoint, n int) []ChangePoint {
 	return out
 }
 
-// kink returns the bend of the slots [from, to), one of so many stretches that are
-// searched; nil if there is none.
-func (f *changeFinder) kink(from, to, stretches int) *ChangePoint {
+// kinks returns the bend of the slots [from, to), one of so many stretches that are
+// searched, or its two bends; none if they are likely to be chance.
+func (f *changeFinder) kinks(from, to, stretches int, two bool) (out []ChangePoint) {
 	if to-from < 2*f.o.Least {
 		return nil
 	}
 	c := f.search(from, to)
-	at, k, p := c.bend()
-	if p *= float64(stretches); at == 0 || p > f.o.Alpha {
+	found, k, p := c.bend(two)
+	if p *= float64(stretches); p > f.o.Alpha {
 		return nil
 	}
-	out := f.describe(from, from+at, to, k)
-	out.Kink, out.P = true, p
-	low, high := c.bendsBetween(k, at)
-	out.Low, out.High = from+low, from+high
-	return &out
+	ends := []int{0}
+	for _, b := range found {
+		ends = append(ends, b.at)
+	}
+	ends = append(ends, c.n)
+	for i, b := range found {
+		x := f.describe(from, from+b.at, to, k)
+		x.Kink, x.P = true, p
+		low, high := b.between()
+		x.Low, x.High = from+low, from+high
+		x.Before, x.After = c.views[k].centre+c.level(k, ends[i], b.at), c.views[k].centre+c.level(k, b.at, ends[i+2])
+		out = append(out, x)
+	}
+	return out
 }
 
 // search returns a search in the slots [from, to).

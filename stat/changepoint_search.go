@@ -370,53 +370,83 @@ func (c *changeSearch) moved(from int) int {
 // changes from one slot to the next.
 const bendGrid = 48
 
-// bends returns by how much the log likelihood of a view grows with a bend at each place
-// of a grid, in place of one slope or level of all.
-func (c *changeSearch) bends(k int) (places []int, gains []float64, likeliest course) {
-	least := c.views[k].least
-	base := max(c.fit(k, nil, false).evidence, c.fit(k, []element{{0, true}}, false).evidence)
-	step := max(1, (c.n-2*least)/bendGrid)
-	for t := least; t <= c.n-least; t += step {
-		f := c.fit(k, []element{{0, true}, {t, true}}, false)
-		g := f.evidence - base
-		if len(gains) == 0 || g > slices.Max(gains) {
-			likeliest = f
-		}
-		places, gains = append(places, t), append(gains, g)
-	}
-	return places, gains, likeliest
+// bends are the places of a grid at which a view may bend.
+type bends struct {
+	places    []int
+	gains     []float64 // of the log likelihood, over one slope or level of all
+	likeliest course
+	at        int // where that bends; 0 if nowhere
 }
 
-// bend returns the likeliest bend of a local view, and the probability of one as clear
-// without a bend; at is 0 if there is none.
-func (c *changeSearch) bend() (at, view int, p float64) {
-	most := math.Inf(-1)
-	for k := range c.views {
-		if !c.views[k].local || c.n < 2*c.views[k].least {
-			continue
-		}
-		places, gains, f := c.bends(k)
-		for i, g := range gains {
-			if s := (g-kinkBy)/wander(f.noise) - c.byChance(k, 1); s > most {
-				at, view, most = places[i], k, s
-			}
-		}
-	}
-	return at, view, min(1, math.Exp(-most/chances[0].slope))
-}
-
-// bendsBetween returns the first and the last place of a bend that the likelihood ratio
-// does not reject.
-func (c *changeSearch) bendsBetween(k, at int) (low, high int) {
-	low, high = at, at
-	places, gains, f := c.bends(k)
-	far := slices.Max(gains) - rejected*wander(f.noise)
-	for i, t := range places {
-		if gains[i] >= far {
+// between returns the first and the last place that the likelihood ratio does not reject.
+func (b *bends) between() (low, high int) {
+	low, high = b.at, b.at
+	far := slices.Max(b.gains) - rejected*wander(b.likeliest.noise)
+	for i, t := range b.places {
+		if b.gains[i] >= far {
 			low, high = min(low, t), max(high, t)
 		}
 	}
 	return low, high
+}
+
+// bendsOf returns the bends of a view, or those beside another one that go the other way.
+func (c *changeSearch) bendsOf(k, other int) (out bends) {
+	least := c.views[k].least
+	base := max(c.fit(k, nil, false).evidence, c.fit(k, []element{{0, true}}, false).evidence)
+	step := max(1, (c.n-2*least)/bendGrid)
+	for t := least; t <= c.n-least; t += step {
+		elements := []element{{0, true}, {t, true}}
+		if other > 0 {
+			if max(other-t, t-other) < least {
+				continue
+			}
+			elements = append(elements, element{other, true})
+		}
+		f := c.fit(k, elements, false)
+		if other > 0 && f.effects[1]*f.effects[2] >= 0 {
+			continue
+		}
+		g := f.evidence - base
+		if len(out.gains) == 0 || g > slices.Max(out.gains) {
+			out.likeliest, out.at = f, t
+		}
+		out.places, out.gains = append(out.places, t), append(out.gains, g)
+	}
+	return out
+}
+
+// bend returns the likeliest bend of a local view, or the likeliest two, and the
+// probability of as many as clear without them; there are none if the view has none.
+func (c *changeSearch) bend(two bool) (found []bends, view int, p float64) {
+	most, changes := math.Inf(-1), 1
+	if two {
+		changes = 2
+	}
+	for k := range c.views {
+		if !c.views[k].local || c.n < (changes+1)*c.views[k].least {
+			continue
+		}
+		here := []bends{c.bendsOf(k, 0)}
+		if two {
+			// One of two bends alone may be anywhere between: each is looked for beside the other.
+			for at := here[0].at; len(here) < 4 && at > 0; at = here[len(here)-1].at {
+				here = append(here, c.bendsOf(k, at))
+			}
+			if here = here[len(here)-2:]; here[0].at == 0 || here[1].at == 0 {
+				continue
+			}
+		}
+		last := &here[len(here)-1]
+		gain := slices.Max(last.gains) - float64(changes)*kinkBy
+		if s := gain/wander(last.likeliest.noise) - c.byChance(k, changes); s > most {
+			found, view, most = here, k, s
+		}
+	}
+	if two && len(found) > 0 && found[0].at > found[1].at {
+		found[0], found[1] = found[1], found[0]
+	}
+	return found, view, min(1, math.Exp(-most/chances[changes-1].slope))
 }
 
 // kinked says that a view bends about a moment rather than jumps at it.
