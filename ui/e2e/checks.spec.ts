@@ -62,7 +62,7 @@ test('a check: its value in its thresholds, and how both came about', async ({ p
   await page.goto(path(bad));
   await expect(page.getByRole('heading', { level: 1 })).toHaveText(bad);
   await expect(page.getByTestId('check-state')).toHaveAttribute('data-state', 'CRITICAL');
-  await expect(page.getByTestId('check-state')).toContainText(/5\.00 s\s*must be < 1\.00 s/);
+  await expect(page.getByTestId('check-state')).toContainText(/5\.00 s\s*must be ≤ 1\.00 s/);
   const chart = page.getByTestId('check-chart');
   await expect(chart.locator('canvas')).toHaveCount(1);
   await expect(chart.getByTestId('state-strip')).toHaveAttribute('aria-label', /CRITICAL/);

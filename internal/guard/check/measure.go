@@ -227,6 +227,12 @@ func (a *measurer) readTally(ctx context.Context, q *spec.Query, t *tally, over 
 	if n == 0 {
 		return emptyReading(q.Measure)
 	}
+	var m hist.Moment
+	for _, h := range []*hist.Histogram{t.good, t.failed} {
+		if h != nil {
+			m.Merge(h.Moment())
+		}
+	}
 	value := math.NaN()
 	switch q.Measure {
 	case "errors":
@@ -268,7 +274,11 @@ func (a *measurer) readTally(ctx context.Context, q *spec.Query, t *tally, over 
 		}
 		value = all.Quantile(p)
 	}
-	return reading(value, "of "+strconv.FormatUint(n, 10)+" observed")
+	seen := "of " + strconv.FormatUint(n, 10) + " observed"
+	if worth := query.Effective(m); worth > 0 {
+		seen += ", worth " + strconv.FormatUint(worth, 10)
+	}
+	return reading(value, seen)
 }
 
 // percentile reads p99 and p99.9 as quantiles.
