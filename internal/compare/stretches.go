@@ -498,11 +498,18 @@ func (s *Stretches) Followed() map[string][]string { return s.followed }
 
 // Matchers selects the requests of a part.
 func (s *Stretches) Matchers(p Part) []*labels.Matcher {
-	several := s.several[p.Service]
-	out := slices.DeleteFunc(slices.Clone(s.request.Matchers), func(m *labels.Matcher) bool {
-		return m.Name == series.LabelService || p.Own && m.Name == series.LabelOperation || several && m.Name == series.LabelEnvironment
+	return p.Select(s.request.Matchers, s.several[p.Service])
+}
+
+// Select returns the matchers of what is of a part, among what was asked for. Several says
+// that the environments of its service are parts of their own.
+func (p Part) Select(asked []*labels.Matcher, several bool) []*labels.Matcher {
+	out := slices.DeleteFunc(slices.Clone(asked), func(m *labels.Matcher) bool {
+		return m.Name == series.LabelService && p.Service != "" || p.Own && m.Name == series.LabelOperation || several && m.Name == series.LabelEnvironment
 	})
-	out = append(out, labels.MustNewMatcher(labels.MatchEqual, series.LabelService, p.Service))
+	if p.Service != "" { // a metric may be of none
+		out = append(out, labels.MustNewMatcher(labels.MatchEqual, series.LabelService, p.Service))
+	}
 	if several {
 		out = append(out, query.InEnvironment(p.Environment))
 	}

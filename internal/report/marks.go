@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/judge"
 	"tailscope/internal/judge/marks"
 )
 
@@ -74,7 +75,7 @@ func withoutInterval(sentence string) string {
 
 // whereOf returns what a mark concerns: shop in staging; empty for every service.
 func whereOf(m *api.Mark) string {
-	return marks.Title(&api.ServiceVerdict{Service: m.Service, Environment: m.Environment})
+	return judge.Where(m.Service, m.Environment, "")
 }
 
 // Mark returns a mark as it is read: what it is, then the word, then the reasons.
@@ -113,7 +114,7 @@ func Mark(m *api.Mark, zone *time.Location) *Document {
 	}
 	for _, s := range v.Services {
 		d.Gap()
-		d.Line(fmt.Sprintf("%s: %s", marks.Title(&s), s.Verdict))
+		d.Line(fmt.Sprintf("%s: %s", judge.Where(s.Service, s.Environment, ""), s.Verdict))
 		d.Indented(fmt.Sprintf("%s–%s against %s–%s", clock(api.Float(s.Before.Start)), clock(api.Float(s.Before.End)), clock(api.Float(s.After.Start)), clock(api.Float(s.After.End))))
 		for _, x := range s.Measures {
 			d.Indented(x.Sentence)

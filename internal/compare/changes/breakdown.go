@@ -211,9 +211,9 @@ func describeInner(s *compare.Stretches, c candidate) (*api.Change, error) {
 
 // innerTitle names a part: SELECT orders (postgresql), POST /pay of payments (app).
 func innerTitle(p api.ChangePart, service string) string {
-	out := printed(p.Operation)
+	out := judge.Printed(p.Operation)
 	if p.Service != service {
-		out += " of " + printed(p.Service)
+		out += " of " + judge.Printed(p.Service)
 	}
 	kind := p.Component
 	if p.System != "" {

@@ -14,10 +14,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"tailscope/api"
 	"tailscope/internal/judge/refresh"
@@ -218,24 +216,4 @@ func near(c *api.Change, slot int64, marks []store.Mark) []api.Mark {
 		return cmp.Compare(max(x.Time-c.Time, c.Time-x.Time), max(y.Time-c.Time, c.Time-y.Time))
 	})
 	return out
-}
-
-// title is what changed, in words.
-func title(service, environment, operation string) string {
-	service, environment, operation = printed(service), printed(environment), printed(operation)
-	if operation != "" {
-		service = operation + " of " + service
-	}
-	if environment != "" {
-		service += " in " + environment
-	}
-	return service
-}
-
-// printed quotes what has characters that cannot be printed.
-func printed(s string) string {
-	if strings.ContainsFunc(s, unicode.IsControl) {
-		return strconv.Quote(s)
-	}
-	return s
 }

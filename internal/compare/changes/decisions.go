@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"tailscope/api"
+	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/store"
 )
@@ -162,7 +163,7 @@ func (f *Finder) decide(ctx context.Context, all []decision, c *api.ChangeDecisi
 	case was != nil:
 		now.ID, now.Environment, now.Time, now.Low, now.High = was.ID, was.Environment, was.Time, was.Low, was.High
 	case c.ID != idOf(subjectOfDecision(c), now.Time):
-		return nil, nil, &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no change %q of %s at that time; send id, time, low, high, service, environment, operation and part as /api/v1/changes answered them", c.ID, title(c.Service, c.Environment, c.Operation))}
+		return nil, nil, &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no change %q of %s at that time; send id, time, low, high, service, environment, operation and part as /api/v1/changes answered them", c.ID, judge.Where(c.Service, c.Environment, c.Operation))}
 	case c.Status == New:
 		return &api.ChangeDecided{ID: c.ID, Status: New}, nil, nil
 	case len(all) >= maxDecisions:
@@ -185,7 +186,7 @@ func (f *Finder) decide(ctx context.Context, all []decision, c *api.ChangeDecisi
 		now.Mark = now.ID
 		name := strings.TrimSpace(c.Name)
 		if name == "" {
-			name = printed(cmp.Or(c.Family, c.Operation, c.Service)) + " changed"
+			name = judge.Printed(cmp.Or(c.Family, c.Operation, c.Service)) + " changed"
 		}
 		m := store.Mark{ID: now.Mark, Time: time.Unix(now.Time, 0), Name: name, Service: c.Service, Environment: now.Environment, Description: c.Description}
 		if err := store.PutMark(ctx, f.st, m); err != nil {

@@ -10,6 +10,7 @@ import (
 	"tailscope/api"
 	"tailscope/internal/compare"
 	"tailscope/internal/figure"
+	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/store"
 )
@@ -178,7 +179,7 @@ func inOrder(services []moved, calls map[string]map[string]bool) []moved {
 func eventText(of *api.ChangeEvent, changes int, services []moved) string {
 	names := make([]string, len(services))
 	for i, s := range services {
-		names[i] = title(s.service, s.environment, "")
+		names[i] = judge.Where(s.service, s.environment, "")
 	}
 	if len(services) == 1 {
 		return fmt.Sprintf("%d changes of %s at one moment", changes, names[0])

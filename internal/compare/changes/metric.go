@@ -158,16 +158,7 @@ func (m *metricSearch) partOf(g *query.SlotGroup) compare.Part {
 
 // matchersOf selects the metric of a part, by what was asked for.
 func (m *metricSearch) matchersOf(p compare.Part) []*labels.Matcher {
-	out := slices.DeleteFunc(slices.Clone(m.r.Matchers), func(x *labels.Matcher) bool {
-		return x.Name == series.LabelService && p.Service != "" || x.Name == series.LabelEnvironment && m.several[p.Service]
-	})
-	if p.Service != "" {
-		out = append(out, labels.MustNewMatcher(labels.MatchEqual, series.LabelService, p.Service))
-	}
-	if m.several[p.Service] {
-		out = append(out, query.InEnvironment(p.Environment))
-	}
-	return out
+	return p.Select(m.r.Matchers, m.several[p.Service])
 }
 
 func (m *metricSearch) search(ctx context.Context) error {
@@ -199,7 +190,7 @@ func (m *metricSearch) search(ctx context.Context) error {
 		var changes []api.Change
 		of := stretched(all[i])
 		for j := range of {
-			of[j].title = metricTitle(m.r.Family, all[i].part)
+			of[j].title = judge.Where(all[i].part.Service, all[i].part.Environment, m.r.Family)
 		}
 		for _, c := range of {
 			change, err := describe(c)
@@ -221,17 +212,6 @@ func (m *metricSearch) search(ctx context.Context) error {
 
 // Start returns the beginning of a slot, Unix seconds.
 func (m *metricSearch) Start(slot int) int64 { return m.start + int64(slot)*m.step }
-
-// metricTitle names a metric, of a service if it has one.
-func metricTitle(family string, p compare.Part) string {
-	if p.Service != "" {
-		family += " of " + p.Service
-	}
-	if p.Environment != "" {
-		family += " in " + p.Environment
-	}
-	return family
-}
 
 // points returns the change points of a group.
 func (m *metricSearch) points(g *query.SlotGroup) (out searched, err error) {

@@ -359,10 +359,7 @@ func describe(ctx context.Context, s *compare.Stretches, c candidate, newest *se
 		level = besideMix
 	}
 	sure := func(m *api.CompareMeasure) bool { return m.Change != "" && float64(m.Adjusted) <= level }
-	short := cmp.Or(c.part.Operation, c.part.Service)
-	if c.part.Environment != "" {
-		short += " in " + c.part.Environment
-	}
+	short := judge.Where(cmp.Or(c.part.Operation, c.part.Service), c.part.Environment, "")
 	busy := slices.Contains(c.point.of, Rate) && judge.Moved(found.Rate.Verdict)
 	switch lead := lead(found.Measures, sure, c.point.of); {
 	case lead != nil:

@@ -132,17 +132,9 @@ func whole(v *api.MarkVerdict) (verdict judge.Verdict, sentence string) {
 	}
 	// Of one service, or of the first that changed, its own sentence has it.
 	if i := slices.IndexFunc(services, func(s api.ServiceVerdict) bool { return spikes(&s) > 0 }); i > 0 || i == 0 && moved == 0 && len(services) > 1 {
-		sentence = Title(&services[i]) + ": " + services[i].Shapes[0].Sentence + "; " + sentence
+		sentence = judge.Where(services[i].Service, services[i].Environment, "") + ": " + services[i].Shapes[0].Sentence + "; " + sentence
 	}
 	return verdict, sentence
-}
-
-// Title returns the service of a verdict, with its environment if it has one.
-func Title(v *api.ServiceVerdict) string {
-	if v.Environment == "" {
-		return v.Service
-	}
-	return v.Service + " in " + v.Environment
 }
 
 // changedIn returns the names of the services that changed, in their order, with the
