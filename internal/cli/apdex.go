@@ -43,7 +43,7 @@ func newApdex(io streams) *cobra.Command {
 			return err
 		}
 		if len(r.Rows) == 0 && q.format == "table" {
-			return q.errEmpty("no request came in that range")
+			return q.errEmpty(r, "no request came in that range")
 		}
 		return q.answer(report.Apdex(r))
 	})

@@ -36,6 +36,9 @@ func newQueryServices(io streams) *cobra.Command {
 			return err
 		}
 		if len(r.Services) == 0 && q.format == "table" {
+			if err := errUnsent(r); err != nil {
+				return err
+			}
 			return withHint(fmt.Errorf("no service has sent anything in that range"),
 				"point an OpenTelemetry SDK at the server with OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317")
 		}

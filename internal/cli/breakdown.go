@@ -43,8 +43,20 @@ func (q *question) requests() (api.Requests, error) {
 	return api.Requests{Match: q.matchText(), Start: start, End: end}, nil
 }
 
-// errEmpty returns the error of a range without an answer.
-func (q *question) errEmpty(what string) error {
+// errUnsent returns the error of an answer that is empty because nobody sent a name; nil of
+// others.
+func errUnsent(answer any) error {
+	if said, ok := answer.(interface{ Suggestion() *api.Instead }); ok && said.Suggestion() != nil {
+		return errors.New(said.Suggestion().Message)
+	}
+	return nil
+}
+
+// errEmpty returns the error of an answer in which is nothing.
+func (q *question) errEmpty(answer any, what string) error {
+	if err := errUnsent(answer); err != nil {
+		return err
+	}
 	return withHint(errors.New(what), "tailscope query services --since %s shows what there is; a wider --since may help", q.since)
 }
 
@@ -79,7 +91,7 @@ func newQueryBreakdown(io streams) *cobra.Command {
 			return err
 		}
 		if r.Total == 0 && q.format != "json" {
-			return q.errEmpty(cmp.Or(r.Note, "no request was taken apart in that range"))
+			return q.errEmpty(r, cmp.Or(r.Note, "no request was taken apart in that range"))
 		}
 		return q.answer(report.Breakdown(r, rows))
 	})

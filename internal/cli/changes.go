@@ -51,7 +51,7 @@ func (f *changesFlags) ask(ctx context.Context) (*api.ChangesResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r, nil
+	return r, errUnsent(r)
 }
 
 func newChangesList(io streams) *cobra.Command {

@@ -30,7 +30,7 @@ func newQueryOperations(io streams) *cobra.Command {
 			return err
 		}
 		if len(r.Rows) == 0 && q.format == "table" {
-			return q.errEmpty("no operation matches in that range")
+			return q.errEmpty(r, "no operation matches in that range")
 		}
 		return q.answer(report.Operations(r))
 	})

@@ -200,8 +200,8 @@ func ask[T any](q *question, sel *api.Selection, request func() (T, error), empt
 			}
 			return answer, nil
 		}
-		if said, ok := any(answer).(interface{ Suggestion() *api.Instead }); ok && said.Suggestion() != nil {
-			return answer, fmt.Errorf("%s", said.Suggestion().Message)
+		if err := errUnsent(answer); err != nil {
+			return answer, err
 		}
 	}
 	return answer, withHint(fmt.Errorf("nothing was observed in that range"),

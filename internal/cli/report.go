@@ -58,6 +58,9 @@ func newReportSLA(io streams) *cobra.Command {
 			return err
 		}
 		if r.All.Requests == 0 && f.format != "json" && f.format != "csv" {
+			if err := errUnsent(r); err != nil {
+				return err
+			}
 			return withHint(fmt.Errorf("%s has no requests in those periods", f.service), "tailscope query services --since 30d shows what there is; a larger --count looks further back")
 		}
 		zone, err := time.LoadLocation(r.Zone)

@@ -50,7 +50,7 @@ func listTraces(ctx context.Context, q *question, wanted api.TracesRequest) (err
 		return err
 	}
 	if len(r.Traces) == 0 && q.format == "table" {
-		return q.errEmpty("no trace of such a request is kept")
+		return q.errEmpty(r, "no trace of such a request is kept")
 	}
 	return q.answer(report.Traces(r, q.now().Location()))
 }

@@ -258,7 +258,7 @@ func ObjectiveInterval(o *api.CapacityObjective) string {
 	case high:
 		return "from " + figure(o.Low)
 	}
-	return figure(o.Low) + " – " + figure(o.High)
+	return ends(figure(o.Low), figure(o.High))
 }
 
 // resourceNames returns the names of the processes of all steps.

@@ -50,7 +50,7 @@ func answerInterval(a *api.CapacityAnswer) string {
 	case high:
 		return name + "at least " + Number.Value(a.Low)
 	}
-	return name + Number.Value(a.Low) + " – " + Number.Value(a.High)
+	return name + ends(Number.Value(a.Low), Number.Value(a.High))
 }
 
 // stepPictures returns the steps' heatmaps, to stand side by side, on the same scales.

@@ -18,7 +18,7 @@ func TestCapacityReports(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, want := range map[string][]string{
-			"text": {"p99 < 200ms is kept up to 812", "nothing is left to do", "1,600/s", "broken, stopped", "does not count", "0.0% – 0.20%", "12ms after that was seen", "throughput nears 4,500", "<the generator> was late", "again: tailscope capacity"},
+			"text": {"p99 < 200ms is kept up to 812", "nothing is left to do", "1,600/s", "broken, stopped", "does not count", "0.0% … 0.20%", "12ms after that was seen", "throughput nears 4,500", "<the generator> was late", "again: tailscope capacity"},
 			"md":   {"## capacity of shop", "| phase |", "## objective", "p99 < 200ms is kept", "&lt;the generator> was late", "again: `tailscope capacity http://shop --objective 'p99 < 200ms' --seed 1`"},
 			"html": {"<h1>p99 &lt; 200ms is kept up to 812", "<svg", `class="heat"`, "&lt;the generator&gt; was late", "app resident bytes", "64MiB", "breaks first"},
 			"json": {`"verdict": "found"`, `"stopped_after": 0.012`},
@@ -69,7 +69,7 @@ func TestCapacityStepsCameOut(t *testing.T) {
 		}
 	}
 	for want, o := range map[string]api.CapacityObjective{
-		"10ms – 20ms": {Low: 0.01, High: 0.02}, "from 10ms": {Low: 0.01, High: none}, "up to 20ms": {Low: none, High: 0.02}, "not known": {Low: none, High: none},
+		"10ms … 20ms": {Low: 0.01, High: 0.02}, "from 10ms": {Low: 0.01, High: none}, "up to 20ms": {Low: none, High: 0.02}, "not known": {Low: none, High: none},
 	} {
 		if got := ObjectiveInterval(&o); got != want {
 			t.Errorf("%v: %s, want %s", o, got, want)
@@ -102,7 +102,7 @@ func TestCapacityReportsOfPools(t *testing.T) {
 	}
 	none := api.Float(math.NaN())
 	for want, a := range map[string]api.CapacityAnswer{
-		"90 % interval 799 – 826": {Low: 799, High: 826, Level: 0.9}, "95 % interval at least 799": {Low: 799, High: none, Level: 0.95},
+		"90 % interval 799 … 826": {Low: 799, High: 826, Level: 0.9}, "95 % interval at least 799": {Low: 799, High: none, Level: 0.95},
 		"95 % interval wider than what was held": {Low: none, High: none, Level: 0.95},
 	} {
 		if got := answerInterval(&a); got != want {

@@ -239,20 +239,7 @@ func (d *Comparison) effect(m *api.CompareMeasure, f api.Float) string {
 }
 
 func (d *Comparison) interval(m *api.CompareMeasure, f *api.CompareFigure) string {
-	return ends(d.bound(m, f.Low), d.bound(m, f.High))
-}
-
-// bound writes an end of an interval as effect does, but one that rounds to
-// nothing keeps its side: an interval that leaves out no change is not seen to touch it.
-func (d *Comparison) bound(m *api.CompareMeasure, f api.Float) string {
-	s, v := d.effect(m, f), float64(f)
-	if m.Scale == "ratio" {
-		v--
-	}
-	if rest, nothing := strings.CutPrefix(s, "±"); nothing && math.Abs(v) > 1e-9 {
-		return map[bool]string{true: "−", false: "+"}[v < 0] + rest
-	}
-	return s
+	return effectEnds(f.Low, f.High, m.Scale == "ratio", func(v api.Float) string { return d.effect(m, v) })
 }
 
 func (d *Comparison) list(name string, rows []api.CompareRow) *Table {

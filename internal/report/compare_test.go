@@ -19,7 +19,11 @@ func TestBoundKeepsItsSide(t *testing.T) {
 		{ratios, 0.99959, "−0.0%"}, {ratios, 1.0004, "+0.0%"}, {ratios, 1, "±0.0%"}, {ratios, 0.94, "−6.0%"}, {ratios, math.NaN(), "-"},
 		{points, -0.00001, "−0.00pt"}, {points, 0, "±0.00pt"},
 	} {
-		if got := d.bound(c.m, api.Float(c.f)); got != c.want {
+		both := c.want + " … " + c.want
+		if c.want == "-" {
+			both = c.want
+		}
+		if got := d.interval(c.m, &api.CompareFigure{Low: api.Float(c.f), High: api.Float(c.f)}); got != both {
 			t.Errorf("%s %v: got %s, want %s", c.m.Name, c.f, got, c.want)
 		}
 	}
@@ -30,15 +34,15 @@ func TestVeryLargeEffects(t *testing.T) {
 	d := &Comparison{}
 	m := &api.CompareMeasure{Name: "p99", Scale: "ratio"}
 	m.Raw.Effect, m.Raw.Low, m.Raw.High = 1./5012, 1./6437, 0.06
-	if got := d.effect(m, m.Raw.Effect) + " " + d.interval(m, &m.Raw); got != "÷5012 ÷6437 … −94.0%" {
+	if got := d.effect(m, m.Raw.Effect) + " " + d.interval(m, &m.Raw); got != "÷5012 ÷6437 … ÷16.7" {
 		t.Errorf("got %s", got)
 	}
 	m.Raw.Effect, m.Raw.Low, m.Raw.High = 5012, 9.4, 6437
-	if got := d.effect(m, m.Raw.Effect) + " " + d.interval(m, &m.Raw); got != "×5012 +840.0% … ×6437" {
+	if got := d.effect(m, m.Raw.Effect) + " " + d.interval(m, &m.Raw); got != "×5012 ×9.4 … ×6437" {
 		t.Errorf("got %s", got)
 	}
-	m.Raw.Low = 0 // at least so much faster, however much
-	if got := d.bound(m, m.Raw.Low); got != "−100.0%" {
+	m.Raw.Low, m.Raw.High = 0, 0.5 // at least so much faster, however much
+	if got := d.interval(m, &m.Raw); got != "−100.0% … −50.0%" {
 		t.Errorf("got %s", got)
 	}
 }

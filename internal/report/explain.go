@@ -59,7 +59,7 @@ func Explain(r *api.ExplainResponse, zone *time.Location) *Document {
 			if v := float64(i.Lift); !math.IsNaN(v) {
 				lift = "×" + Digits(v)
 			}
-			difference := fmt.Sprintf("+%s points (%s–%s)", figure.Points(float64(i.Effect)), figure.Points(float64(i.EffLow)), figure.Points(float64(i.EffHigh)))
+			difference := fmt.Sprintf("+%s points (%s)", figure.Points(float64(i.Effect)), ends(figure.Points(float64(i.EffLow)), figure.Points(float64(i.EffHigh))))
 			t.Add(explainName(n, i.Labels), Percent(i.InsideShare), Percent(i.OutsideShare), difference, lift, note)
 		}
 		d.Gap()

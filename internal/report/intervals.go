@@ -4,7 +4,9 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
+	"tailscope/api"
 	"tailscope/internal/judge"
 )
 
@@ -21,7 +23,8 @@ func (d *Document) Intervals(name string, all []Interval) {
 	d.Chart(Chart{Name: name, Plot: whiskers(all)})
 }
 
-// ends writes an interval of two texts, with - for an end that is not known.
+// ends writes an interval of two texts, as all of them are written: LOW … HIGH. An end that
+// is not known is - and reads ?.
 func ends(low, high string) string {
 	if low == "-" && high == "-" {
 		return "-"
@@ -34,6 +37,38 @@ func ends(low, high string) string {
 	}
 	return low + " … " + high
 }
+
+// effectEnds writes the interval of an effect by write, both ends in one notation: those of a
+// ratio as factors, ×0.02 … ×3.1 or ÷50 … ÷17, if one of them is beyond per cent. An end that rounds to
+// nothing keeps its side, so that an interval that leaves out no change is not seen to touch it.
+func effectEnds(low, high api.Float, ratio bool, write func(api.Float) string) string {
+	if ratio && (beyondPercent(float64(low)) || beyondPercent(float64(high))) {
+		write = func(v api.Float) string {
+			switch x := float64(v); {
+			case math.IsNaN(x) || math.IsInf(x, 0) || x == 0:
+				return "-"
+			case high <= 1:
+				return "÷" + Digits(1/x)
+			default:
+				return "×" + Digits(x)
+			}
+		}
+	}
+	end := func(v api.Float) string {
+		text, away := write(v), float64(v)
+		if ratio {
+			away--
+		}
+		if rest, nothing := strings.CutPrefix(text, "±"); nothing && math.Abs(away) > 1e-9 {
+			return map[bool]string{true: "−", false: "+"}[away < 0] + rest
+		}
+		return text
+	}
+	return ends(end(low), end(high))
+}
+
+// beyondPercent reports whether a ratio reads better as a factor.
+func beyondPercent(v float64) bool { return v >= 10 && !math.IsInf(v, 0) || v > 0 && v <= 0.05 }
 
 // mostWhiskers bounds the lines of a chart of changes.
 const mostWhiskers = 40

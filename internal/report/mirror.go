@@ -166,7 +166,7 @@ func mirrorEffect(m *api.MirrorMeasure, f api.Float) string {
 }
 
 func mirrorInterval(m *api.MirrorMeasure) string {
-	return ends(mirrorEffect(m, m.Low), mirrorEffect(m, m.High))
+	return effectEnds(m.Low, m.High, m.Name != "errors", func(v api.Float) string { return mirrorEffect(m, v) })
 }
 
 // mirrorIntervals returns the changes of a candidate.

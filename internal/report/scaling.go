@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -37,8 +38,8 @@ func Scaling(r *api.ScalingResponse, width int) *Document {
 // configurations adds what each mark gave of the whole, and what the configurations between
 // marks came to.
 func (d *Document) configurations(r *api.ScalingResponse) {
-	if r.Headline != "" {
-		d.Line(r.Headline)
+	if said := cmp.Or(r.Headline, r.Sentence); said != "" { // an older server has no headline
+		d.Line(said)
 		d.Gap()
 	}
 	columns := []string{"since", ">requests/s", ">mean", ">p50", ">p95", ">p99", ">errors", ">Apdex"}

@@ -206,7 +206,7 @@ func Tenants(r *api.TenantsResponse, family string) *Document {
 	for _, x := range r.Tenants {
 		interval := "too few"
 		if !IsNaN(x.SlowLow) {
-			interval = Percent(x.SlowLow) + "–" + Percent(x.SlowHigh)
+			interval = ends(Percent(x.SlowLow), Percent(x.SlowHigh))
 		}
 		if x.NotRare {
 			interval = "not rare: " + interval
@@ -258,7 +258,7 @@ func Apdex(r *api.ApdexResponse) *Document {
 	for _, a := range r.Rows {
 		score, between := Ratio(a.Apdex), ""
 		if low, high := Ratio(a.Low), Ratio(a.High); low != high {
-			between = low + "–" + high
+			between = ends(low, high)
 		}
 		if a.Thin {
 			thin = true

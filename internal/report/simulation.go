@@ -98,10 +98,7 @@ func layoutTable(s *api.Simulation, plain bool) *Table {
 }
 
 func secondsInterval(v api.ScalingValue) string {
-	if IsNaN(v.Low) || IsNaN(v.High) {
-		return "-"
-	}
-	return SecondsUnit.Value(v.Low) + " … " + SecondsUnit.Value(v.High)
+	return ends(SecondsUnit.Value(v.Low), SecondsUnit.Value(v.High))
 }
 
 // against writes a figure relative to that of the first layout.

@@ -89,7 +89,7 @@ func (s *slaReport) legend() (out []string) {
 	for _, l := range []struct{ mark, text string }{
 		{"*", "* not over yet, or the data begin in it; the rate is of the time covered"},
 		{"()", "(…) below 100 requests a minute, where Apdex means little"},
-		{"–", "… – … what the width of the buckets that hold T and 4T leaves open"},
+		{"…", "LOW … HIGH: what the width of the buckets that hold T and 4T leaves open"},
 		{"unknown", "unknown: the width of the bucket that holds the bound decides"},
 		{"saturated", "saturated: throughput fell while Apdex fell and p95 rose"},
 		{"Δ", "Δ: against the period before; for one that is not over, against the same part of it"},
@@ -114,8 +114,8 @@ func (s *slaReport) row(p api.SLAPeriod) {
 	}
 	score := Ratio(p.Apdex)
 	if low, high := Ratio(p.ApdexLow), Ratio(p.ApdexHigh); low != high {
-		score += " " + low + "–" + high
-		s.used["–"] = true
+		score += " " + ends(low, high)
+		s.used["…"] = true
 	}
 	if p.Thin && p.Requests > 0 {
 		s.table.Faint[len(s.table.Rows)] = true
