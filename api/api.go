@@ -84,7 +84,8 @@ type DistributionResponse struct {
 	Family string `json:"family"`
 	Slot   int64  `json:"slot"` // seconds: the coarsest resolution read
 	// Measured is in how many seconds of the range any request was measured, which is what
-	// a rate divides by. Absent of what is not of spans.
+	// a rate divides by. Absent of what is not of spans, and of groups: it is read from all
+	// services, and the same for each.
 	Measured Float               `json:"measured,omitempty"`
 	Groups   []DistributionGroup `json:"groups"`
 }

@@ -272,6 +272,9 @@ func TestRateIsOfTheMeasuredTime(t *testing.T) {
 	if len(list) != 1 || len(whole.Groups) != 1 || len(scores) != 1 {
 		t.Fatalf("%d services, %d groups, %d scores", len(list), len(whole.Groups), len(scores))
 	}
+	if by := decodeJSON[api.DistributionResponse](t, body("/api/v1/distribution", "match", match, "by", "operation")); by.Measured != 0 {
+		t.Errorf("groups are measured in %g", by.Measured)
+	}
 	if long := float64(whole.End - whole.Start); !(float64(whole.Measured) < long/2) {
 		t.Fatalf("an hour of data in %g seconds was measured in %g", long, whole.Measured)
 	}

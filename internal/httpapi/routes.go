@@ -180,7 +180,7 @@ func (s *server) distribution(ctx context.Context, in *api.DistributionRequest) 
 		return nil, err
 	}
 	out, err := query.Distribution(ctx, s.Store, r)
-	if err != nil || !query.IsSpanFamily(out.Family) {
+	if err != nil || !query.IsSpanFamily(out.Family) || len(in.By) > 0 {
 		return out, err
 	}
 	measured, err := query.Measured(ctx, s.Store, time.Unix(out.Start, 0), time.Unix(out.End, 0), s.Now())
