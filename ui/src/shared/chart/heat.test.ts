@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import {
-  axisTicks, beyond, cellAt, cellBounds, cellOf, chooseAxis, columnAt, columnCells, columnEdges, fromResponse, layout, densities, paint, position,
+  axisTicks, beyond, cellAt, cellBounds, cellOf, chooseAxis, columnAt, columnCells, columnEdges, fromResponse, layout, leastPx, densities, paint, position,
   read, roundUp, under, valueAt, type Axis, type Cells, type Heat,
 } from './heat';
 import { rampWords } from './ramp';
@@ -77,13 +77,14 @@ describe('layout', () => {
       const h = randomHeat(r);
       const a = randomAxis(h, r);
       const height = 100 + Math.floor(r() * 500);
-      const c = layout(h, a, height, 16, 8);
+      const least = i % 2 ? 1 : 4;
+      const c = layout(h, a, height, 16, 8, least);
       const wrong: string[] = [];
       for (let k = 0; k < c.count; k++) {
-        if (c.bottom[k] <= c.top[k]) wrong.push(`cell ${k} has no pixel`);
+        if (c.bottom[k] - c.top[k] < Math.min(least, c.count > 1 ? least : 1)) wrong.push(`cell ${k} has ${c.bottom[k] - c.top[k]} pixels`);
         if (k > 0 && c.bottom[k] !== c.top[k - 1]) wrong.push(`a gap or an overlap below cell ${k}`);
         if (k > 0 && c.lowRow[k] !== c.highRow[k - 1] + 1) wrong.push(`a row lost below cell ${k}`);
-        if (c.weight[k] !== 1 / (c.highRow[k] - c.lowRow[k] + 1)) wrong.push(`the weight of cell ${k}`);
+        if (c.weight[k] !== c.perCell / (c.highRow[k] - c.lowRow[k] + 1)) wrong.push(`the weight of cell ${k}`);
       }
       // Cells of rows never go down.
       for (let row = 1; row < h.rows; row++) if (c.ofRow[row] < c.ofRow[row - 1]) wrong.push(`row ${row} lies below the one before`);
@@ -98,6 +99,15 @@ describe('layout', () => {
         expect(columnCells(h, c, col, sums).reduce((x, y) => x + y, 0)).toBe(h.columnCount[col]);
       }
     }
+  });
+
+  it('draws coarser cells where each row has few, on a log axis', () => {
+    const few = fromResponse(answer(0.001, 1, [Array.from({ length: 100 }, (_, k) => [k, 1])]));
+    const many = fromResponse(answer(0.001, 1, [Array.from({ length: 100 }, (_, k) => [k, 9])]));
+    expect([leastPx(few, chooseAxis(few, 'log', null, null)), leastPx(few, chooseAxis(few, 'linear', null, null)), leastPx(many, chooseAxis(many, 'log', null, null))]).toEqual([4, 1, 1]);
+    const c = layout(few, chooseAxis(few, 'log', few.bounds[0], few.bounds[few.rows]), few.rows, 0, 0, 4);
+    expect(c.perCell).toBeCloseTo(4, 1);
+    expect(densities(few, c).most).toBeCloseTo(4, 0);
   });
 
   it('gives one row one cell where there is room, as it does at 2 px a row', () => {

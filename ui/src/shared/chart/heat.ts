@@ -167,9 +167,11 @@ export interface Cells {
   bottom: Int32Array; // exclusive
   lowRow: Int32Array;
   highRow: Int32Array; // inclusive
+  /** How many rows a cell has on average where cells are coarse; else 1, though rows thinner than a pixel share one. */
+  perCell: number;
   /**
-   * One over the rows in the cell. Ink shows the mean count per row, so that a
-   * cell of two rows between cells of one is not a stripe.
+   * perCell over the rows in the cell. Ink shows the mean count of so many rows, so
+   * that a cell of two rows between cells of one is not a stripe.
    */
   weight: Float64Array;
   /** The cell of each row; under when below the axis, count when beyond it. */
@@ -187,11 +189,17 @@ export interface Cells {
 export const under = -1;
 
 /**
- * Lays rows out as cells of whole pixels on a plot of height px. Every row that
- * touches the axis gets its rounded extent; rows that round to nothing join the
- * one above them.
+ * The least height of a cell: rows of few observations each are a barcode, in
+ * which no density is seen. On a linear axis rows are of many heights.
  */
-export function layout(h: Heat, a: Axis, height: number, bandPx: number, gapPx: number): Cells {
+export const leastPx = (h: Heat, a: Axis): number => (a.kind === 'log' && h.count < 3 * h.n.length ? 4 : 1);
+
+/**
+ * Lays rows out as cells of whole pixels, at least so many, on a plot of height
+ * px. Every row that touches the axis gets its rounded extent; rows that round to
+ * less join the one above them.
+ */
+export function layout(h: Heat, a: Axis, height: number, bandPx: number, gapPx: number, least = 1): Cells {
   const overPx = a.capped ? bandPx : 0;
   const underPx = a.floored ? bandPx : 0;
   const plotTop = overPx ? overPx + gapPx : 0;
@@ -230,7 +238,7 @@ export function layout(h: Heat, a: Axis, height: number, bandPx: number, gapPx: 
       if (!top.length) edge = y(h.bounds[r]);
     }
     const e = y(h.bounds[r + 1]);
-    if (e >= edge) continue;
+    if (e > edge - least) continue;
     const cell = top.length;
     top.push(e);
     bottom.push(edge);
@@ -241,20 +249,32 @@ export function layout(h: Heat, a: Axis, height: number, bandPx: number, gapPx: 
     open = -1;
   }
   if (open >= 0) {
-    // Rows left without a pixel at the top join the last cell.
-    const cell = Math.max(0, top.length - 1);
+    // Rows left without pixels enough at the top join the last cell, or are the only one.
     const last = overRow - 1;
+    const e = y(h.bounds[last + 1]);
+    if (!top.length && e < edge) {
+      top.push(e);
+      bottom.push(edge);
+      lowRow.push(open);
+      highRow.push(last);
+    }
+    const cell = Math.max(0, top.length - 1);
     for (let k = open; k <= last; k++) ofRow[k] = cell;
-    if (top.length) highRow[cell] = last;
+    if (top.length) {
+      highRow[cell] = last;
+      top[cell] = e;
+    }
   }
   for (let r = overRow; r < h.rows; r++) ofRow[r] = top.length;
+  const perCell = least > 1 && top.length ? (highRow[top.length - 1] - lowRow[0] + 1) / top.length : 1;
   return {
     count: top.length,
+    perCell,
     top: Int32Array.from(top),
     bottom: Int32Array.from(bottom),
     lowRow: Int32Array.from(lowRow),
     highRow: Int32Array.from(highRow),
-    weight: Float64Array.from(top, (_, i) => 1 / (highRow[i] - lowRow[i] + 1)),
+    weight: Float64Array.from(top, (_, i) => perCell / (highRow[i] - lowRow[i] + 1)),
     ofRow,
     underRow,
     overRow,
