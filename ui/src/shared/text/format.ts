@@ -3,6 +3,7 @@
 // cents. A missing number is an en dash, never 0.
 
 import type { Counts, Num } from '../api/types';
+import { readersTimes } from './time';
 
 export const missing = '–';
 
@@ -41,9 +42,9 @@ export function digits(n: Num | undefined): string {
 /** A sentence with a stop at its end, once. */
 export const stopped = (s: string): string => `${s}${/(^|[.!?])$/.test(s) ? '' : '.'}`;
 
-/** A sentence for the page: with a stop at its end, per cent signs and units of time at their numbers. */
+/** A sentence for the page: with a stop at its end, per cent signs and units of time at their numbers, moments by the reader's clock. */
 export function sentenceOf(s: string): string {
-  return stopped(s).replace(/(\d) (?=(%|min|days?|[mµn]?s|h)(?![\wµ]))/g, '$1\u00a0');
+  return stopped(readersTimes(s)).replace(/(\d) (?=(%|min|days?|[mµn]?s|h)(?![\wµ]))/g, '$1\u00a0');
 }
 
 /** A sentence that may have begun in the middle of another; p99 stays as it is. */

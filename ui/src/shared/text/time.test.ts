@@ -8,6 +8,8 @@ it('names slots with their zone, and seconds only where they matter', () => {
   expect(slotName(noon, noon + 10, 'UTC')).toBe('Fri 20 Nov 12:00:00–12:00:10 UTC');
   expect(readersTimes('"a" at 2026-11-20 12:00 UTC, "b" at 2026-11-20 12:00:30 UTC', 'Europe/Berlin')).toBe('"a" at Fri 20 Nov 13:00 CET, "b" at Fri 20 Nov 13:00:30 CET');
   expect(readersTimes('at 2026-11-20 12:00:30 UTC, between 11:59:30 and 12:01:30', 'Europe/Berlin')).toBe('at Fri 20 Nov 13:00:30 CET, between 12:59:30 and 13:01:30');
+  expect(readersTimes('the next look is at 23:46:06 UTC, or at 05:46 UTC', 'Europe/Berlin', noon)).toBe('the next look is at 00:46:06 CET, or at 06:46 CET');
+  expect(readersTimes('at 2026-11-20 12:00 UTC, or at 12:46 UTC', 'UTC', noon)).toBe('at Fri 20 Nov 12:00 UTC, or at 12:46 UTC');
   expect(shortSlotName(noon, noon + 10, 'UTC')).toBe('20 Nov 12:00–12:00');
   expect(shortSlotName(noon - 28 * 86400, noon, 'Europe/Berlin')).toBe('23 Oct 14:00 – 20 Nov 13:00');
   expect(slotName(noon - 28 * 86400, noon, 'Europe/Berlin')).toBe('Fri 23 Oct 14:00 CEST – Fri 20 Nov 13:00 CET');

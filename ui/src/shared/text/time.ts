@@ -131,13 +131,16 @@ export function momentName(t: number, zone?: string): string {
   return `${part(t, day, zone).replace(',', '')} ${part(t, exactClock, zone)} ${zoneName(t, zone)}`;
 }
 
-/** A sentence of the server with its moments by the reader's clock: "2026-11-20 13:20 UTC" as "Fri 20 Nov 14:20 CET". */
-export const readersTimes = (text: string, zone?: string): string =>
+/** A sentence of the server with its moments by the reader's clock: "2026-11-20 13:20 UTC" as "Fri 20 Nov 14:20 CET", and "13:20 UTC", which is of the day of about, as "14:20 CET". */
+export const readersTimes = (text: string, zone?: string, about = Date.now() / 1000): string =>
   text.replace(/(\d{4}-\d\d-\d\d) (\d\d:\d\d(:\d\d)?) UTC(?:, between (\d\d:\d\d:\d\d) and (\d\d:\d\d:\d\d))?/g, (_, date: string, time: string, seconds?: string, low?: string, high?: string) => {
     const at = (clock: string) => Date.parse(`${date}T${clock}Z`) / 1000;
     const t = at(time);
     const moment = seconds ? momentName(t, zone) : `${part(t, day, zone).replace(',', '')} ${part(t, clock, zone)} ${zoneName(t, zone)}`;
     return low && high ? `${moment}, between ${part(at(low), exactClock, zone)} and ${part(at(high), exactClock, zone)}` : moment;
+  }).replace(/\b(\d\d):(\d\d)(:\d\d)? UTC\b/g, (_, hours: string, minutes: string, seconds = '') => {
+    const t = Math.floor(about / 86400) * 86400 + Number(hours) * 3600 + Number(minutes) * 60;
+    return `${part(t, clock, zone)}${seconds} ${zoneName(t, zone)}`;
   });
 
 const steps = [1, 2, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 2 * 86400, 7 * 86400, 14 * 86400, 28 * 86400];
