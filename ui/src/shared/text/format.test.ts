@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { capital, count, digits, errorRatio, interval, parseValue, percent, percentTick, quantileName, rate, rateTick, relativeError, sentenceOf, shortCount, stopped, tick, value } from './format';
+import { capital, count, digits, errorRatio, interval, much, parseValue, percent, percentTick, quantileName, rate, rateTick, relativeError, sentenceOf, shortCount, stopped, tick, value } from './format';
 
 describe('value', () => {
   it.each([
@@ -129,4 +129,8 @@ it('a sentence ends, and keeps its per cent signs at their numbers', () => {
 it('makes a sentence of words, and leaves p99 as it is', () => {
   expect([capital('too few'), capital('p99 of shop'), capital('')]).toEqual(['Too few', 'p99 of shop', '']);
   expect([stopped('Too few'), stopped('Too few.'), stopped('Why?'), stopped('')]).toEqual(['Too few.', 'Too few.', 'Why?', '']);
+});
+
+it('a thousandth of a whole is much, one of 276,709 is not', () => {
+  expect([much(1, 276_709), much(1, 1001), much(1, 1000), much(0, 0), much(0, 5)]).toEqual([false, false, true, false, false]);
 });

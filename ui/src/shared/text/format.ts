@@ -68,6 +68,9 @@ export function errorRatio(share: Num | undefined): string {
   return p < 1 ? `${p.toFixed(2)} %` : `${p.toFixed(1)} %`;
 }
 
+/** Whether so many of the whole are worth a colour: a thousandth. The count is there from the first. */
+export const much = (n: number, whole: number): boolean => n > 0 && n >= whole / 1000;
+
 interface Scale {
   size: number;
   unit: string;
