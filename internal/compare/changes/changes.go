@@ -40,6 +40,8 @@ type Request struct {
 	// few slots after them.
 	Newest *seconds.Ring
 	Now    time.Time // slots that have only just ended then are not read; the zero time: all are
+
+	cuts bool // for Cuts: neither parts of requests are searched nor who moved
 }
 
 // What people make of a change.
@@ -178,7 +180,7 @@ func keyOf(r *Request) string {
 	for _, m := range r.Matchers {
 		fmt.Fprintf(&b, "%q%s%q,", m.Name, m.Type, m.Value)
 	}
-	fmt.Fprintf(&b, "%d-%d,%d", r.Start.Unix()/60, r.End.Unix()/60, r.Operations)
+	fmt.Fprintf(&b, "%d-%d,%d,%v", r.Start.Unix()/60, r.End.Unix()/60, r.Operations, r.cuts)
 	return b.String()
 }
 

@@ -70,9 +70,11 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 	if err != nil {
 		return nil, err
 	}
-	inside, err := innerParts(ctx, st, s, parts, r)
-	if err != nil {
-		return nil, err
+	var inside []inner
+	if !r.cuts {
+		if inside, err = innerParts(ctx, st, s, parts, r); err != nil {
+			return nil, err
+		}
 	}
 	out.Searched = len(parts) + len(inside)
 	found, err := candidates(ctx, s, parts, inside, ofOperations(r))
@@ -110,6 +112,9 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 	slices.SortFunc(out.Changes, func(x, y api.Change) int {
 		return cmp.Or(cmp.Compare(x.Time, y.Time), cmp.Compare(x.Service, y.Service), cmp.Compare(x.Environment, y.Environment), cmp.Compare(x.Operation, y.Operation))
 	})
+	if r.cuts {
+		return out, nil
+	}
 	if err := nameWho(ctx, st, s, r, out.Changes); err != nil {
 		return nil, err
 	}
