@@ -12,6 +12,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/hist"
+	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -61,8 +62,60 @@ func (q *question) stretch(ctx context.Context) error {
 	if q.Against == Day {
 		b.End = to - int64(24*time.Hour/time.Second)
 	}
-	b.Start = b.End - max(to-from, leastBefore)
+	length := max(to-from, leastBefore)
+	b.Start = b.End - length
+	if q.Against == Before {
+		return q.leaveChanges(ctx, from, to, length)
+	}
 	return nil
+}
+
+// leaveChanges moves the stretch before, which ends where the rectangle or a mark begins, so
+// that it holds no change. It ends at the last change of the range by which requests became
+// slower, for what came after that is slow already, unless that was before a mark; else it
+// begins after the last change. A change may be that of the mark, or of the rectangle, if
+// less than the least stretch lies between them.
+func (q *question) leaveChanges(ctx context.Context, from, to, length int64) error {
+	if q.Changes == nil || q.Family != series.SpanDuration || query.Named(q.Matchers, series.LabelService) == "" {
+		return nil
+	}
+	b := q.out.Before
+	ask := q.Selection
+	ask.Matchers = q.Matchers
+	ask.Start, ask.End = time.Unix(max(0, min(b.Start, q.Start.Unix())-length), 0), time.Unix(to, 0)
+	found, err := q.Changes(ctx, ask)
+	var invalid *query.Error
+	if errors.As(err, &invalid) || errors.Is(err, store.ErrTooMany) {
+		return nil // what there is cannot be searched
+	}
+	if err != nil {
+		return err
+	}
+	found = slices.DeleteFunc(found, func(c api.Change) bool {
+		high := int64(c.High)
+		return !slices.Contains(c.Found, "durations") || b.Mark == "" && high > from || b.Mark != "" && high > b.End-leastBefore
+	})
+	if n := len(found); n > 0 && b.Mark == "" && slower(&found[n-1]) {
+		c := &found[n-1]
+		b.End = series.Base.Slot(int64(c.Low))
+		b.Start = b.End - length
+		q.note("the time before ends at a change that was found: %s", c.Sentence)
+		found = found[:n-1]
+	}
+	for i := range found {
+		if c := &found[i]; int64(c.High) > b.Start && int64(c.High) <= b.End-leastBefore {
+			b.Start = series.Base.Slot(int64(c.High))
+			if b.Mark != "" || !slower(c) {
+				q.note("the time before begins at a change that was found: %s", c.Sentence)
+			}
+		}
+	}
+	return nil
+}
+
+// slower reports whether any quantile got worse at a change.
+func slower(c *api.Change) bool {
+	return c.Verdict == judge.Regression || c.Verdict == judge.Mixed
 }
 
 // mark returns the mark that the stretch before ends at, if one is near.

@@ -36,6 +36,9 @@ type Request struct {
 	Against string
 	// BeforeStart and BeforeEnd are the stretch before; the zero time: see stretch.
 	BeforeStart, BeforeEnd time.Time
+	// Changes, if not nil, returns the changes of a selection of one service, in order of
+	// time: the stretch before holds none of them.
+	Changes func(ctx context.Context, of query.Selection) ([]api.Change, error)
 	// Labels restricts the labels to examine; empty for all.
 	Labels []string
 	// Alone leaves out pairs of labels.
