@@ -286,14 +286,26 @@ type ServiceVerdict struct {
 	After  Range `json:"after"`
 	// Shapes are what came and went at the mark, and how a change that lasts moved.
 	Shapes []Shape `json:"shapes"`
+	// Together are the marks, this one among them, that are too near each other to be told
+	// apart: what is said is of all of them. Empty of a mark that is by itself.
+	Together []MarkName `json:"together"`
 	// Lists of marks, and of services, leave out what follows; one mark has it.
-	// Measures are p50, p95, p99, p99.9 and errors; Operations and Tenants those that
-	// changed, TenantsJudged how many tenants could be judged.
+	// Measures are p50, p95, p99, p99.9 and errors; Operations, Tenants and Cohorts those
+	// that changed, TenantsJudged and CohortsJudged how many could be judged.
 	Measures      []CompareMeasure `json:"measures"`
 	Operations    []CompareRow     `json:"operations"`
 	Tenants       []CompareRow     `json:"tenants"`
 	TenantsJudged int              `json:"tenants_judged"`
+	Cohorts       []CompareRow     `json:"cohorts"`
+	CohortsJudged int              `json:"cohorts_judged"`
 	Warnings      []CompareWarning `json:"warnings"`
+}
+
+// MarkName is what a mark is called, and when it was.
+type MarkName struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	Time Float  `json:"time"` // Unix seconds
 }
 
 type MarksResponse struct {

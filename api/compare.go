@@ -223,6 +223,7 @@ type CompareRow struct {
 	// of all rows of the list; Changed says that it is small enough.
 	Adjusted Float `json:"adjusted_p"`
 	Changed  bool  `json:"changed"`
+	Tenants  int   `json:"tenants,omitempty"` // of a cohort at a mark, how many of its tenants are judged by themselves
 }
 
 // CompareWarning is a reason to doubt. Code is mix, coverage, errors,

@@ -6,9 +6,11 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"tailscope/api"
 	"tailscope/internal/query"
 	"tailscope/internal/seconds"
 	"tailscope/internal/series"
+	"tailscope/internal/store"
 )
 
 // bySeconds reads both sides, A and B, from slots of seconds. The end of side A and the
@@ -22,10 +24,6 @@ func (c *comparison) bySeconds(context.Context) error {
 		if !slices.Contains([]string{series.LabelService, series.LabelEnvironment, series.LabelOperation, series.LabelKind, series.LabelStatus}, m.Name) {
 			return query.Invalid("match", "slots of seconds do not tell %s apart", quote(m.Name))
 		}
-	}
-	matches := func(environment, operation, kind, status string) bool {
-		values := map[string]string{series.LabelService: service, series.LabelEnvironment: environment, series.LabelOperation: operation, series.LabelKind: kind, series.LabelStatus: status}
-		return !slices.ContainsFunc(c.Matchers, func(m *labels.Matcher) bool { return !m.Matches(values[m.Name]) })
 	}
 	c.of, c.step = c.subject(), max(1, c.Step)
 	var found [2][]seconds.Group
@@ -47,7 +45,7 @@ func (c *comparison) bySeconds(context.Context) error {
 			at.end = at.start + n*c.step
 		}
 		var err error
-		if found[i], err = c.Seconds.Read(service, matches, at.start, at.end, c.step); err != nil {
+		if found[i], err = c.readSeconds(at); err != nil {
 			return err
 		}
 		s := newSide(at, c.step)
@@ -58,15 +56,51 @@ func (c *comparison) bySeconds(context.Context) error {
 	}
 	c.environments, c.followed = present.split()
 	for i, s := range []*side{c.a, c.b} {
-		for _, g := range found[i] {
-			o := operation{service: g.Service, operation: g.Operation}
-			if c.hasEnvironments(o.service) {
-				o.environment = g.Environment
-			}
-			if err := s.add(o, 0, &query.RequestGroup{Good: g.Good, Failed: g.Failed}); err != nil {
-				return err
-			}
+		if err := c.addSeconds(s, found[i]); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// readSeconds reads what is asked for from slots of seconds.
+func (c *comparison) readSeconds(at span) ([]seconds.Group, error) {
+	service := query.Named(c.Matchers, series.LabelService)
+	return c.Seconds.Read(service, func(environment, operation, kind, status string) bool {
+		values := map[string]string{series.LabelService: service, series.LabelEnvironment: environment, series.LabelOperation: operation, series.LabelKind: kind, series.LabelStatus: status}
+		return !slices.ContainsFunc(c.Matchers, func(m *labels.Matcher) bool { return !m.Matches(values[m.Name]) })
+	}, at.start, at.end, c.step)
+}
+
+// addSeconds adds what was read to a side.
+func (c *comparison) addSeconds(s *side, found []seconds.Group) error {
+	for _, g := range found {
+		o := operation{service: g.Service, operation: g.Operation}
+		if c.hasEnvironments(o.service) {
+			o.environment = g.Environment
+		}
+		if err := s.add(o, 0, &query.RequestGroup{Good: g.Good, Failed: g.Failed}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SpikeAt returns the spike at the moment of a request that InSeconds returned, as slots of
+// seconds show it; nil if there is none. Tenants are not told apart.
+func SpikeAt(ctx context.Context, st store.Store, r Request) (*api.Shape, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	c := &comparison{Request: r, given: r.Matchers, st: st}
+	for _, step := range []func(context.Context) error{c.settleFamily, c.bySeconds, c.findShapes} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.shapes) == 0 {
+		return nil, nil
+	}
+	c.shapes[0].Step = c.step
+	return &c.shapes[0], nil
 }

@@ -76,10 +76,6 @@ func (s *Server) startListeners(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tenants, err := s.tenantList()
-	if err != nil {
-		return err
-	}
 	questions := httpapi.New(httpapi.Options{
 		Store:     s.agg.Fresh(s.store),
 		Now:       s.now,
@@ -96,7 +92,7 @@ func (s *Server) startListeners(ctx context.Context) error {
 		},
 		Problems:          s.health.problems,
 		AcknowledgeDamage: s.acknowledgeDamage,
-		TenantList:        tenants,
+		TenantList:        s.tenants,
 		QuestionBytes:     s.shares.Question,
 		Memory:            s.questions,
 	})

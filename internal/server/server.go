@@ -31,6 +31,7 @@ import (
 	"tailscope/internal/observe/otlp"
 	"tailscope/internal/observe/traces"
 	"tailscope/internal/seconds"
+	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
 
@@ -75,6 +76,7 @@ type Server struct {
 	program      atomic.Int64 // bytes of the heap that belong to none of the parts
 
 	verdicts *marks.Judge
+	tenants  *series.TenantList // nil without one
 	sessions *logbook.Registry
 	mirror   *Mirror // nil if nothing is mirrored
 
@@ -149,6 +151,9 @@ func Start(ctx context.Context, set Settings) (_ *Server, err error) {
 		return nil, err
 	}
 	s.startMaintenance()
+	if s.tenants, err = s.tenantList(); err != nil {
+		return nil, err
+	}
 	s.startVerdicts()
 	s.startSessions()
 	if err := s.startChecks(ctx); err != nil {

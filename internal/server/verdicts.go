@@ -5,13 +5,27 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"tailscope/api"
+	"tailscope/internal/compare/changes"
 	"tailscope/internal/judge/marks"
+	"tailscope/internal/query"
 )
 
 // startVerdicts starts the loop that judges marks. A judgement in progress is abandoned
 // when the server stops, and repeated after the next start.
 func (s *Server) startVerdicts() {
-	s.verdicts = marks.New(marks.Options{Store: s.store, Seconds: s.seconds, Now: s.now, Keep: s.cfg.Retain.Base, Logger: s.log.With("part", "verdicts")})
+	finder := changes.NewFinder(s.store)
+	var cohortOf func(tenant string) (string, bool)
+	if s.tenants.Len() > 0 {
+		cohortOf = s.tenants.Cohort
+	}
+	s.verdicts = marks.New(marks.Options{
+		Store: s.store, Seconds: s.seconds, Now: s.now, Keep: s.cfg.Retain.Base, Logger: s.log.With("part", "verdicts"),
+		CohortOf: cohortOf,
+		Changes: func(ctx context.Context, of query.Selection) ([]api.Change, error) {
+			return finder.Cuts(ctx, changes.Request{Selection: of, CohortOf: cohortOf})
+		},
+	})
 	s.metrics.registry.MustRegister(verdictCollector{s.verdicts.Stats})
 	if !s.ticks {
 		return

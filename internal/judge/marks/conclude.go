@@ -35,6 +35,9 @@ func conclude(v *api.MarkVerdict) {
 			of.Sentence = tooEarly(of.Service, v.Next)
 		}
 		of.Sentence = judge.WithShapes(of.Shapes, of.Verdict, of.Sentence)
+		if together := apart(of.Together); together != "" {
+			of.Sentence += "; " + together
+		}
 	}
 	v.Verdict, v.Sentence = whole(v)
 	v.Sentence = figure.Sentence(v.Sentence)
@@ -77,7 +80,7 @@ func among(services []api.ServiceVerdict) {
 		for j := range of.Measures {
 			adjust(&of.Measures[j].Adjusted)
 		}
-		for _, rows := range [][]api.CompareRow{of.Operations, of.Tenants} {
+		for _, rows := range [][]api.CompareRow{of.Operations, of.Tenants, of.Cohorts} {
 			for j := range rows {
 				row := &rows[j]
 				adjust(&row.Adjusted)

@@ -12,6 +12,7 @@
 package marks
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 	"sync"
@@ -19,6 +20,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/judge"
+	"tailscope/internal/query"
 	"tailscope/internal/seconds"
 	"tailscope/internal/store"
 )
@@ -38,8 +40,14 @@ type Options struct {
 	// Seconds are the newest minutes in slots of one second; nil: marks have no
 	// provisional verdicts.
 	Seconds *seconds.Ring
-	Now     func() time.Time // default time.Now
-	Logger  *slog.Logger     // default discards
+	// Changes, if not nil, returns the changes of a selection's requests that no side of a
+	// mark may hold, whoever made them; nil: sides end at marks alone.
+	Changes func(ctx context.Context, of query.Selection) ([]api.Change, error)
+	// CohortOf, if not nil, names the cohort of a tenant as a list of tenants has it, see
+	// compare.Request.
+	CohortOf func(tenant string) (cohort string, ok bool)
+	Now      func() time.Time // default time.Now
+	Logger   *slog.Logger     // default discards
 	// Window is how long a side is at most; default 1 h.
 	Window time.Duration
 	// Keep is how long slots of 10 s are kept: of older marks a verdict is not

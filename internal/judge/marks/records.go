@@ -60,6 +60,10 @@ func decode(x store.Record) (r record, err error) {
 	if err := json.Unmarshal(x.Value, &r); err != nil {
 		return r, fmt.Errorf("verdict of mark %q: %w: %w", x.Key, store.ErrCorrupt, err)
 	}
+	for i := range r.Verdict.Services {
+		s := &r.Verdict.Services[i] // older than cohorts of marks, and marks judged as one
+		s.Cohorts, s.Together = append([]api.CompareRow{}, s.Cohorts...), append([]api.MarkName{}, s.Together...)
+	}
 	if r.Verdict.Step == 0 { // older than slots of one second
 		r.Verdict.Step, r.Verdict.First = slot, api.Float(math.NaN())
 	}
@@ -108,6 +112,7 @@ func brief(v api.MarkVerdict) api.MarkVerdict {
 	services := make([]api.ServiceVerdict, len(v.Services))
 	for i, s := range v.Services {
 		s.Measures, s.Operations, s.Warnings = []api.CompareMeasure{}, []api.CompareRow{}, []api.CompareWarning{}
+		s.Tenants, s.Cohorts = []api.CompareRow{}, []api.CompareRow{}
 		services[i] = s
 	}
 	v.Services = services

@@ -14,6 +14,7 @@ import (
 	"tailscope/internal/judge"
 	"tailscope/internal/judge/refresh"
 	"tailscope/internal/query"
+	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
 
@@ -224,9 +225,24 @@ func (j *Judge) compare(ctx context.Context, marks []store.Mark, i int, now time
 	return v, nil
 }
 
+// changesBeside returns the changes that were found where the sides are, as far as they
+// have come by now.
+func (j *Judge) changesBeside(ctx context.Context, matchers []*labels.Matcher, s sides, now time.Time) ([]api.Change, error) {
+	if j.o.Changes == nil {
+		return nil, nil
+	}
+	sel := query.Selection{Family: series.SpanDuration, Matchers: matchers, Start: time.Unix(s.before.start, 0), End: time.Unix(min(s.after.end, now.Unix()-ripe), 0)}
+	found, err := j.o.Changes(ctx, sel)
+	var invalid *query.Error
+	if errors.As(err, &invalid) || errors.Is(err, store.ErrTooMany) {
+		return nil, nil // what there is cannot be searched
+	}
+	return found, err
+}
+
 func (j *Judge) compareService(ctx context.Context, service string, environment *labels.Matcher, s sides, m *store.Mark, now time.Time) (api.ServiceVerdict, error) {
 	r := compare.Request{
-		A: s.before.window(), B: s.after.window(), Now: now, Moment: m.Time, Measures: measures, Limit: allRows, Gates: gatesOf(m),
+		Now: now, Moment: s.first().Time, Measures: measures, Limit: allRows, Gates: gatesOf(m), Include: []string{compare.IncludeCohorts}, CohortOf: j.o.CohortOf,
 		// An early verdict is one of several looks at what is still coming in.
 		Live: now.Before(time.Unix(s.complete(), 0)), Share: shareAt(m.Time, j.lastLook(m.ID), now),
 	}
@@ -238,6 +254,12 @@ func (j *Judge) compareService(ctx context.Context, service string, environment 
 	if environment != nil {
 		r.Matchers, name = append(r.Matchers, environment), environment.Value
 	}
+	found, err := j.changesBeside(ctx, r.Matchers, s, now)
+	if err != nil {
+		return api.ServiceVerdict{}, err
+	}
+	s.cutAt(found)
+	r.A, r.B = s.before.window(), s.after.window()
 	out, err := compare.Compare(ctx, j.o.Store, r)
 	var invalid *query.Error
 	if errors.As(err, &invalid) && (invalid.Code == query.CodeInvalid || invalid.Code == query.CodeTooEarly) {
@@ -251,5 +273,14 @@ func (j *Judge) compareService(ctx context.Context, service string, environment 
 	}
 	v := serviceVerdict(service, s, out)
 	v.Environment = name
+	if spikes(&v) == 0 {
+		spike, err := j.spikeInSeconds(ctx, m.ID, &v, r.Matchers, s, now)
+		if err != nil {
+			return v, err
+		}
+		if spike != nil {
+			v.Shapes = append([]api.Shape{*spike}, v.Shapes...)
+		}
+	}
 	return v, nil
 }

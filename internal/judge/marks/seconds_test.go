@@ -346,10 +346,10 @@ func TestSidesOfSeconds(t *testing.T) {
 	}{
 		{"alone", []store.Mark{mark("m", 700, "shop")}, 0, "100..700 703..894 "},
 		{"of another service", []store.Mark{mark("m", 700, "shop"), mark("x", 760, "bank")}, 0, "100..700 703..894 "},
-		{"another after", []store.Mark{mark("m", 700, "shop"), mark("x", 760, "shop")}, 0, "100..700 703..760 "},
-		{"another soon after", []store.Mark{mark("m", 700, "shop"), mark("x", 710, "")}, 0, "too few seconds after it are known, 7"},
-		{"another before", []store.Mark{mark("x", 560, "shop"), mark("m", 700, "shop")}, 1, "563..700 703..894 "},
-		{"another shortly before", []store.Mark{mark("x", 660, "shop"), mark("m", 700, "shop")}, 1, "too few seconds before it are known, 37"},
+		{"another after", []store.Mark{mark("m", 700, "shop"), mark("x", 760, "shop")}, 0, "100..700 763..894 "},
+		{"another just now", []store.Mark{mark("m", 700, "shop"), mark("x", 890, "")}, 0, "too few seconds after it are known, 1"},
+		{"another before", []store.Mark{mark("x", 470, "shop"), mark("m", 700, "shop")}, 1, "473..700 703..894 "},
+		{"another shortly before", []store.Mark{mark("x", 660, "shop"), mark("m", 700, "shop")}, 1, "60..660 703..894 "},
 	} {
 		sides, why := s.judge.secondsOf(c.beside, c.i, "shop", s.now)
 		got := why

@@ -22,29 +22,32 @@ const (
 	mostRows = 10
 )
 
-// A service has three families of figures: its measures, those of its operations, and
-// those of its tenants. In each the false discovery rate is controlled at a third of 5 %,
+// A service has four families of figures: its measures, those of its operations, of its
+// tenants, and of its cohorts. In each the false discovery rate is controlled at a quarter of 5 %,
 // so that where nothing changed something is found in at most 5 of 100 marks.
 // Services of one mark are families among which some are selected, see stat.AmongFamilies.
 const (
 	discovery = 0.05
-	families  = 3
+	families  = 4
 )
 
 func (s sides) warnings(out []api.CompareWarning) []api.CompareWarning {
-	for _, c := range []struct{ side, name string }{{"before", s.cutBefore}, {"after", s.cutAfter}} {
-		if c.name == "" {
+	for _, c := range []struct{ side, by string }{{"before", s.cutBefore}, {"after", s.cutAfter}} {
+		if c.by == "" {
 			continue
 		}
 		w := s.before
 		if c.side == "after" {
 			w = s.after
 		}
-		text := fmt.Sprintf("the time %s is %s only, because of the mark %q", c.side, inMinutes(w.end-w.start), c.name)
-		if w.end-w.start <= fewest*slot {
-			text = fmt.Sprintf("the time %s is only as long as it must be, %s: the mark %q may lie within it", c.side, inMinutes(w.end-w.start), c.name)
+		text := fmt.Sprintf("the time %s is %s only, because of %s", c.side, inMinutes(w.end-w.start), c.by)
+		if w.end-w.start <= fewest*slot && strings.HasPrefix(c.by, "the mark") {
+			text = fmt.Sprintf("the time %s is only as long as it must be, %s: %s may lie within it", c.side, inMinutes(w.end-w.start), c.by)
 		}
 		out = append(out, api.CompareWarning{Code: "cut", Text: text})
+	}
+	if s.near != "" {
+		out = append(out, api.CompareWarning{Code: "near", Text: "what is said may be of " + s.near + ", too near the mark to be told apart from it"})
 	}
 	return out
 }
@@ -59,7 +62,7 @@ func inMinutes(seconds int64) string {
 func emptyVerdict(service string, s sides) api.ServiceVerdict {
 	return api.ServiceVerdict{
 		Service: service, Before: api.Range{Start: s.before.start, End: s.before.end}, After: api.Range{Start: s.after.start, End: s.after.end},
-		Measures: []api.CompareMeasure{}, Operations: []api.CompareRow{}, Tenants: []api.CompareRow{}, Shapes: []api.Shape{}, Warnings: s.warnings([]api.CompareWarning{}),
+		Together: s.names(), Measures: []api.CompareMeasure{}, Operations: []api.CompareRow{}, Tenants: []api.CompareRow{}, Cohorts: []api.CompareRow{}, Shapes: []api.Shape{}, Warnings: s.warnings([]api.CompareWarning{}),
 	}
 }
 
@@ -78,12 +81,22 @@ func serviceVerdict(service string, s sides, r *api.CompareResponse) api.Service
 	v.Before, v.After = r.A.Range, r.B.Range
 	v.Measures = append(v.Measures, r.Measures...)
 	v.Operations = append(v.Operations, r.Operations...)
+	of := map[string]int{}
 	for _, row := range r.Tenants {
 		if math.IsNaN(float64(row.Adjusted)) {
 			continue
 		}
 		v.TenantsJudged++
+		of[row.Cohort]++
 		v.Tenants = append(v.Tenants, row)
+	}
+	for _, row := range r.Cohorts {
+		if math.IsNaN(float64(row.Adjusted)) {
+			continue
+		}
+		v.CohortsJudged++
+		row.Tenants = of[row.Cohort]
+		v.Cohorts = append(v.Cohorts, row)
 	}
 	for _, w := range r.Warnings {
 		if w.Code == "season" { // without how to ask for it
@@ -108,11 +121,11 @@ func serviceVerdict(service string, s sides, r *api.CompareResponse) api.Service
 	return v
 }
 
-// weigh keeps the operations and tenants that changed, those first that matter most,
+// weigh keeps the operations, tenants and cohorts that changed, those first that matter most,
 // and says what was found; false if nothing was, surely enough.
 func weigh(v *api.ServiceVerdict) bool {
 	found := changedOf(v.Measures)
-	for _, rows := range []*[]api.CompareRow{&v.Operations, &v.Tenants} {
+	for _, rows := range []*[]api.CompareRow{&v.Operations, &v.Tenants, &v.Cohorts} {
 		kept := []api.CompareRow{}
 		for _, row := range *rows {
 			if of := changedOfRow(&row); len(of) > 0 {
@@ -169,23 +182,24 @@ func changedOf(measures []api.CompareMeasure) (out []api.CompareMeasure) {
 }
 
 // changedOfRow returns the measures of an operation or a tenant that changed, surely
-// enough. Of a tenant, which has few requests, some must lie beyond the quantile, and of
+// enough. Of a tenant or a cohort, which may have few requests, some must lie beyond the quantile, and of
 // either some must have failed.
 func changedOfRow(row *api.CompareRow) []api.CompareMeasure {
 	return slices.DeleteFunc(changedOf(row.Measures), func(m api.CompareMeasure) bool {
-		return (row.Tenant != "" || m.Name == judge.ErrorShare) && !compare.Enough(row, &m)
+		return (row.Tenant != "" || row.Cohort != "" || m.Name == judge.ErrorShare) && !compare.Enough(row, &m)
 	})
 }
 
 // demote takes back a finding that is not sure enough among all that was looked at.
 func demote(v *api.ServiceVerdict) {
-	v.Verdict, v.Operations, v.Tenants = judge.NoEvidence, []api.CompareRow{}, []api.CompareRow{}
+	v.Verdict, v.Operations, v.Tenants, v.Cohorts = judge.NoEvidence, []api.CompareRow{}, []api.CompareRow{}, []api.CompareRow{}
 	v.Sentence = "no evidence that " + v.Service + " changed: what differs is no more than chance shows among so many figures"
 }
 
 // say names the measure that stands for those of the service that changed, and the
-// operation of which that matters most; before them, if at most half of the tenants
-// changed, the tenant of which it matters most. More errors of the service come first.
+// operation of which that matters most; before them the cohort that changed as a whole, or
+// else, if at most half of the tenants changed, the tenant of which it matters most. More
+// errors of the service come first.
 func say(v *api.ServiceVerdict) string {
 	var said []string
 	few := len(v.Tenants) > 0 && 2*len(v.Tenants) <= v.TenantsJudged
@@ -193,26 +207,55 @@ func say(v *api.ServiceVerdict) string {
 	if whole != nil {
 		said = append(said, compare.Say(changedOf(v.Measures), func(*api.CompareMeasure) bool { return true }, compare.DefaultWithin))
 	}
-	if few {
+	cohort := wholeCohort(v)
+	if cohort != nil || few {
 		at := 0
 		if whole != nil && compare.MoreErrors(whole) {
 			at = 1
 		}
-		said = slices.Insert(said, at, fmt.Sprintf("%d of %d tenants changed, most of all %s", len(v.Tenants), v.TenantsJudged, tell(changedOfRow(&v.Tenants[0])).Sentence))
+		who := ""
+		if cohort != nil {
+			who = tell(changedOfRow(cohort)).Sentence
+		} else {
+			who = fmt.Sprintf("%d of %d tenants changed, most of all %s", len(v.Tenants), v.TenantsJudged, tell(changedOfRow(&v.Tenants[0])).Sentence)
+		}
+		said = slices.Insert(said, at, who)
 	}
 	if len(v.Operations) > 0 {
 		row := &v.Operations[0]
 		switch s := tell(changedOfRow(row)).Sentence; {
 		case len(said) == 0:
 			said = append(said, s)
-		case row.Operation != "" && whole != nil && !few:
+		case row.Operation != "" && whole != nil && !few && cohort == nil:
 			said = append(said, "of its operations most of all "+s)
 		}
 	}
-	if len(said) == 0 { // most tenants, and nothing else
-		said = append(said, tell(changedOfRow(&v.Tenants[0])).Sentence)
+	if len(said) == 0 { // most tenants or cohorts, and nothing else
+		said = append(said, tell(changedOfRow(&slices.Concat(v.Tenants, v.Cohorts)[0])).Sentence)
 	}
 	return strings.Join(said, "; ")
+}
+
+// wholeCohort returns the cohort to name in place of tenants: that of which a change matters
+// most, if at most half of the cohorts changed, and most of its tenants did, or none by
+// itself, as where they are too many or too small to be told apart. It is nil if there is
+// none.
+func wholeCohort(v *api.ServiceVerdict) *api.CompareRow {
+	if 2*len(v.Cohorts) > v.CohortsJudged {
+		return nil
+	}
+	for i := range v.Cohorts {
+		row, n := &v.Cohorts[i], 0
+		for _, tenant := range v.Tenants {
+			if tenant.Cohort == row.Cohort {
+				n++
+			}
+		}
+		if n == 0 || n > 1 && 2*n > row.Tenants {
+			return row
+		}
+	}
+	return nil
 }
 
 // tell chooses the measure to speak of; nil if there is none.
@@ -234,7 +277,7 @@ func least(v *api.ServiceVerdict) float64 {
 			take(m.Adjusted)
 		}
 	}
-	for _, rows := range [][]api.CompareRow{v.Operations, v.Tenants} {
+	for _, rows := range [][]api.CompareRow{v.Operations, v.Tenants, v.Cohorts} {
 		for i := range rows {
 			take(rows[i].Adjusted)
 		}

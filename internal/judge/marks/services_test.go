@@ -78,8 +78,8 @@ func TestWhoseErrorsIsNamed(t *testing.T) {
 // the level; where all are selected, at the whole.
 func TestFiguresOfSelectedServices(t *testing.T) {
 	changes := func() *api.CompareResponse {
-		return response([]api.CompareMeasure{faster("p50", "shop", 1e-5), faster("p99", "shop", 0.015)},
-			rowOf("GET /sure", 1000, 0.2, 0.1, 1e-4), rowOf("GET /perhaps", 1000, 0.9, 0.1, 0.008))
+		return response([]api.CompareMeasure{faster("p50", "shop", 1e-5), faster("p99", "shop", 0.011)},
+			rowOf("GET /sure", 1000, 0.2, 0.1, 1e-4), rowOf("GET /perhaps", 1000, 0.9, 0.1, 0.006))
 	}
 	nothing := func() *api.CompareResponse {
 		return response([]api.CompareMeasure{{Name: "p50", Verdict: judge.NoEvidence, Adjusted: 0.6}, {Name: "p99", Verdict: judge.NoEvidence, Adjusted: 0.9}})
@@ -91,10 +91,10 @@ func TestFiguresOfSelectedServices(t *testing.T) {
 		p99            float64
 		sentence       string
 	}{
-		{"one", 1, 0, 2, 0.015, "p99 of shop is faster; of its operations most of all p99 of GET /perhaps is faster"},
-		{"all of three", 3, 0, 2, 0.015, "p99 of shop is faster; of its operations most of all p99 of GET /perhaps is faster"},
-		{"one of twenty", 1, 19, 1, 0.3, "p50 of shop is faster; of its operations most of all p99 of GET /sure is faster"},
-		{"two of four", 2, 2, 2, 0.03, "p50 of shop is faster; of its operations most of all p99 of GET /perhaps is faster"},
+		{"one", 1, 0, 2, 0.011, "p99 of shop is faster; of its operations most of all p99 of GET /perhaps is faster"},
+		{"all of three", 3, 0, 2, 0.011, "p99 of shop is faster; of its operations most of all p99 of GET /perhaps is faster"},
+		{"one of twenty", 1, 19, 1, 0.22, "p50 of shop is faster; of its operations most of all p99 of GET /sure is faster"},
+		{"two of four", 2, 2, 2, 0.022, "p50 of shop is faster; of its operations most of all p99 of GET /perhaps is faster"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := &api.MarkVerdict{}

@@ -3,6 +3,8 @@ package marks
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/compare"
+	"tailscope/internal/figure"
 	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
@@ -28,6 +31,12 @@ const (
 	ripe = 30
 	// mostServices of a mark that concerns all are judged, those with the most requests.
 	mostServices = 20
+	// mostApart bounds the time from the first to the last of the marks that are judged as
+	// one, in seconds: what lies between them belongs to neither side.
+	mostApart = 15 * 60
+	// surelyApart is how far from a mark the moment of a change begins at least, in seconds,
+	// so that the mark is not taken for its cause without a word.
+	surelyApart = 60
 )
 
 // span is a range of whole slots, Unix seconds, half open.
@@ -42,32 +51,142 @@ func (s span) window() compare.Window {
 // but has its fewest slots in any case.
 type sides struct {
 	before, after       span
-	cutBefore, cutAfter string // the marks that cut them short, if any
+	cutBefore, cutAfter string        // what cut them short, as a sentence names it; empty if nothing did
+	together            []*store.Mark // see together
+	near                string        // a change that was found too near to the mark to be left out
 }
 
 func slotOf(t time.Time) int64 { return series.Base.Slot(t.Unix()) }
 
+// together returns the marks, in order of time, that cannot be told apart from mark i for a
+// service: between two of them that follow each other are fewer slots than a side needs.
+// It returns the mark alone where they are too many to be one event. marks are in order of
+// time.
+func together(marks []store.Mark, i int, service string) []*store.Mark {
+	alone := []*store.Mark{&marks[i]}
+	places := []int{i}
+	for _, step := range []int{-1, 1} {
+		last := &marks[i]
+		for k := i + step; k >= 0 && k < len(marks); k += step {
+			m := &marks[k]
+			apart := (slotOf(m.Time) - slotOf(last.Time)) * int64(step)
+			if apart >= slot+settle+fewest*slot {
+				break
+			}
+			if !m.Concerns(service, marks[i].Environment) {
+				continue
+			}
+			if places, last = append(places, k), m; max(m.Time.Sub(marks[i].Time), marks[i].Time.Sub(m.Time)) > mostApart*time.Second {
+				return alone
+			}
+		}
+	}
+	slices.Sort(places)
+	out := make([]*store.Mark, len(places))
+	for n, k := range places {
+		out[n] = &marks[k]
+	}
+	if out[len(out)-1].Time.Sub(out[0].Time) > mostApart*time.Second {
+		return alone
+	}
+	return out
+}
+
 // sidesOf are the sides of mark i for a service. marks are in order of time.
 func sidesOf(marks []store.Mark, i int, service string, window time.Duration) sides {
 	length := max(int64(window/time.Second)/slot, fewest) * slot
-	at := slotOf(marks[i].Time)
-	from := at + slot + settle
-	s := sides{before: span{at - length, at}, after: span{from, from + length}}
+	s := sides{together: together(marks, i, service)}
+	at, from := slotOf(s.first().Time), slotOf(s.last().Time)+slot+settle
+	s.before, s.after = span{at - length, at}, span{from, from + length}
 	for k := range marks {
 		m := &marks[k]
-		if k == i || !m.Concerns(service, marks[i].Environment) {
+		if slices.Contains(s.together, m) || !m.Concerns(service, marks[i].Environment) {
 			continue
 		}
 		switch t := slotOf(m.Time); {
 		case t >= from && t < s.after.end:
-			s.after.end, s.cutAfter = t, m.Name
+			s.after.end, s.cutAfter = t, theMark(m)
 		case t < at && t+slot+settle > s.before.start:
-			s.before.start, s.cutBefore = t+slot+settle, m.Name
+			s.before.start, s.cutBefore = t+slot+settle, theMark(m)
 		}
 	}
 	s.before.start = max(0, min(s.before.start, at-fewest*slot))
 	s.after.end = max(s.after.end, from+fewest*slot)
 	return s
+}
+
+func theMark(m *store.Mark) string { return fmt.Sprintf("the mark %q", m.Name) }
+
+// first and last are those of the marks that the sides are of.
+func (s *sides) first() *store.Mark { return s.together[0] }
+func (s *sides) last() *store.Mark  { return s.together[len(s.together)-1] }
+
+// names returns the marks that cannot be told apart; none of one alone.
+func (s *sides) names() []api.MarkName {
+	out := []api.MarkName{}
+	if len(s.together) > 1 {
+		for _, m := range s.together {
+			out = append(out, api.MarkName{ID: m.ID, Name: m.Name, Time: api.UnixTime(m.Time)})
+		}
+	}
+	return out
+}
+
+// apart says of marks, in order of time, that they cannot be told apart; empty of none.
+func apart(marks []api.MarkName) string {
+	if len(marks) == 0 {
+		return ""
+	}
+	var names []string
+	for _, m := range marks {
+		if name := strconv.Quote(m.Name); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	n, verb := len(marks), "are"
+	if n > 2 || len(names) == 1 {
+		verb = "are within"
+	}
+	of := figure.Listed(names)
+	if len(names) < n {
+		of = fmt.Sprintf("%d marks %s", n, of)
+	}
+	text := fmt.Sprintf("%s %s %s", of, verb, judge.Span(int64(math.Ceil(float64(marks[n-1].Time-marks[0].Time)))))
+	if verb == "are" {
+		text += " apart"
+	}
+	return text + " and cannot be told apart"
+}
+
+// cutAt ends the sides at changes that were found beside the mark. A change that may lie
+// nearer than the fewest slots of a side is taken for that of the mark: people mark late,
+// and what they do takes a while. Where its moment is surely another, near says so.
+func (s *sides) cutAt(found []api.Change) {
+	for i := range found {
+		c := &found[i]
+		low, high := int64(c.Low), int64(c.High)
+		switch {
+		case low >= s.after.start+fewest*slot:
+			if low < s.after.end {
+				s.after.end, s.cutAfter = series.Base.Slot(low), theChange(found, c)
+			}
+		case high <= s.before.end-fewest*slot:
+			if high > s.before.start {
+				s.before.start, s.cutBefore = series.Base.Slot(high+slot-1), theChange(found, c)
+			}
+		case low > s.after.start+surelyApart || high < s.before.end-surelyApart:
+			s.near = theChange(found, c)
+		}
+	}
+}
+
+// theChange names a change that was found, with its moment and how likely chance alone
+// shows one as clear: that of the service as a whole, if it changed at the same moment.
+func theChange(found []api.Change, c *api.Change) string {
+	if i := slices.IndexFunc(found, func(x api.Change) bool { return x.Operation == "" && x.Low <= c.High && c.Low <= x.High }); i >= 0 {
+		c = &found[i]
+	}
+	return fmt.Sprintf("a change that was found: %s (p %s)", c.Sentence, figure.TwoDigits(float64(c.P)))
 }
 
 // earliest and complete are when the first verdict, and the final one, can be
@@ -140,7 +259,7 @@ func nextLook(at, now time.Time, marks []store.Mark, i int, services []string, w
 func beside(marks []store.Mark, i int, window time.Duration) string {
 	m := &marks[i]
 	at, reach := slotOf(m.Time), int64(window/time.Second)+slot+settle
-	reach = max(reach, (fewest+2)*slot)
+	reach = max(reach, (fewest+2)*slot) + mostApart // of a mark judged with others, from the farthest of them
 	var b strings.Builder
 	b.WriteString(strconv.FormatInt(at, 10))
 	first, _ := slices.BinarySearchFunc(marks, at-reach, func(m store.Mark, t int64) int { return cmp.Compare(m.Time.Unix(), t) })

@@ -2,6 +2,7 @@ package marks
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,15 +20,18 @@ func TestSides(t *testing.T) {
 	}{
 		{"alone", "a", nil, "-3600..0 20..3620"},
 		{"of another service", "a", []store.Mark{mark("x", 600, "b")}, "-3600..0 20..3620"},
-		{"after", "a", []store.Mark{mark("x", 603, "a")}, "-3600..0 20..600 x"},
-		{"of every service", "a", []store.Mark{mark("x", 603, "")}, "-3600..0 20..600 x"},
-		{"two after", "a", []store.Mark{mark("x", 603, "a"), mark("y", 803, "a")}, "-3600..0 20..600 x"},
-		{"before", "a", []store.Mark{mark("w", -900, "a"), mark("x", -603, "a")}, "x -590..0 20..3620"},
-		{"too near", "a", []store.Mark{mark("x", -30, "a"), mark("y", 50, "a")}, "x -200..0 20..220 y"},
-		{"in the same slot", "a", []store.Mark{mark("x", 2, "a")}, "-3600..0 20..3620"},
-		{"while it settles", "a", []store.Mark{mark("x", 15, "a")}, "-3600..0 20..3620"},
+		{"after", "a", []store.Mark{mark("x", 603, "a")}, "-3600..0 20..600 the mark \"x\""},
+		{"of every service", "a", []store.Mark{mark("x", 603, "")}, "-3600..0 20..600 the mark \"x\""},
+		{"two after", "a", []store.Mark{mark("x", 603, "a"), mark("y", 803, "a")}, "-3600..0 20..600 the mark \"x\""},
+		{"before", "a", []store.Mark{mark("w", -900, "a"), mark("x", -603, "a")}, "the mark \"x\" -590..0 20..3620"},
+		{"too near", "a", []store.Mark{mark("x", -30, "a"), mark("y", 50, "a")}, "-3630..-30 70..3670 together x m y"},
+		{"too near one that is", "a", []store.Mark{mark("w", -240, "a"), mark("x", -30, "a"), mark("y", 50, "b")}, "-3840..-240 20..3620 together w x m"},
+		{"just near enough", "a", []store.Mark{mark("x", -220, "a"), mark("y", 220, "a")}, "the mark \"x\" -200..0 20..220 the mark \"y\""},
+		{"too many to be one", "a", []store.Mark{mark("v", -600, "a"), mark("w", -400, "a"), mark("x", -200, "a"), mark("y", 200, "a"), mark("z", 400, "a")}, "the mark \"x\" -200..0 20..220 the mark \"y\""},
+		{"in the same slot", "a", []store.Mark{mark("x", 2, "a")}, "-3600..0 20..3620 together m x"},
+		{"while it settles", "a", []store.Mark{mark("x", 15, "a")}, "-3600..0 30..3630 together m x"},
 		{"far", "a", []store.Mark{mark("x", -4000, "a"), mark("y", 4000, "a")}, "-3600..0 20..3620"},
-		{"for every service", "", []store.Mark{mark("x", 600, "b")}, "-3600..0 20..600 x"},
+		{"for every service", "", []store.Mark{mark("x", 600, "b")}, "-3600..0 20..600 the mark \"x\""},
 	} {
 		marks, i := []store.Mark{}, 0
 		for _, m := range tc.beside {
@@ -44,6 +48,12 @@ func TestSides(t *testing.T) {
 		}
 		if s.cutAfter != "" {
 			got += " " + s.cutAfter
+		}
+		if len(s.together) > 1 {
+			got += " together"
+			for _, m := range s.together {
+				got += " " + m.ID
+			}
 		}
 		if got != tc.want {
 			t.Errorf("%s: got %s, want %s", tc.name, got, tc.want)
@@ -75,13 +85,18 @@ func TestSidesHold(t *testing.T) {
 				t.Fatalf("side %d..%d", side.start-moment, side.end-moment)
 			}
 			for k, m := range marks {
-				if at := slotOf(m.Time); k != i && m.Service != "b" && at >= side.start && at < side.end && length > fewest*slot {
+				if at := slotOf(m.Time); !slices.Contains(s.together, &marks[k]) && m.Service != "b" && at >= side.start && at < side.end && length > fewest*slot {
 					t.Fatalf("side %d..%d holds the mark at %d", side.start-moment, side.end-moment, at-moment)
 				}
 			}
 		}
-		if s.before.end != moment || s.after.start != moment+slot+settle {
+		if s.before.end != slotOf(s.first().Time) || s.after.start != slotOf(s.last().Time)+slot+settle || !slices.Contains(s.together, &marks[i]) {
 			t.Fatalf("%+v is not beside %d", s, moment)
+		}
+		for k := range marks { // marks that are judged as one are so for each of them
+			if marks[i].Service != "b" && slices.Contains(s.together, &marks[k]) && !slices.Equal(together(marks, k, "a"), s.together) {
+				t.Fatalf("mark %d is together with %v, mark %d with %v", i, s.together, k, together(marks, k, "a"))
+			}
 		}
 		if s.earliest() > s.complete() {
 			t.Fatalf("judged at %d, complete at %d", s.earliest(), s.complete())

@@ -1256,6 +1256,11 @@ export interface components {
             spikes: number;
             verdict: components["schemas"]["Verdict"];
         };
+        MarkName: {
+            id: string;
+            name: string;
+            time: number | null;
+        };
         MarkVerdict: {
             first: number | null;
             judged: number | null;
@@ -1698,6 +1703,8 @@ export interface components {
         ServiceVerdict: {
             after: components["schemas"]["Range"];
             before: components["schemas"]["Range"];
+            cohorts: components["schemas"]["CompareRow"][];
+            cohorts_judged: number;
             environment?: string;
             measures: components["schemas"]["CompareMeasure"][];
             operations: components["schemas"]["CompareRow"][];
@@ -1706,6 +1713,7 @@ export interface components {
             shapes: components["schemas"]["Shape"][];
             tenants: components["schemas"]["CompareRow"][];
             tenants_judged: number;
+            together: components["schemas"]["MarkName"][];
             verdict: components["schemas"]["Verdict"];
             warnings: components["schemas"]["CompareWarning"][];
         };
@@ -1774,6 +1782,7 @@ export interface components {
             /** @enum {string} */
             side?: "a" | "b";
             start: number;
+            step?: number;
             usual: number | null;
             value: number | null;
         };
@@ -2145,6 +2154,7 @@ export type Maintenance = components['schemas']['Maintenance'];
 export type MaintenanceResponse = components['schemas']['MaintenanceResponse'];
 export type Mark = components['schemas']['Mark'];
 export type MarkGroup = components['schemas']['MarkGroup'];
+export type MarkName = components['schemas']['MarkName'];
 export type MarkVerdict = components['schemas']['MarkVerdict'];
 export type MarkedIncident = components['schemas']['MarkedIncident'];
 export type MarksResponse = components['schemas']['MarksResponse'];
