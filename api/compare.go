@@ -189,8 +189,8 @@ type CompareFigure struct {
 	// ByLoad says of a figure that drifts that the number of requests explains it.
 	ByLoad bool `json:"by_load,omitempty"`
 	// Needed is how many times the data of both sides a change of the margin
-	// needs to be found in nine of ten cases, and NeededSeconds how long each
-	// side then is; null if that is not known.
+	// needs to be found in nine of ten cases, and NeededSeconds how long sides of one
+	// length then are, each; null if that is not known.
 	Needed        Float `json:"needed"`
 	NeededSeconds Float `json:"needed_seconds"`
 	// NeededWindows counts the windows that each side then has; only of sides of several.

@@ -117,6 +117,9 @@ func reach(power, df float64) float64 {
 type Needed struct {
 	Both float64 // if both sides grow
 	B    float64 // if B grows alone, as after a mark
+	// Slots is how many each side has if both become equally long; NaN of paired sides and
+	// of blocks, which grow together.
+	Slots float64
 }
 
 // Needed returns the data needed for an effect on the scale of Effect; for a ratio of
@@ -126,7 +129,7 @@ func (c *Change) Needed(effect, power float64) Needed {
 	effect = math.Abs(effect)
 	beyond := c.beyond()
 	if c.Short != "" || !(effect > 0) || !(power > 0 && power < 1) || math.IsNaN(c.SE) || math.IsInf(c.SE, 0) {
-		return Needed{math.Inf(1), math.Inf(1)}
+		return Needed{math.Inf(1), math.Inf(1), math.NaN()}
 	}
 	// An amount gives degrees of freedom, and those the sufficient amount: less, the
 	// more there are. So the amount sought lies between any amount and the one
@@ -155,8 +158,16 @@ func (c *Change) Needed(effect, power float64) Needed {
 		return high
 	}
 	v := c.SE * c.SE
+	// The variance that a slot of either side gives, and so the length that the present one
+	// has in both sides of one length: a side of few slots has most of it.
+	each, slots := v*(1-c.ofB)*float64(c.slotsOf[0])+v*c.ofB*float64(c.slotsOf[1]), math.NaN()
+	if !c.options.Paired && c.options.Blocks == nil && each > 0 {
+		present := each / v
+		slots = present * enough(func(variance float64) float64 { return each / present / variance })
+	}
 	return Needed{
-		Both: enough(func(variance float64) float64 { return v / variance }),
+		Slots: slots,
+		Both:  enough(func(variance float64) float64 { return v / variance }),
 		B: enough(func(variance float64) float64 {
 			if rest := variance - v*(1-c.ofB); rest > 0 {
 				return v * c.ofB / rest

@@ -384,7 +384,8 @@ func (c *comparison) figure(m measure, x stat.Change) api.CompareFigure {
 	if x.Log {
 		target = math.Log1p(margin)
 	}
-	f.Needed = api.Float(c.needed(m, x, target))
+	needed, slots := c.needed(m, x, target)
+	f.Needed = api.Float(needed)
 	lengthA, lengthB := c.a.end-c.a.start, c.b.end-c.b.start
 	length := max(lengthA, lengthB)
 	if x.Short != "" && x.SlotsA != x.SlotsB { // the side that has too little
@@ -392,7 +393,10 @@ func (c *comparison) figure(m measure, x stat.Change) api.CompareFigure {
 			length = lengthB
 		}
 	}
-	f.NeededSeconds = api.Float(float64(f.Needed) * float64(length))
+	f.NeededSeconds = api.Float(needed * float64(length))
+	if !math.IsNaN(slots) {
+		f.NeededSeconds = api.Float(slots * float64(c.step))
+	}
 	f.JudgedAt = c.judgedAt(&f, &x)
 	if c.several() && float64(f.Needed) > 1 {
 		f.NeededWindows = int(math.Ceil(float64(f.Needed) * float64(min(len(c.a.windows), len(c.b.windows)))))
@@ -411,25 +415,27 @@ func (c *comparison) judgedAt(f *api.CompareFigure, x *stat.Change) int64 {
 	return c.b.start + int64(slots)*c.step + int64(unfinished/time.Second)
 }
 
-// needed is how many times the data there should be; NaN if nobody knows.
-func (c *comparison) needed(m measure, x stat.Change, effect float64) float64 {
+// needed is how many times the data there should be, and how many slots each of two sides
+// of one length then has; NaN if nobody knows.
+func (c *comparison) needed(m measure, x stat.Change, effect float64) (times, each float64) {
 	const power, fewest, beyond = 0.9, 20, 10
 	if x.Short == "" {
-		if n := x.Needed(effect, power).Both; !math.IsInf(n, 0) {
-			return n
+		n := x.Needed(effect, power)
+		if !math.IsInf(n.Both, 0) && !math.IsInf(n.Slots, 0) {
+			return n.Both, n.Slots
 		}
-		return math.NaN()
+		return math.NaN(), math.NaN()
 	}
 	slots, requests := float64(min(x.SlotsA, x.SlotsB)), min(x.EffectiveA, x.EffectiveB)
 	if slots == 0 || requests == 0 {
-		return math.NaN()
+		return math.NaN(), math.NaN()
 	}
 	n := fewest / slots
 	if m.q > 0 {
 		n = max(n, beyond/((1-m.q)*requests)) // so that some requests lie beyond it
 	}
 	if n <= 1 {
-		return math.NaN() // it is something else that is missing
+		return math.NaN(), math.NaN() // it is something else that is missing
 	}
-	return n
+	return n, math.NaN()
 }
