@@ -161,7 +161,7 @@ func (c *comparison) byMix() *Mix {
 		return nil
 	}
 	moved, chance := shift(c.fineA, c.fineB)
-	if !mixed(moved, chance) {
+	if !mixed(moved, chance) || !surelyMixed(c.fineA, c.fineB) {
 		return nil
 	}
 	return &Mix{Share: moved, Of: c.strataName(), Most: c.mover()}

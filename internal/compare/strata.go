@@ -301,5 +301,43 @@ func shiftOf(counts [][2]float64) (moved, chance float64) {
 	return moved, math.Sqrt(float64(len(counts)) / min(totalA, totalB))
 }
 
+// surelyMixed says that the share of some stratum differs by more than slots make it differ
+// by themselves: where requests come in bursts, or few, chance moves a mix by more than it
+// would move as many requests that come by themselves.
+func surelyMixed(a, b *side) bool {
+	names := namesOf(a, b)
+	all := [2][]float64{a.requests(names...), b.requests(names...)}
+	var p []float64
+	for _, name := range names {
+		of := func(s *side, den []float64) []stat.Tally {
+			return []stat.Tally{{Num: s.requests(name), Den: den}}
+		}
+		x, err := stat.Shares(of(a, all[0]), of(b, all[1]), nil, stat.Difference, stat.Options{})
+		if err == nil && x.Short == "" {
+			p = append(p, x.P)
+		}
+	}
+	if len(p) == 0 { // too few slots to tell
+		return true
+	}
+	return slices.Min(stat.BenjaminiHochberg(p)) <= sureMix
+}
+
+// sureMix is the probability with which a mix is said to move that did not.
+const sureMix = 0.01
+
+// requests returns how many requests of strata each slot has.
+func (s *side) requests(names ...operation) []float64 {
+	out := make([]float64, s.slots())
+	for _, name := range names {
+		if x := s.strata[name]; x != nil {
+			for i := range out {
+				out[i] += float64(count(x.good[i]) + count(x.failed[i]))
+			}
+		}
+	}
+	return out
+}
+
 // mixed says that a mix moved by more than chance shows.
 func mixed(moved, chance float64) bool { return moved > mixMoved && moved > 2*chance }

@@ -396,7 +396,7 @@ func (s *Stretches) ofTenants(ctx context.Context, c *comparison, p Part, whole 
 func (c *comparison) mixOf(p Part) *Mix {
 	moved, chance := shift(c.fineA, c.fineB)
 	byMix := func(m api.CompareMeasure) bool { return ByMix(&m) }
-	if !mixed(moved, chance) && !slices.ContainsFunc(c.out.Measures, byMix) {
+	if !slices.ContainsFunc(c.out.Measures, byMix) && !(mixed(moved, chance) && surelyMixed(c.fineA, c.fineB)) {
 		return nil
 	}
 	of := c.strataName()
