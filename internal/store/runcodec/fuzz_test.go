@@ -11,6 +11,9 @@ import (
 func FuzzDecoder(f *testing.F) {
 	f.Add(pack(f, workload(1, 2, 3, 2), nil))
 	f.Add(pack(f, workload(2, 1, 2, 50), nil))
+	for _, form := range sentForms {
+		f.Add(pack(f, asSent(4, 2, 2, 50, form.form), nil))
+	}
 	f.Add([]byte{version, 0})
 	f.Add([]byte{version, 4, 255, 255, 255, 255, 1, 2, 3, 4, 5, 6, 7, 8})
 	f.Fuzz(func(t *testing.T, b []byte) {
