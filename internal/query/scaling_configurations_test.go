@@ -107,6 +107,9 @@ func TestScalingByConfiguration(t *testing.T) {
 			t.Errorf("%s: before it %v, after the one before %v: changes add up", want.name, c.Change.Before, before.After)
 		}
 	}
+	if out.Headline != out.Sentence {
+		t.Errorf("headline %q of two marks is not the sentence", out.Headline)
+	}
 	if out.Law != out.Configurations[2].Law || !strings.Contains(out.Sentence, " ms with cache and −") {
 		t.Errorf("sentence %q; the law is that of the newest configuration: %v", out.Sentence, out.Law == out.Configurations[2].Law)
 	}
