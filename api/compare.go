@@ -208,7 +208,7 @@ type CompareRow struct {
 	Tenant    string `json:"tenant,omitempty"`
 	Cohort    string `json:"cohort,omitempty"` // of a row of cohorts, and of tenants beside those
 	// Tenants counts those of a cohort that have requests on both sides; absent where some
-	// of them are not told apart.
+	// of them are not told apart. At a mark it counts those that are judged by themselves.
 	Tenants    int    `json:"tenants,omitempty"`
 	RequestsA  uint64 `json:"requests_a"`
 	RequestsB  uint64 `json:"requests_b"`
@@ -223,7 +223,6 @@ type CompareRow struct {
 	// of all rows of the list; Changed says that it is small enough.
 	Adjusted Float `json:"adjusted_p"`
 	Changed  bool  `json:"changed"`
-	Tenants  int   `json:"tenants,omitempty"` // of a cohort at a mark, how many of its tenants are judged by themselves
 }
 
 // CompareWarning is a reason to doubt. Code is mix, coverage, errors,
