@@ -101,6 +101,8 @@ def windows(a, b, p, level):
     limits = []
     for whole, q, c in sides:
         se = math.sqrt((c[1 : k + 1] ** 2).mean() * len(a) * missing)
+        if whole.sum() * min(p, 1 - p) < len(a):  # fewer beyond than slots: at least that of independent requests
+            se = max(se, math.sqrt(p * (1 - p) / whole.sum()))
         n = p * (1 - p) / se**2
         limits.append(
             lambda crit, whole=whole, n=n: [math.log(quantile(whole, 1 - s)) for s in wilson(1 - p, n, crit)[::-1]]
