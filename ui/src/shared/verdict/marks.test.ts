@@ -11,7 +11,7 @@ describe('marks', () => {
     expect(verdictWords(verdict({ state: 'waiting', next: 300 }), clock)).toEqual({ word: 'waiting', said: 'waiting', note: 'will be judged at t300' });
     expect(verdictWords(verdict({ state: 'early', verdict: 'improvement' }), clock)).toEqual({ word: 'improvement', said: 'improvement', note: 'so far' });
     const after = { start: 100, end: 140 };
-    const services = [{ service: 'shop', verdict: 'regression', sentence: '', before: after, after, measures: [], operations: [], tenants: [], tenants_judged: 0, shapes: [], warnings: [] }] as MarkVerdict['services'];
+    const services = [{ service: 'shop', verdict: 'regression', sentence: '', before: after, after, measures: [], operations: [], tenants: [], tenants_judged: 0, cohorts: [], cohorts_judged: 0, together: [], shapes: [], warnings: [] }] as MarkVerdict['services'];
     expect(verdictWords(verdict({ state: 'provisional', verdict: 'regression', services }), clock).note).toBe('provisional, from 40 s of one-second slots');
     expect(verdictWords(verdict({ verdict: 'same' }), clock)).toEqual({ word: 'same', said: 'same', note: '' });
   });
