@@ -10,6 +10,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/hist"
+	"tailscope/internal/judge"
 	"tailscope/internal/query"
 )
 
@@ -64,10 +65,10 @@ func (o operation) wider() operation {
 // title names an operation, or its service, and its environment if that is one of several.
 func (o operation) title() string {
 	title := cmp.Or(o.operation, o.service)
-	if title != "" && o.environment != "" {
-		title += " in " + o.environment
+	if title == "" {
+		return ""
 	}
-	return title
+	return judge.Where(title, o.environment, "")
 }
 
 // stratum is an operation's requests, or whatever is measured, in each slot of

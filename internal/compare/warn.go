@@ -172,10 +172,7 @@ func (c *comparison) cameAndWent(gone []operation) string {
 		if c.fineA.requestsOf(name) > c.fineB.requestsOf(name) {
 			verb = "went"
 		}
-		title := orNone(name.operation)
-		if name.environment != "" {
-			title += " in " + name.environment
-		}
+		title := judge.Where(orNone(name.operation), name.environment, "")
 		switch {
 		case name.tenant != "":
 			title += " for " + name.tenant

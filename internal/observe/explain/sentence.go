@@ -58,9 +58,7 @@ func (q *question) noteOwn() {
 		if o.Operation != "" {
 			of = labelText(series.LabelOperation, o.Operation)
 		}
-		if o.Environment != "" {
-			of += " in " + o.Environment
-		}
+		of = judge.Where(of, o.Environment, "")
 		unit := ""
 		if q.span {
 			unit = "seconds"

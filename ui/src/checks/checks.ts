@@ -274,7 +274,7 @@ export function checkCsv(points: CheckPoint[] | undefined): string {
 export const firstCheck = {
   file: `checks:
   shop p99:
-    description: the slowest in a hundred requests, against the last hour
+    description: p99 against the last hour
     every: 10s
     unit: s
     value: p99(span_duration_seconds{service="shop", kind="server"}[-5M:-0M])
