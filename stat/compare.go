@@ -207,6 +207,9 @@ func (c *Change) toward(crit float64) float64 {
 // faster.
 func (c *Change) leavesOut(distance float64) float64 {
 	crit := c.crit
+	if !(crit > 0) { // not made by a comparison of this package: its standard error is all there is
+		return c.options.probability(distance/c.SE, c.DF, c.slotsOf[0], c.slotsOf[1])
+	}
 	if half := c.toward(crit); half < distance {
 		crit = widest(crit, func(crit float64) bool { return c.toward(crit) < distance })
 	} else {
@@ -216,7 +219,7 @@ func (c *Change) leavesOut(distance float64) float64 {
 }
 
 // widest returns the number of standard errors of the widest interval of which ok is true,
-// as it is from one of low on down.
+// as it is from one of low, which is above 0, on down.
 func widest(low float64, ok func(crit float64) bool) float64 {
 	const far = 1e4 // standard errors
 	high := 2 * low
