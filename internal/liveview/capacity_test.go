@@ -28,7 +28,7 @@ func TestCapacityView(t *testing.T) {
 	v = NewCapacity(&b, "shop", false, time.Now)
 	v.terminal, v.size = true, func() (int, int) { return 120, 40 }
 	v.Show(c)
-	if got := b.String(); !strings.Contains(got, "✓ p99 < 200ms  now 20ms (16ms – 24ms)") || !strings.Contains(got, "step 1, rise") {
+	if got := b.String(); !strings.Contains(got, "✓ p99 < 200ms  now 20ms (16ms … 24ms)") || !strings.Contains(got, "step 1, rise") {
 		t.Errorf("%s", got)
 	}
 }
