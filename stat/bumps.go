@@ -26,12 +26,15 @@ const (
 // few requests more on one of them move it from one bump to the other: its ratio then says
 // nothing. It lies there if it is in the gap, or if the interval of the share of requests
 // beyond the gap holds 1−p on a side, or 1−p lies between the shares of the sides. Of is
-// the change of the quantile; the change returned is that of the share beyond the gap.
+// the change of the quantile; the change returned is that of the share beyond the gap. A
+// quantile whose interval is narrow and that went less than half of the way from one bump to
+// the other is not between them.
 func Between(a, b Side, p float64, mix []float64, of *Change, o Options) (Bumps, Change, bool, error) {
 	if err := checkSides(a, b, mix, o); err != nil {
 		return Bumps{}, Change{}, false, err
 	}
-	if of.Short != "" || !of.Log || of.CI.High-of.CI.Low < math.Log(bumpsApart) && math.Abs(of.Effect) < math.Log(bumpsApart) {
+	wide := of.CI.High-of.CI.Low >= math.Log(bumpsApart)
+	if of.Short != "" || !of.Log || !wide && math.Abs(of.Effect) < math.Log(bumpsApart) {
 		return Bumps{}, Change{}, false, nil
 	}
 	da, db := a.mixture(mix), b.mixture(mix)
@@ -39,6 +42,10 @@ func Between(a, b Side, p float64, mix []float64, of *Change, o Options) (Bumps,
 		other := []*mixture{&db, &da}[i]
 		for _, bumps := range s.bumps() {
 			if bumps.From, bumps.To = other.gapIn(bumps); bumps.To <= bumps.From {
+				continue
+			}
+			// As p99.9 of a tail that takes twice as long: its ratio is what there is to say.
+			if !wide && math.Abs(of.Effect) < math.Log(bumps.Upper/bumps.Lower)/2 {
 				continue
 			}
 			c, err := Shares(a.beyond(bumps), b.beyond(bumps), mix, Difference, o)
