@@ -397,16 +397,6 @@ func checkFormat(fsys vfs.FS, dir string, found start) error {
 	return writeWhole(fsys, path, []byte(formatContent))
 }
 
-// deleteAll deletes what Pebble has no more use for, logs too. Pebble keeps up to four logs
-// for reuse unless the cleaner needs their content, as ArchiveCleaner says it does. A log
-// is as large as the largest Put: four took as much space as hours of settled points.
-type deleteAll struct {
-	pebble.DeleteCleaner
-	needsContent
-}
-
-type needsContent struct{ pebble.ArchiveCleaner }
-
 func pebbleOptions(o *Options, lock *pebble.Lock, cache *pebble.Cache, damage *damage) *pebble.Options {
 	po := &pebble.Options{
 		FS:                 o.FS,
@@ -424,7 +414,6 @@ func pebbleOptions(o *Options, lock *pebble.Lock, cache *pebble.Cache, damage *d
 		EventListener:               &pebble.EventListener{DataCorruption: damage.found},
 		// A lost write to the WAL must not be taken for its end.
 		WALBytesPerSync: 0,
-		Cleaner:         deleteAll{},
 	}
 	po.CompactionConcurrencyRange = func() (int, int) { return 1, 2 }
 	// Points are compact already; only the index and the keys compress. zstd on the
