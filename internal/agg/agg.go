@@ -168,7 +168,7 @@ type Aggregator struct {
 
 	putMu  sync.Mutex // serializes Puts; guards the fields below
 	build  builder
-	built  atomic.Int64 // bytes of build between two Puts
+	built  atomic.Int64 // bytes of build
 	hour   int64
 	swept  time.Time
 	expiry time.Time

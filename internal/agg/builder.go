@@ -38,7 +38,7 @@ func (w *builder) reset() {
 	}
 }
 
-// bytes returns the memory that is kept for the next batch.
+// bytes returns the memory of the last batch, which is kept for the next one.
 func (w *builder) bytes() int64 {
 	sum := int64(cap(w.b.Points))*int64(unsafe.Sizeof(store.Point{})) + int64(cap(w.b.Series))*int64(unsafe.Sizeof(series.Series{})) +
 		int64(cap(w.b.IDs)+cap(w.b.Tenants))*16 + int64(cap(w.sorted))*12 + int64(cap(w.offsets)+cap(w.number))*4 + int64(cap(w.samples))*16

@@ -78,6 +78,7 @@ func (a *Aggregator) putFrozen(ctx context.Context) error {
 		if lost += a.build.lost; lost > 0 {
 			a.o.Logger.Error("histograms that cannot be merged were left out", "generation", g.number, "cells", lost, "err", a.build.err)
 		}
+		a.built.Store(a.build.bytes())
 		err := a.st.Put(ctx, batch)
 		a.build.reset()
 		a.built.Store(a.build.bytes())

@@ -86,7 +86,7 @@ func TestNamesThatNobodySent(t *testing.T) {
 		{`{service="cart",environment="prod"}`, `there is no environment "prod" of cart; did you mean "production"? ` + environments},
 		{`{environment="qa",service="cart"}`, `there is no environment "qa" of cart; write one of production, staging; ` + environments},
 		{`{service="cart",operation="GET /crat"}`, `there is no operation "GET /crat" of cart; did you mean "GET /cart"?`},
-		{`{service="cart",tenant="wale"}`, `there is no tenant "wale" of cart; did you mean "whale"? /api/v1/labels?names=tenant and tailscope tenants list`},
+		{`{service="cart",tenant="wale"}`, `there is no tenant "wale" of cart; did you mean "whale"? /api/v1/labels?names=tenant and tailscope query tenants list`},
 		{`{service="cart",version="1.0"}`, `there is no version "1.0" of cart; nothing of it has the label version: leave it out`},
 	} {
 		for path, more := range map[string][]string{
@@ -228,7 +228,7 @@ func TestCohortSelects(t *testing.T) {
 	ask := cartServer(t)
 	const start = querytest.Epoch
 	for cohort, tenants := range map[string]string{
-		`cohort="very large"`: `tenant=~"whale|mouse"`, `cohort="large"`: `tenant=~"t.*"`, `cohort=~".*large"`: `tenant!=""`, `cohort="small"`: `tenant="nobody"`, `cohort!="very-large"`: `tenant!~"whale|mouse"`,
+		`cohort="very large"`: `tenant=~"whale|mouse"`, `cohort="large"`: `tenant=~"t.*"`, `cohort=~".*large"`: `tenant!=""`, `cohort="small"`: `tenant=~"nobody"`, `cohort!="very-large"`: `tenant!~"whale|mouse"`,
 	} {
 		for path, params := range map[string][]string{
 			"/api/v1/heatmap": nil, "/api/v1/distribution": {"by", "operation"}, "/api/v1/timeline": {"by", "status", "width", "10"}, "/api/v1/services": nil,

@@ -107,7 +107,6 @@ func (f *Finding) Adjective() Verdict {
 	return f.Verdict
 }
 
-// interval puts the ends of the interval into brackets, with the noise floor.
 // betweenText says that a quantile lies between two bumps, and what their shares did.
 func (f *Finding) betweenText() string {
 	b := f.Between
@@ -122,6 +121,7 @@ func (f *Finding) betweenText() string {
 	return fmt.Sprintf("lies between two bumps of the distribution, at %s and at %s: %s %s", Value(float64(b.Lower), f.Unit), Value(float64(b.Upper), f.Unit), went, share.interval(share.ends()))
 }
 
+// interval puts the ends of the interval into brackets, with the noise floor.
 func (f *Finding) interval(ends string) string {
 	s := fmt.Sprintf("(%s interval %s", figure.Percent(f.Level), ends)
 	switch {

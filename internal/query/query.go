@@ -264,7 +264,7 @@ func listedBy(label string) string {
 	case series.LabelService:
 		return "tailscope query services"
 	case series.LabelTenant:
-		return "tailscope tenants"
+		return "tailscope query tenants"
 	}
 	return "tailscope query distribution --by " + label
 }

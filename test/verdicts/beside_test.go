@@ -28,7 +28,7 @@ func TestUnmarkedChangeBesideMarks(t *testing.T) {
 		before, after := w.final(nothing), w.final(good)
 		says := func(v *api.MarkVerdict, side string) bool {
 			for _, x := range v.Services[0].Warnings {
-				if x.Code == "cut" && strings.HasPrefix(x.Text, "the time "+side) && strings.Contains(x.Text, "because of a change that was found: p") && strings.Contains(x.Text, unmarked.Format("15:04")) {
+				if x.Code == "cut" && strings.HasPrefix(x.Text, "the time "+side) && strings.Contains(x.Text, "because of a change that was found: ") && strings.Contains(x.Text, unmarked.Format("15:04")) {
 					return true
 				}
 			}

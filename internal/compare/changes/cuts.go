@@ -18,8 +18,9 @@ const sureCut = 0.001
 const cutOperations = 20
 
 // Cuts answers the changes of a range at which what is compared should end: those that
-// surely are of the durations, of errors, or of a rate that nearly stopped. A part of the
-// requests and a mix that moved end nothing, since comparisons allow for them, nor does what
+// surely are of the durations or of errors. A rate ends nothing, since a side that begins
+// where requests stopped would be empty. A part of the requests and a mix that moved end
+// nothing, since comparisons allow for them, nor does what
 // came and went within fewer slots than a side has. What lasted longer is two changes, the
 // second with the opposite verdict.
 func (f *Finder) Cuts(ctx context.Context, r Request) ([]api.Change, error) {
@@ -30,8 +31,7 @@ func (f *Finder) Cuts(ctx context.Context, r Request) ([]api.Change, error) {
 	}
 	var out []api.Change
 	for _, c := range found.Changes {
-		stopped := slices.ContainsFunc(c.Measures, func(m api.CompareMeasure) bool { return m.Name == judge.Rate && m.Change != "" })
-		of := slices.Contains(c.Found, Durations) || slices.Contains(c.Found, Errors) || stopped
+		of := slices.Contains(c.Found, Durations) || slices.Contains(c.Found, Errors)
 		if !of || c.Part != nil || c.Verdict == Mix || !(c.P <= sureCut) {
 			continue
 		}

@@ -233,7 +233,30 @@ func say(v *api.ServiceVerdict) string {
 	if len(said) == 0 { // most tenants or cohorts, and nothing else
 		said = append(said, tell(changedOfRow(&slices.Concat(v.Tenants, v.Cohorts)[0])).Sentence)
 	}
-	return strings.Join(said, "; ")
+	text := strings.Join(said, "; ")
+	if w := worse(v); v.Verdict == judge.Mixed && w != nil && !strings.Contains(text, w.Sentence) {
+		return w.Sentence + "; " + text
+	}
+	return text
+}
+
+// worse returns the measure that stands for what got worse, of the service if it did, else
+// of what matters most of its operations, tenants and cohorts; nil if nothing got worse.
+func worse(v *api.ServiceVerdict) *api.CompareMeasure {
+	got := func(found []api.CompareMeasure) *api.CompareMeasure {
+		return tell(slices.DeleteFunc(found, func(m api.CompareMeasure) bool { return m.Change != judge.Worse }))
+	}
+	if m := got(changedOf(v.Measures)); m != nil {
+		return m
+	}
+	for _, rows := range [][]api.CompareRow{v.Operations, v.Tenants, v.Cohorts} {
+		for i := range rows {
+			if m := got(changedOfRow(&rows[i])); m != nil {
+				return m
+			}
+		}
+	}
+	return nil
 }
 
 // wholeCohort returns the cohort to name in place of tenants: that of which a change matters
