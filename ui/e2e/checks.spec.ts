@@ -43,7 +43,7 @@ test('the list has the worst first, and is filtered and searched by the server',
   await expect(rows.first()).toHaveAttribute('data-state', 'CRITICAL');
   await expect(row.getByTestId('verdict-word')).toHaveText(/✕\s*CRITICAL/);
   await expect(row).toContainText('5.00 s');
-  await expect(row).toContainText('< 1.00 s');
+  await expect(row).toContainText('≤ 1.00 s');
   await expect(row).toContainText(/warning.>.1\.10.s, critical.>.2\.00.s/);
   await expect(page.getByRole('button', { name: /^CRITICAL \d/ })).toBeVisible();
   await page.getByLabel('Search checks').fill('number 3');

@@ -127,7 +127,7 @@ test('a name that nobody sent is answered by the nearest to open', async ({ page
   const wrong = `${s.service}x`;
   const message = `there is no service "${wrong}"; did you mean "${s.service}"? /api/v1/labels?names=service and tailscope query services list those there are`;
   await page.route((u) => /^\/api\/v1\/(heatmap|timeline|distribution|sla)$/.test(u.pathname) && u.searchParams.get('match')!.includes(wrong), (route) =>
-    route.fulfill({ status: 404, json: { error: { code: 'not_found', field: 'match', message } } }));
+    route.fulfill({ status: 404, json: { error: { code: 'not_found', field: 'match', message, instead: { label: 'service', name: wrong, nearest: [s.service], message } } } }));
   for (const tab of ['', '/sla']) {
     await page.goto(servicePath().replace(`${s.service}?`, `${wrong}${tab}?`));
     const alert = page.getByRole('alert');
