@@ -25,8 +25,9 @@ const (
 // Between reports whether the p-quantile lies between two bumps on either side, so that a
 // few requests more on one of them move it from one bump to the other: its ratio then says
 // nothing. It lies there if it is in the gap, or if the interval of the share of requests
-// beyond the gap holds 1−p on a side. Where the shares surely lie on either side of 1−p, the
-// quantile went from one bump to the other, which its ratio says. Of is the change of the quantile; the change returned is that of the share beyond the gap. A
+// beyond the gap holds 1−p on a side, or 1−p lies between the shares of the sides and the
+// interval of the ratio is wide; where that is narrow, the quantile went from one bump to the
+// other, which its ratio says. Of is the change of the quantile; the change returned is that of the share beyond the gap. A
 // quantile whose interval is narrow and that went less than half of the way from one bump to
 // the other is not between them.
 func Between(a, b Side, p float64, mix []float64, of *Change, o Options) (Bumps, Change, bool, error) {
@@ -52,7 +53,7 @@ func Between(a, b Side, p float64, mix []float64, of *Change, o Options) (Bumps,
 			if err != nil {
 				return Bumps{}, Change{}, false, err
 			}
-			if c.Short == "" && isBetween(bumps, p, of, &c) {
+			if c.Short == "" && (isBetween(bumps, p, of, &c) || wide && (c.A < 1-p) != (c.B < 1-p)) {
 				return bumps, c, true, nil
 			}
 		}
