@@ -79,7 +79,7 @@ func TestMarksWithoutAChange(t *testing.T) {
 	for _, n := range []noise{{}, {keeps: 0.6, deviation: 0.1}} {
 		t.Run(fmt.Sprint("keeps=", n.keeps), func(t *testing.T) {
 			marks, alarms, cut := 0, 0, 0
-			for trial := range number.Of(2) {
+			for trial := range number.Of(1) {
 				w := newWorld(t, 1000+trial)
 				var ids []string
 				send := func(length time.Duration) {
