@@ -207,8 +207,8 @@ type CompareRow struct {
 	Operation string `json:"operation,omitempty"`
 	Tenant    string `json:"tenant,omitempty"`
 	Cohort    string `json:"cohort,omitempty"` // of a row of cohorts, and of tenants beside those
-	// Tenants counts those of a cohort that have requests on both sides; absent where some
-	// of them are not told apart. At a mark it counts those that are judged by themselves.
+	// Tenants is the number of tenants of a cohort with requests on both sides; absent where
+	// some of them are not told apart. At a mark it is the number judged by themselves.
 	Tenants    int    `json:"tenants,omitempty"`
 	RequestsA  uint64 `json:"requests_a"`
 	RequestsB  uint64 `json:"requests_b"`

@@ -27,6 +27,6 @@ type Shape struct {
 	Usual Float `json:"usual"`
 	Value Float `json:"value"`
 	// Step is the length of the slots that show a spike at a mark, in seconds, where they are
-	// shorter than those that are compared.
+	// shorter than the slots compared.
 	Step int64 `json:"step,omitempty"`
 }

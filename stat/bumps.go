@@ -12,7 +12,7 @@ type Bumps struct {
 const (
 	// bumpCell is the width of the cells in which density is measured, of the logarithm.
 	bumpCell = 0.14
-	// gapDepth is how many times as high as the gap both bumps are at least.
+	// gapDepth is the least ratio of the height of either bump to that of the gap.
 	gapDepth = 4
 	// leastBump is the least number of independent observations in the highest cell of a
 	// bump.
@@ -27,15 +27,16 @@ const (
 // nothing. It lies there if it is in the gap, or if the interval of the share of requests
 // beyond the gap holds 1−p on a side, or 1−p lies between the shares of the sides and the
 // interval of the ratio is wide; where that is narrow, the quantile went from one bump to the
-// other, which its ratio says. Of is the change of the quantile; the change returned is that of the share beyond the gap. A
-// quantile whose interval is narrow and that went less than half of the way from one bump to
-// the other is not between them.
+// other, which its ratio says. A quantile whose interval is narrow and that went less than
+// half of the way from one bump to the other is not between them. Of is the change of the
+// quantile; the change returned is that of the share beyond the gap.
 func Between(a, b Side, p float64, mix []float64, of *Change, o Options) (Bumps, Change, bool, error) {
 	if err := checkSides(a, b, mix, o); err != nil {
 		return Bumps{}, Change{}, false, err
 	}
 	wide := of.CI.High-of.CI.Low >= math.Log(bumpsApart)
-	if of.Short != "" || !of.Log || !wide && math.Abs(of.Effect) < math.Log(bumpsApart) {
+	far := math.Abs(of.Effect) >= math.Log(bumpsApart)
+	if of.Short != "" || !of.Log || !(wide || far) {
 		return Bumps{}, Change{}, false, nil
 	}
 	da, db := a.mixture(mix), b.mixture(mix)

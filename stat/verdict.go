@@ -117,7 +117,7 @@ func reach(power, df float64) float64 {
 type Needed struct {
 	Both float64 // if both sides grow
 	B    float64 // if B grows alone, as after a mark
-	// Slots is how many each side has if both become equally long; NaN of paired sides and
+	// Slots is the number of slots of each side, if both become equally long; NaN of paired sides and
 	// of blocks, which grow together.
 	Slots float64
 }

@@ -112,7 +112,7 @@ func (a *Aggregator) unstored(ctx context.Context, q *store.Query) ([]*unstored,
 	return slices.DeleteFunc(out, func(u *unstored) bool { return len(u.groups) == 0 }), nil
 }
 
-// generations returns those that are not stored, oldest first.
+// generations returns the generations that are not stored, oldest first.
 func (a *Aggregator) generations() []*generation {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -169,7 +169,7 @@ func (a *Aggregator) readGeneration(ctx context.Context, g *generation, family s
 			}
 			shared, known := common[r.like]
 			if !known {
-				if x := a.reg.common(r.like); (family == "" || x.Family == family) && matchesAll(x.Labels, ofRest) {
+				if x := a.reg.common(r.like); (family == "" || x.Family == family) && series.Matches(x.Labels, ofRest) {
 					shared = &x
 				}
 				common[r.like] = shared
@@ -180,7 +180,7 @@ func (a *Aggregator) readGeneration(ctx context.Context, g *generation, family s
 			}
 			whole := shared.WithTenant(name)
 			s = &whole
-		} else if s.View != view || family != "" && s.Family != family || !matchesAll(s.Labels, matchers) {
+		} else if s.View != view || family != "" && s.Family != family || !series.Matches(s.Labels, matchers) {
 			continue
 		}
 		cells, err := yield(n, s)
@@ -202,15 +202,6 @@ func splitTenant(matchers []*labels.Matcher) (tenant, rest []*labels.Matcher) {
 		}
 	}
 	return tenant, rest
-}
-
-func matchesAll(l labels.Labels, matchers []*labels.Matcher) bool {
-	for _, m := range matchers {
-		if !m.Matches(l.Get(m.Name)) {
-			return false
-		}
-	}
-	return true
 }
 
 // freshReader adds the cells of a generation to what it adds to an answer.

@@ -280,8 +280,7 @@ func (c *comparison) members(shares map[string]float64, own []string) map[string
 
 // strataName is what strata are called.
 func (c *comparison) strataName() string {
-	switch {
-	case c.kind != ofSpans:
+	if c.kind != ofSpans {
 		return "series"
 	}
 	names := []string{"operations"}

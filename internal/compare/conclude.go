@@ -14,9 +14,9 @@ import (
 
 // sureRow is the greatest adjusted probability of a row's measure that counts in the
 // verdict of all, and sureBeyond how many requests of each side then lie beyond its
-// quantile at least, or have failed on both sides together. Both are strict, so that two lists beside the measures add at most
-// a hundredth to how often a verdict is wrong: so far out in its tail the distribution
-// of a figure of few requests is not Student's.
+// quantile at least, or have failed on both sides together. Both are strict, so that two
+// lists beside the measures add at most a hundredth to how often a verdict is wrong: so far
+// out in its tail the distribution of a figure of few requests is not Student's.
 const (
 	sureRow    = 0.002
 	sureBeyond = 30
@@ -114,6 +114,7 @@ func (c *comparison) headline(whole judge.Verdict) string {
 	if few != "" {
 		said = append(said, few)
 	}
+	mix := c.byMix()
 	switch {
 	case lead != nil && MoreErrors(lead):
 		said = slices.Insert(said, 0, Say(c.out.Measures, c.found, c.Within))
@@ -129,8 +130,8 @@ func (c *comparison) headline(whole judge.Verdict) string {
 		said = append(said, c.out.Of+" as a whole is the same")
 	case few != "":
 		said = append(said, "no evidence that "+c.out.Of+" changed as a whole")
-	case c.byMix() != nil:
-		said = append(said, c.byMix().Text(c.out.Of), "like for like "+c.likeForLike().Sentence)
+	case mix != nil:
+		said = append(said, mix.Text(c.out.Of), "like for like "+c.likeForLike().Sentence)
 	case !judge.Moved(c.out.Verdict):
 		if lead = leadOf(c.out.Measures, func(m *api.CompareMeasure) bool { return m.Verdict == c.out.Verdict && !c.aside(m) }, c.Within); lead != nil {
 			said = append(said, lead.Sentence)

@@ -415,8 +415,8 @@ func (c *comparison) judgedAt(f *api.CompareFigure, x *stat.Change) int64 {
 	return c.b.start + int64(slots)*c.step + int64(unfinished/time.Second)
 }
 
-// needed is how many times the data there should be, and how many slots each of two sides
-// of one length then has; NaN if nobody knows.
+// needed returns the multiple of the data that there should be, and the number of slots that
+// each of two sides of one length then has; NaN if nobody knows.
 func (c *comparison) needed(m measure, x stat.Change, effect float64) (times, each float64) {
 	const power, fewest, beyond = 0.9, 20, 10
 	if x.Short == "" {

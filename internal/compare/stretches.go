@@ -68,7 +68,7 @@ type Found struct {
 	// Mix says that the requests are of other operations or tenants than before, beyond
 	// what chance would move or so that it explains a measure; nil if they are not.
 	Mix *Mix
-	// Seconds is how many the newest stretch holds, where it was compared in slots of one
+	// Seconds is the length of the newest stretch, where it was compared in slots of one
 	// second; else 0.
 	Seconds int64
 }

@@ -26,7 +26,7 @@ const (
 	// closeMarks is the least number of steps of a configuration; a mark that is nearer to
 	// the one before belongs to the same change.
 	closeMarks = 5
-	// fewMarks is how many marks a headline names one by one.
+	// fewMarks bounds the marks that a headline names one by one.
 	fewMarks = 3
 	// mostStrata is the number of operations held in the same shares, those with the most
 	// requests; the others are one.

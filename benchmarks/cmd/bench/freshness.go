@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"math"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -38,16 +36,11 @@ func freshness(ctx context.Context, o *options, r *report.Report) error {
 		"Beside %d spans a second, a request of one span is sent by gRPC every %s. From its acknowledgement until GET /api/v1/distribution and PromQL, "+
 			"asked one after another, count it: a client's wall time, with the time that the answers take. "+
 			"Then the same load for as long without probes and questions; before both, once to warm up. CPU-seconds per million spans are of the server, its answers included.", residentRate, probeEvery))
-	dir, err := os.MkdirTemp(o.tmp, "run-")
+	p, end, err := o.start(ctx)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	p, err := program.StartTailscope(ctx, dir+"/data", strings.Fields(o.flags)...)
-	if err != nil {
-		return err
-	}
-	defer p.Kill()
+	defer end()
 	var took map[string][]time.Duration
 	const warm, asked, alone = "warm-up", "load, probes and questions", "load alone"
 	for _, phase := range []string{warm, asked, alone} {

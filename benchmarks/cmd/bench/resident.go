@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"strings"
 	"time"
 
 	"tailscope/benchmarks/report"
@@ -32,16 +30,11 @@ func resident(ctx context.Context, o *options, r *report.Report) error {
 			"Resident memory is that of the whole process as the kernel counts it; the live heap is what the last garbage collection found; "+
 			"the parts are those of `tailscope_memory_bytes`. Each is read every %s.",
 		payload.Tenants, payload.SpansPerTrace, lasts, residentEvery))
-	dir, err := os.MkdirTemp(o.tmp, "run-")
+	p, stop, err := o.start(ctx)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	p, err := program.StartTailscope(ctx, dir+"/data", strings.Fields(o.flags)...)
-	if err != nil {
-		return err
-	}
-	defer p.Kill()
+	defer stop()
 	s, err := sender.GRPC(p.OTLPGRPC, sender.Traces)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -185,4 +186,18 @@ func ask[T any](ctx context.Context, base, path string, q url.Values) (out T, er
 		return out, err
 	}
 	return out, json.Unmarshal(body, &out)
+}
+
+// start starts a server with the flags asked for on a directory of its own. End stops it and
+// removes the directory.
+func (o *options) start(ctx context.Context) (p *program.Tailscope, end func(), err error) {
+	dir, err := os.MkdirTemp(o.tmp, "run-")
+	if err != nil {
+		return nil, nil, err
+	}
+	if p, err = program.StartTailscope(ctx, dir+"/data", strings.Fields(o.flags)...); err != nil {
+		os.RemoveAll(dir)
+		return nil, nil, err
+	}
+	return p, func() { p.Kill(); os.RemoveAll(dir) }, nil
 }

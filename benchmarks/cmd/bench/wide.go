@@ -3,12 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"strings"
 
 	"tailscope/benchmarks/report"
 	"tailscope/test/payload"
-	"tailscope/test/program"
 )
 
 // wide sends spans of many tenants, routes and processes to a server at its defaults, and
@@ -22,16 +19,11 @@ func wide(ctx context.Context, o *options, r *report.Report) error {
 		"%d tenants, each as likely, × %d services × %d routes × %d processes of each: %d spans at %d a second, traces of %d spans, every setting at its default, the breakdown on. "+
 			"Folded is what lost its tenant, its operation or its process.",
 		payload.Tenants, payload.WideServices, payload.WideRoutes, payload.WideInstances, most, residentRate, payload.SpansPerTrace))
-	dir, err := os.MkdirTemp(o.tmp, "run-")
+	p, stop, err := o.start(ctx)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	p, err := program.StartTailscope(ctx, dir+"/data", strings.Fields(o.flags)...)
-	if err != nil {
-		return err
-	}
-	defer p.Kill()
+	defer stop()
 	spans, err := pace(ctx, p.OTLPGRPC, payload.WideAt, most)
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, p.Log())

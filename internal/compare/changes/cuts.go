@@ -3,10 +3,13 @@ package changes
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"tailscope/api"
 	"tailscope/internal/judge"
+	"tailscope/internal/query"
+	"tailscope/internal/store"
 )
 
 // sureCut is the greatest probability of a change at which what is compared ends. Changes
@@ -20,12 +23,16 @@ const cutOperations = 20
 // Cuts answers the changes of a range at which what is compared should end: those that
 // surely are of the durations or of errors. A rate ends nothing, since a side that begins
 // where requests stopped would be empty. A part of the requests and a mix that moved end
-// nothing, since comparisons allow for them, nor does what
-// came and went within fewer slots than a side has. What lasted longer is two changes, the
-// second with the opposite verdict.
+// nothing, since comparisons allow for them, nor does what came and went within fewer slots
+// than a side has. What lasted longer is two changes, the second with the opposite verdict.
+// It answers none where what there is cannot be searched.
 func (f *Finder) Cuts(ctx context.Context, r Request) ([]api.Change, error) {
 	r.cuts, r.Operations = true, cutOperations
 	found, err := f.Find(ctx, r)
+	var invalid *query.Error
+	if errors.As(err, &invalid) || errors.Is(err, store.ErrTooMany) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

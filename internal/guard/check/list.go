@@ -12,6 +12,7 @@ import (
 	"tailscope/api"
 	"tailscope/internal/guard/check/event"
 	"tailscope/internal/query"
+	"tailscope/internal/series"
 )
 
 const pending = "PENDING"
@@ -102,7 +103,7 @@ func (e *Engine) list(r ListRequest, state string, now time.Time, out *api.Check
 	for _, d := range e.definitions {
 		described := strings.Contains(strings.ToLower(d.c.Description), q)
 		for _, in := range d.instances {
-			if q != "" && !described && !strings.Contains(strings.ToLower(in.id), q) || !matches(r.Match, in.labels) {
+			if q != "" && !described && !strings.Contains(strings.ToLower(in.id), q) || !series.Matches(in.labels, r.Match) {
 				continue
 			}
 			s := in.state()

@@ -17,6 +17,7 @@ import (
 	"tailscope/internal/guard/check/schedule"
 	"tailscope/internal/guard/check/spec"
 	"tailscope/internal/query"
+	"tailscope/internal/series"
 )
 
 // window is a time in which nobody is notified: once, or by a schedule.
@@ -113,16 +114,7 @@ func (w *window) covers(c *condition) bool {
 	if len(w.checks) > 0 && !slices.Contains(w.checks, c.key.Check) && !slices.Contains(w.checks, c.id) {
 		return false
 	}
-	return matches(w.match, c.labels)
-}
-
-func matches(all []*labels.Matcher, l labels.Labels) bool {
-	for _, m := range all {
-		if !m.Matches(l.Get(m.Name)) {
-			return false
-		}
-	}
-	return true
+	return series.Matches(c.labels, w.match)
 }
 
 // quietReason returns why receivers are not notified of a check at a moment, empty if

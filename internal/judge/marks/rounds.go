@@ -232,12 +232,7 @@ func (j *Judge) changesBeside(ctx context.Context, matchers []*labels.Matcher, s
 		return nil, nil
 	}
 	sel := query.Selection{Family: series.SpanDuration, Matchers: matchers, Start: time.Unix(s.before.start, 0), End: time.Unix(min(s.after.end, now.Unix()-ripe), 0)}
-	found, err := j.o.Changes(ctx, sel)
-	var invalid *query.Error
-	if errors.As(err, &invalid) || errors.Is(err, store.ErrTooMany) {
-		return nil, nil // what there is cannot be searched
-	}
-	return found, err
+	return j.o.Changes(ctx, sel)
 }
 
 func (j *Judge) compareService(ctx context.Context, service string, environment *labels.Matcher, s sides, m *store.Mark, now time.Time) (api.ServiceVerdict, error) {

@@ -182,8 +182,8 @@ func changedOf(measures []api.CompareMeasure) (out []api.CompareMeasure) {
 }
 
 // changedOfRow returns the measures of an operation or a tenant that changed, surely
-// enough. Of a tenant or a cohort, which may have few requests, some must lie beyond the quantile, and of
-// either some must have failed.
+// enough. Of a tenant or a cohort, which may have few requests, some must lie beyond the
+// quantile, and of either some must have failed.
 func changedOfRow(row *api.CompareRow) []api.CompareMeasure {
 	return slices.DeleteFunc(changedOf(row.Measures), func(m api.CompareMeasure) bool {
 		return (row.Tenant != "" || row.Cohort != "" || m.Name == judge.ErrorShare) && !compare.Enough(row, &m)
@@ -234,7 +234,10 @@ func say(v *api.ServiceVerdict) string {
 		said = append(said, tell(changedOfRow(&slices.Concat(v.Tenants, v.Cohorts)[0])).Sentence)
 	}
 	text := strings.Join(said, "; ")
-	if w := worse(v); v.Verdict == judge.Mixed && w != nil && !strings.Contains(text, w.Sentence) {
+	if v.Verdict != judge.Mixed {
+		return text
+	}
+	if w := worse(v); w != nil && !strings.Contains(text, w.Sentence) {
 		return w.Sentence + "; " + text
 	}
 	return text

@@ -84,10 +84,6 @@ func (q *question) leaveChanges(ctx context.Context, from, to, length int64) err
 	ask.Matchers = q.Matchers
 	ask.Start, ask.End = time.Unix(max(0, min(b.Start, q.Start.Unix())-length), 0), time.Unix(to, 0)
 	found, err := q.Changes(ctx, ask)
-	var invalid *query.Error
-	if errors.As(err, &invalid) || errors.Is(err, store.ErrTooMany) {
-		return nil // what there is cannot be searched
-	}
 	if err != nil {
 		return err
 	}

@@ -166,15 +166,6 @@ func (w *Twin) State(ctx context.Context, writer string, prefix []byte, yield fu
 	return nil
 }
 
-func matches(ls labels.Labels, ms []*labels.Matcher) bool {
-	for _, m := range ms {
-		if !m.Matches(ls.Get(m.Name)) {
-			return false
-		}
-	}
-	return true
-}
-
 type twinGroup struct {
 	labels labels.Labels
 	kind   series.Kind
@@ -193,7 +184,7 @@ func (w *Twin) Query(ctx context.Context, q store.Query) (*store.Result, error) 
 	matched := map[string]bool{}
 	by := slices.Compact(slices.Sorted(slices.Values(q.By)))
 	for a, p := range w.points {
-		if p.series.Family != q.Family || p.series.View != q.View || a.slot < q.Start || a.slot >= q.End || !matches(p.series.Labels, q.Matchers) {
+		if p.series.Family != q.Family || p.series.View != q.View || a.slot < q.Start || a.slot >= q.End || !series.Matches(p.series.Labels, q.Matchers) {
 			continue
 		}
 		matched[a.series] = true
@@ -278,7 +269,7 @@ func (w *Twin) Query(ctx context.Context, q store.Query) (*store.Result, error) 
 func (w *Twin) eachSamples(family string, ms []*labels.Matcher, fn func(s series.Series, all []series.Sample)) {
 	for k, byTime := range w.samples {
 		s := w.series[k]
-		if s.Family != family || !matches(s.Labels, ms) {
+		if s.Family != family || !series.Matches(s.Labels, ms) {
 			continue
 		}
 		var all []series.Sample
@@ -352,7 +343,7 @@ func (w *Twin) eachLabels(family string, view series.View, ms []*labels.Matcher,
 	start -= ((start % day) + day) % day
 	end += ((-end)%day + day) % day
 	see := func(s series.Series, t int64) {
-		if (family == "" || s.Family == family) && s.View == view && t >= start && t < end && matches(s.Labels, ms) {
+		if (family == "" || s.Family == family) && s.View == view && t >= start && t < end && series.Matches(s.Labels, ms) {
 			fn(s)
 		}
 	}

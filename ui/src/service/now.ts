@@ -24,7 +24,7 @@ const same = (a: Change, b: Change) => a.service === b.service && (a.environment
 // A service says more than its operation, and what its users see more than what it calls.
 const rank = (c: Change) => (c.part || c.family ? 2 : c.operation ? 1 : 0);
 
-/** The moments at which something became worse, those that last before those that are over, then the latest first. */
+/** The moments at which something became worse, what lasts before what is over, then the latest first. */
 export function momentsOf(all: Change[]): Moment[] {
   const over = (c: Change) => c.shape?.kind === 'spike' || all.some((x) => x.verdict === 'improvement' && x.time > c.time && !x.part && !x.family && same(x, c));
   const groups: Change[][] = [];

@@ -126,7 +126,7 @@ func (r *resolved) findSources(ctx context.Context, h *History, s *expr.Selector
 		n.epoch = family.epoch.Load()
 		all := *family.series.Load()
 		for _, e := range all[min(n.seen, len(all)):] {
-			if matches(e.labels, s.Matchers) {
+			if series.Matches(e.labels, s.Matchers) {
 				n.source(e.labels, e.kind).recent = e
 			}
 		}
@@ -148,13 +148,4 @@ func (m *matched) source(ls labels.Labels, kind series.Kind) *source {
 	s := &source{family: m.name, labels: ls, kind: kind}
 	m.sources = append(m.sources, s)
 	return s
-}
-
-func matches(ls labels.Labels, ms []*labels.Matcher) bool {
-	for _, m := range ms {
-		if !m.Matches(ls.Get(m.Name)) {
-			return false
-		}
-	}
-	return true
 }

@@ -130,7 +130,7 @@ func (set *seriesSet) match(ms []*labels.Matcher, from int) (found []*lookup, n 
 	defer set.mu.Unlock()
 	n = len(set.all)
 	take := func(l *lookup) {
-		if !matches(l.labels, ms) {
+		if !series.Matches(l.labels, ms) {
 			return
 		}
 		if !l.asked {
