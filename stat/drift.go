@@ -52,7 +52,7 @@ func (c *Change) drift(a, b *figure, sp *spectrum, o Options) {
 	none, some := forgets[0]+math.Log(independent), logMean(forgets[1:])+math.Log(1-independent)
 	without := max(none, some) + math.Log1p(math.Exp(-math.Abs(none-some)))
 	few, dependence := float64(fewStretches), sp.under(posterior(forgets)).dependence
-	sa, sb := sp.slowly(), other.slowly()
+	sa, sb := sp.slow(), other.slow()
 	if slowly := logs(sa, sb); logMean(slowly) > logMean(forgets) {
 		dependence = slowDependence(slowly)
 	}
@@ -63,8 +63,8 @@ func (c *Change) drift(a, b *figure, sp *spectrum, o Options) {
 		c.Drifts = true
 		return
 	}
-	la, lb := sp.remembering(), other.remembering()
-	if remembers := logs(la, lb); logMean(remembers)-without > surely && size < c.wider(a, b, la, lb, remembers, o) {
+	la, lb := sp.long(), other.long()
+	if remembers := logs(la, lb); logMean(remembers)-without > surely && size < c.wider(a, b, sp, remembers, o) {
 		c.Drifts = true
 		return
 	}
@@ -127,8 +127,10 @@ func (s *spectrum) remembering() *spectrum {
 // wider returns how many times as wide an interval of 95 % is if slots remember: of the
 // mixture of memories, as likely as the logs say of the slots that dependence is found by,
 // with shares of the variance as likely as the figure's own slots make them.
-func (c *Change) wider(a, b *figure, la, lb *spectrum, logs []float64, o Options) float64 {
-	ta, tb := la.cosines(a.influence), lb.cosines(b.influence)
+func (c *Change) wider(a, b *figure, sp *spectrum, logs []float64, o Options) float64 {
+	other := sp.of(len(b.influence))
+	ta, tb := sp.cosines(a.influence), other.cosines(b.influence)
+	la, lb := sp.long(), other.long()
 	own := make([]float64, len(logs))
 	la.likelihood(own, ta)
 	lb.likelihood(own, tb)

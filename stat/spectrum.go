@@ -2,6 +2,7 @@ package stat
 
 import (
 	"math"
+	"sync"
 
 	"gonum.org/v1/gonum/dsp/fourier"
 )
@@ -30,7 +31,8 @@ const (
 
 // spectrum holds, for sequences of one length, the power of a first-order autoregression
 // under noise by frequency πj/T, j = 1…T−1. Models are of unit variance; number 0 is
-// independence, then come all signals for each persistence.
+// independence, then come all signals for each persistence. All but fft and other is
+// shared and read only. A spectrum is used by one goroutine.
 type spectrum struct {
 	slots int
 	fft   *fourier.FFT
@@ -40,10 +42,42 @@ type spectrum struct {
 	logs  []float64    // model: Σ over frequencies of ln(power of the bin)
 	low   [][]float64  // persistence, K−1: mean of the autoregression's first K
 	other *spectrum    // for the other side's length, once it was used
+
+	// slow and long are spectra of other models, without a transform; see slowly and remembering.
+	slow, long func() *spectrum
 }
 
+// spectra are those of the lengths that were used last: many series of a comparison have
+// one length, and making a spectrum takes as long as using it some ten times.
+var spectra = struct {
+	sync.Mutex
+	of map[int]*spectrum
+}{of: map[int]*spectrum{}}
+
+// mostSpectra bounds those that are kept, some 300 kB each for a day of slots.
+const mostSpectra = 32
+
+// newSpectrum returns the spectrum for sequences of this length.
 func newSpectrum(slots int) *spectrum {
-	s := &spectrum{slots: slots, fft: fourier.NewFFT(max(1, slots)), edges: []int{1}, turn: make([]complex128, slots)}
+	spectra.Lock()
+	s := spectra.of[slots]
+	spectra.Unlock()
+	if s == nil {
+		s = makeSpectrum(slots)
+		spectra.Lock()
+		if len(spectra.of) >= mostSpectra {
+			clear(spectra.of)
+		}
+		spectra.of[slots] = s
+		spectra.Unlock()
+	}
+	own := *s
+	own.fft = fourier.NewFFT(max(1, slots)) // has working space
+	return &own
+}
+
+func makeSpectrum(slots int) *spectrum {
+	s := &spectrum{slots: slots, edges: []int{1}, turn: make([]complex128, slots)}
 	for j := range s.turn {
 		sin, cos := math.Sincos(math.Pi * float64(j) / float64(2*slots))
 		s.turn[j] = complex(cos, -sin) * complex(math.Sqrt(2/float64(slots)), 0)
@@ -68,6 +102,7 @@ func newSpectrum(slots int) *spectrum {
 		}
 		s.low = append(s.low, low)
 	}
+	s.slow, s.long = sync.OnceValue(s.slowly), sync.OnceValue(s.remembering)
 	return s
 }
 

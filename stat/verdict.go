@@ -107,9 +107,9 @@ func (c *Change) beyond() float64 {
 // with a probability.
 func reach(power, df float64) float64 {
 	if power < 0.5 {
-		return -critical(power, df)
+		return -criticalAbout(power, df)
 	}
-	return critical(1-power, df)
+	return criticalAbout(1-power, df)
 }
 
 // Needed is the amount of data, in multiples of the present amount, that finds an effect
@@ -138,7 +138,7 @@ func (c *Change) Needed(effect, power float64) Needed {
 		const least, most = 1e-3, 1e6
 		does := func(n float64) float64 {
 			df := c.DF * max(1, n)
-			return times(sq(effect / (critical(beyond, df) + reach(power, df))))
+			return times(sq(effect / (criticalAbout(beyond, df) + reach(power, df))))
 		}
 		low, high := least, most
 		if does(low) <= low {
