@@ -3,6 +3,7 @@ package compare
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -24,10 +25,13 @@ const mostCohortTenants = 2000
 var cohortNames = []string{series.VeryLarge, series.Large, series.Medium, series.Small}
 
 // ownTenants is the most tenants, the heaviest, that are strata of their own, and
-// ownShare the least share of requests that such a tenant has.
+// ownShare the least share of requests that such a tenant has. Beside them are movedTenants,
+// lighter ones whose share moved the most: in a cohort a slow one that begins would look as
+// though the others had become slower.
 const (
-	ownTenants = 20
-	ownShare   = 0.001
+	ownTenants   = 20
+	ownShare     = 0.001
+	movedTenants = 10
 )
 
 // cohorts counts the requests of tenants, and cuts operations into the heaviest
@@ -38,7 +42,7 @@ func (c *comparison) cohorts(ctx context.Context) error {
 		return err
 	}
 	shares := c.tenantShares()
-	own := heaviestOf(shares, c.mostOwn())
+	own := c.ownOf(shares)
 	members := c.members(shares, own)
 	if members == nil {
 		return nil
@@ -232,7 +236,45 @@ func (c *comparison) mostOwn() int {
 			operations++
 		}
 	}
-	return max(0, min(ownTenants, mostStrata/max(1, operations)-len(cohortNames)))
+	return max(0, min(ownTenants+movedTenants, mostStrata/max(1, operations)-len(cohortNames)))
+}
+
+// ownOf returns the tenants to be strata of their own, sorted by name: the heaviest, and of
+// the others those whose share surely moved the most.
+func (c *comparison) ownOf(shares map[string]float64) []string {
+	most := c.mostOwn()
+	heavy := heaviestOf(shares, min(most, ownTenants))
+	type mover struct {
+		name string
+		by   float64
+	}
+	var movers []mover
+	totalA, totalB := totalOf(c.tenantCounts[0]), totalOf(c.tenantCounts[1])
+	for name := range shares {
+		a, b := c.tenantCounts[0][name], c.tenantCounts[1][name]
+		if name == "" || name == series.Other || slices.Contains(heavy, name) {
+			continue
+		}
+		if math.Abs(scoreOf(a.Effective(), b.Effective(), totalB.Effective()/totalA.Effective())) > sureMember {
+			movers = append(movers, mover{name, math.Abs(float64(a.Count)/float64(totalA.Count) - float64(b.Count)/float64(totalB.Count))})
+		}
+	}
+	slices.SortFunc(movers, func(x, y mover) int { return cmp.Or(cmp.Compare(y.by, x.by), cmp.Compare(x.name, y.name)) })
+	movers = movers[:min(len(movers), most/3)]
+	own := heaviestOf(shares, min(ownTenants, most-len(movers)))
+	for _, m := range movers {
+		own = append(own, m.name)
+	}
+	slices.Sort(own)
+	return own
+}
+
+// totalOf returns the moment of the requests of all tenants.
+func totalOf(counts map[string]hist.Moment) (all hist.Moment) {
+	for _, n := range counts {
+		all.Merge(n)
+	}
+	return all
 }
 
 // heaviestOf returns at most so many tenants to be strata of their own, sorted by name.

@@ -114,7 +114,10 @@ func (c *comparison) headline(whole judge.Verdict) string {
 	if few != "" {
 		said = append(said, few)
 	}
-	mix := c.byMix()
+	var mix *Mix
+	if !judge.Moved(c.out.Verdict) && c.fineA != nil && c.likeForLike() != nil {
+		mix = c.mix()
+	}
 	switch {
 	case lead != nil && MoreErrors(lead):
 		said = slices.Insert(said, 0, Say(c.out.Measures, c.found, c.Within))
@@ -154,18 +157,6 @@ func (c *comparison) headline(whole judge.Verdict) string {
 		return "no evidence of a change, as many measures were looked at"
 	}
 	return strings.Join(said, "; ")
-}
-
-// byMix returns the mix, if nothing changed but what it explains; else nil.
-func (c *comparison) byMix() *Mix {
-	if judge.Moved(c.out.Verdict) || c.fineA == nil || c.likeForLike() == nil {
-		return nil
-	}
-	moved, chance := shift(c.fineA, c.fineB)
-	if !mixed(moved, chance) || !surelyMixed(c.fineA, c.fineB) {
-		return nil
-	}
-	return &Mix{Share: moved, Of: c.strataName(), Most: c.mover()}
 }
 
 // likeForLike returns the measure of those that the mix explains that stands for them; nil

@@ -2,7 +2,6 @@ package compare
 
 import (
 	"cmp"
-	"math"
 	"runtime"
 	"slices"
 
@@ -42,7 +41,7 @@ type strata struct {
 	covered  float64
 	compared int
 	single   []operation // those that are a stratum of their own, the first ones
-	gone     []operation // those that are in none, for they came or went
+	gone     []operation // those that are in none, for they came, went, or moved the mix of what is rare
 	apart    bool        // no operation can be compared, though both sides have requests enough
 }
 
@@ -176,8 +175,7 @@ func expectedOf(a, b *side, na, nb float64) float64 {
 func (c *comparison) strata(a, b *side) (*strata, error) {
 	out := &strata{}
 	var groups [][]operation
-	var others, gone []operation // rare; only, or nearly only, on one side
-	var pool [][2]float64        // requests of the operations of others
+	var others, gone []operation // rare; surely in another share than what is rare beside it
 	order := namesOf(a, b)
 	members := map[operation][]operation{}
 	for _, name := range order {
@@ -187,18 +185,20 @@ func (c *comparison) strata(a, b *side) (*strata, error) {
 		var wider []operation
 		rest := map[operation][]operation{}
 		for _, name := range order {
-			names := members[name]
+			names, moved := unmoved(a, b, members[name])
+			gone = append(gone, moved...)
 			na, nb := a.effective(names...), b.effective(names...)
 			up := name.wider()
 			switch {
-			case min(na, nb) >= rare && len(groups) < mostStrata:
+			case len(names) == 0:
+			case min(na, nb) >= rare && len(groups) < mostStrata && !(up == name && exchanged(a, b, names)):
 				groups = append(groups, names)
 				out.single = append(out.single, name)
 			case oneSided(a, b, na, nb, common, rare), up == name && oneSided(a, b, na, nb, few, few),
 				up == name && name.environment != "" && lopsided(a, b, na, nb):
 				gone = append(gone, names...)
 			case up == name:
-				others, pool = append(others, names...), append(pool, [2]float64{na, nb})
+				others = append(others, names...)
 			default:
 				if rest[up] == nil {
 					wider = append(wider, up)
@@ -208,9 +208,10 @@ func (c *comparison) strata(a, b *side) (*strata, error) {
 		}
 		order, members = wider, rest
 	}
+	others, moved := unmoved(a, b, others)
+	gone = append(gone, moved...)
+	alike := !exchanged(a, b, others)
 	own := len(groups)
-	moved, chance := shiftOf(pool)
-	alike := !mixed(moved, chance)
 	if len(others) > 0 {
 		groups = append(groups, others)
 	}
@@ -274,58 +275,6 @@ func rates(s *side, tallies []stat.Tally) []stat.Tally {
 	return []stat.Tally{{Num: sum, Den: s.seconds()}}
 }
 
-// shift is how far the mix of strata moved, and how much of it chance alone would show.
-func shift(a, b *side) (moved, chance float64) {
-	names := namesOf(a, b)
-	counts := make([][2]float64, len(names))
-	for i, name := range names {
-		counts[i] = [2]float64{float64(a.requestsOf(name)), float64(b.requestsOf(name))}
-	}
-	moved, _ = shiftOf(counts)
-	return moved, math.Sqrt(float64(len(names)) / min(a.effective(), b.effective()))
-}
-
-// shiftOf is shift of the independent requests of both sides: the share of requests that
-// would have to be of another stratum (total variation).
-func shiftOf(counts [][2]float64) (moved, chance float64) {
-	var totalA, totalB float64
-	for _, n := range counts {
-		totalA, totalB = totalA+n[0], totalB+n[1]
-	}
-	if totalA == 0 || totalB == 0 {
-		return 0, 0
-	}
-	for _, n := range counts {
-		moved += math.Abs(n[0]/totalA-n[1]/totalB) / 2
-	}
-	return moved, math.Sqrt(float64(len(counts)) / min(totalA, totalB))
-}
-
-// surelyMixed says that the share of some stratum differs by more than slots make it differ
-// by themselves: where requests come in bursts, or few, chance moves a mix by more than it
-// would move as many requests that come by themselves.
-func surelyMixed(a, b *side) bool {
-	names := namesOf(a, b)
-	all := [2][]float64{a.requests(names...), b.requests(names...)}
-	var p []float64
-	for _, name := range names {
-		of := func(s *side, den []float64) []stat.Tally {
-			return []stat.Tally{{Num: s.requests(name), Den: den}}
-		}
-		x, err := stat.Shares(of(a, all[0]), of(b, all[1]), nil, stat.Difference, stat.Options{})
-		if err == nil && x.Short == "" {
-			p = append(p, x.P)
-		}
-	}
-	if len(p) == 0 { // too few slots to tell
-		return true
-	}
-	return slices.Min(stat.BenjaminiHochberg(p)) <= sureMix
-}
-
-// sureMix is the probability with which a mix is said to move that did not.
-const sureMix = 0.01
-
 // requests returns how many requests of strata each slot has.
 func (s *side) requests(names ...operation) []float64 {
 	out := make([]float64, s.slots())
@@ -338,6 +287,3 @@ func (s *side) requests(names ...operation) []float64 {
 	}
 	return out
 }
-
-// mixed says that a mix moved by more than chance shows.
-func mixed(moved, chance float64) bool { return moved > mixMoved && moved > 2*chance }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 
 	"tailscope/api"
 	"tailscope/hist"
-	"tailscope/internal/figure"
 	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/seconds"
@@ -71,24 +69,6 @@ type Found struct {
 	// Seconds is the length of the newest stretch, where it was compared in slots of one
 	// second; else 0.
 	Seconds int64
-}
-
-// Mix is how far the shares of operations and tenants moved.
-type Mix struct {
-	Share float64 // of the requests, that is of others
-	Of    string  // what they are of, such as operations and tenants
-	Most  string  // says which of them moved most
-}
-
-// Text says how the mix of what is named moved.
-func (m *Mix) Text(of string) string {
-	return fmt.Sprintf("the mix of %s of %s moved: %s of the requests are of others%s", m.Of, of, figure.Percent(m.Share), m.Most)
-}
-
-// ByMix says that a measure of all requests changed, and not of those of the same
-// operations and tenants, whose interval excludes such a change.
-func ByMix(m *api.CompareMeasure) bool {
-	return m.Like != nil && judge.Moved(m.Raw.Verdict) && !judge.Moved(m.Like.Verdict) && (m.Raw.Effect < m.Like.Low || m.Raw.Effect > m.Like.High)
 }
 
 // Read reads the requests of a selection in slots of the length that a side of
@@ -394,16 +374,11 @@ func (s *Stretches) ofTenants(ctx context.Context, c *comparison, p Part, whole 
 
 // mixOf returns how the mix of a part moved, see Found.
 func (c *comparison) mixOf(p Part) *Mix {
-	moved, chance := shift(c.fineA, c.fineB)
-	byMix := func(m api.CompareMeasure) bool { return ByMix(&m) }
-	if !slices.ContainsFunc(c.out.Measures, byMix) && !(mixed(moved, chance) && surelyMixed(c.fineA, c.fineB)) {
-		return nil
+	mix := c.mix()
+	if mix != nil && p.Own {
+		mix.Of = "tenants"
 	}
-	of := c.strataName()
-	if p.Own {
-		of = "tenants"
-	}
-	return &Mix{Share: moved, Of: of, Most: c.mover()}
+	return mix
 }
 
 // cut is a part's side of a stretch.

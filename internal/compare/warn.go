@@ -3,7 +3,6 @@ package compare
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -21,7 +20,6 @@ import (
 )
 
 const (
-	mixMoved = 0.05 // share of requests that are of another operation
 	// calls an operation has more than before, and total time it has not, before
 	// it looks as though only what is measured had changed.
 	callsJumped, timeStayed = 1.5, 1.1
@@ -33,7 +31,7 @@ func (c *comparison) warning(code, format string, args ...any) {
 
 // warn says what speaks against taking the figures at their word.
 func (c *comparison) warn(ctx context.Context, whole, s *strata) error {
-	if moved, chance := shift(c.fineA, c.fineB); mixed(moved, chance) {
+	if moved, chance := shift(c.fineA, c.fineB); mixed(moved, chance) || c.explained() {
 		c.warning("mix", "%s of the %ss are of other %s than on side A%s: go by the like-for-like figures", figure.Percent(moved), c.what(), c.strataName(), c.mover())
 	}
 	switch {
@@ -124,53 +122,20 @@ func (c *comparison) warnLoad(ctx context.Context) error {
 	return nil
 }
 
-// mover names the tenant or the operation whose share of the requests moved the most.
-func (c *comparison) mover() string {
-	type moved struct{ a, b float64 }
-	shares := map[string]*moved{}
-	add := func(what string, a, b float64) {
-		if shares[what] == nil {
-			shares[what] = &moved{}
-		}
-		shares[what].a += a
-		shares[what].b += b
-	}
-	totalA, _ := c.fineA.total()
-	totalB, _ := c.fineB.total()
-	for _, name := range namesOf(c.fineA, c.fineB) {
-		a, b := float64(c.fineA.requestsOf(name))/float64(totalA), float64(c.fineB.requestsOf(name))/float64(totalB)
-		add(orNone(name.operation), a, b)
-		if c.hasEnvironments(name.service) {
-			add("environment "+orNone(name.environment), a, b)
-		}
-		switch {
-		case name.tenant != "":
-			add("tenant "+name.tenant, a, b)
-		case name.cohort != "":
-			add("other "+name.cohort+" tenants", a, b)
-		}
-	}
-	most := ""
-	for _, what := range slices.Sorted(maps.Keys(shares)) {
-		s := shares[what]
-		if most == "" || math.Abs(s.b-s.a) > math.Abs(shares[most].b-shares[most].a) {
-			most = what
-		}
-	}
-	if most == "" {
-		return ""
-	}
-	return fmt.Sprintf(", above all %s, from %s to %s", most, figure.Percent(shares[most].a), figure.Percent(shares[most].b))
-}
-
-// cameAndWent names a few of what only one side has.
+// cameAndWent names a few of what only one side has, or has in another share.
 func (c *comparison) cameAndWent(gone []operation) string {
 	const few = 3
 	var words []string
 	for _, name := range gone[:min(few, len(gone))] {
-		verb := "came"
-		if c.fineA.requestsOf(name) > c.fineB.requestsOf(name) {
-			verb = "went"
+		na, nb := c.fineA.effective(name), c.fineB.effective(name)
+		rose, did := nb*c.fineA.effective() > na*c.fineB.effective(), "fell"
+		switch apart := lopsided(c.fineA, c.fineB, na, nb); {
+		case apart && rose:
+			did = "came"
+		case apart:
+			did = "went"
+		case rose:
+			did = "grew"
 		}
 		title := judge.Where(orNone(name.operation), name.environment, "")
 		switch {
@@ -179,7 +144,7 @@ func (c *comparison) cameAndWent(gone []operation) string {
 		case name.cohort != "":
 			title += " of " + name.cohort + " tenants"
 		}
-		words = append(words, title+" "+verb)
+		words = append(words, title+" "+did)
 	}
 	if more := len(gone) - few; more > 0 {
 		words = append(words, fmt.Sprintf("and %d more", more))
