@@ -3,6 +3,7 @@ package compare
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 
@@ -187,7 +188,9 @@ func (c *comparison) countTenants(ctx context.Context) (ok bool, err error) {
 	for i, of := range []*side{c.a, c.b} {
 		counts[i] = map[string]hist.Moment{}
 		for _, w := range of.where().ranges(of.step) {
-			found, err := query.Requests(ctx, c.st, query.RequestsRequest{Selection: c.within(w, c.only(i)...), Whole: true, By: []string{series.LabelTenant}, Measure: store.Moments})
+			sel := c.within(w, c.only(i)...)
+			sel.Matchers = slices.DeleteFunc(sel.Matchers, func(m *labels.Matcher) bool { return m.Name == series.LabelTenant })
+			found, err := query.Requests(ctx, c.st, query.RequestsRequest{Selection: sel, Whole: true, By: []string{series.LabelTenant}, Measure: store.Moments})
 			if err != nil {
 				return false, err
 			}
@@ -198,9 +201,17 @@ func (c *comparison) countTenants(ctx context.Context) (ok bool, err error) {
 				counts[i][name] = n
 			}
 		}
+		// A tenant's share is of all requests, also where some tenants are asked for.
+		c.tenantTotals[i] = totalOf(counts[i]).Count
+		maps.DeleteFunc(counts[i], func(name string, _ hist.Moment) bool { return !c.asksFor(name) })
 	}
 	c.tenantCounts = counts
 	return true, nil
+}
+
+// asksFor reports whether a tenant is among those that are asked for.
+func (c *comparison) asksFor(tenant string) bool {
+	return !slices.ContainsFunc(c.Matchers, func(m *labels.Matcher) bool { return m.Name == series.LabelTenant && !m.Matches(tenant) })
 }
 
 // manyTenants says that there are too many to read all of them.
@@ -211,18 +222,15 @@ func (c *comparison) manyTenants() bool {
 // tenantShares returns the mean of each tenant's shares of the two sides' requests;
 // nil if a side has no requests.
 func (c *comparison) tenantShares() map[string]float64 {
-	var totals [2]uint64
+	totals := c.tenantTotals
+	if totals[0] == 0 || totals[1] == 0 {
+		return nil
+	}
 	shares := map[string]float64{}
 	for i, counts := range c.tenantCounts {
-		for _, n := range counts {
-			totals[i] += n.Count
-		}
 		for name, n := range counts {
 			shares[name] += float64(n.Count) / float64(totals[i]) / 2
 		}
-	}
-	if totals[0] == 0 || totals[1] == 0 {
-		return nil
 	}
 	return shares
 }
@@ -243,7 +251,11 @@ func (c *comparison) mostOwn() int {
 // the others those whose share surely moved the most.
 func (c *comparison) ownOf(shares map[string]float64) []string {
 	most := c.mostOwn()
-	heavy := heaviestOf(shares, min(most, ownTenants))
+	least := 0.0 // of those that are asked for
+	for _, share := range shares {
+		least += ownShare * share
+	}
+	heavy := heaviestOf(shares, least, min(most, ownTenants))
 	type mover struct {
 		name string
 		by   float64
@@ -261,7 +273,7 @@ func (c *comparison) ownOf(shares map[string]float64) []string {
 	}
 	slices.SortFunc(movers, func(x, y mover) int { return cmp.Or(cmp.Compare(y.by, x.by), cmp.Compare(x.name, y.name)) })
 	movers = movers[:min(len(movers), most/3)]
-	own := heaviestOf(shares, min(ownTenants, most-len(movers)))
+	own := heaviestOf(shares, least, min(ownTenants, most-len(movers)))
 	for _, m := range movers {
 		own = append(own, m.name)
 	}
@@ -277,11 +289,12 @@ func totalOf(counts map[string]hist.Moment) (all hist.Moment) {
 	return all
 }
 
-// heaviestOf returns at most so many tenants to be strata of their own, sorted by name.
-func heaviestOf(shares map[string]float64, most int) []string {
+// heaviestOf returns at most so many tenants of at least a share to be strata of their own,
+// sorted by name.
+func heaviestOf(shares map[string]float64, least float64, most int) []string {
 	var names []string
 	for name, v := range shares {
-		if name != "" && name != series.Other && v >= ownShare {
+		if name != "" && name != series.Other && v >= least {
 			names = append(names, name)
 		}
 	}

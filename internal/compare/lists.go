@@ -18,8 +18,12 @@ import (
 	"tailscope/stat"
 )
 
-// mostTenants bounds the tenants that are judged, those with the most requests.
-const mostTenants = 200
+// mostTenants bounds the tenants that are judged, those with the most requests; each has
+// leastTenant requests on both sides, of whose median enough are then beyond it.
+const (
+	mostTenants = 200
+	leastTenant = 2 * sureBeyond
+)
 
 // row is an operation or a tenant: what it is called, and what there is of it.
 type row struct {
@@ -350,7 +354,7 @@ func (c *comparison) heaviest() []string {
 	counts := c.tenantCounts
 	var names []string
 	for name, n := range counts[0] {
-		if other := counts[1][name]; name != "" && name != series.Other && min(n.Effective(), other.Effective()) >= rare {
+		if other := counts[1][name]; name != "" && name != series.Other && min(n.Effective(), other.Effective()) >= leastTenant {
 			names = append(names, name)
 		}
 	}

@@ -58,7 +58,8 @@ func (c *comparison) explained() bool {
 	})
 }
 
-// mover names the tenant or the operation whose share of the requests moved the most.
+// mover names the tenant or the operation whose share of the requests moved the most for its
+// size: of a tenant that left, and its operation that has fewer requests for that, the tenant.
 func (c *comparison) mover() string {
 	type moved struct{ a, b float64 }
 	shares := map[string]*moved{}
@@ -84,11 +85,11 @@ func (c *comparison) mover() string {
 			add("other "+name.cohort+" tenants", a, b)
 		}
 	}
-	most := ""
+	most, farthest := "", 0.0
 	for _, what := range slices.Sorted(maps.Keys(shares)) {
 		s := shares[what]
-		if most == "" || math.Abs(s.b-s.a) > math.Abs(shares[most].b-shares[most].a) {
-			most = what
+		if far := (s.b - s.a) * (s.b - s.a) / (s.a + s.b); far > farthest {
+			most, farthest = what, far
 		}
 	}
 	if most == "" {

@@ -280,6 +280,40 @@ func TestCohortSelects(t *testing.T) {
 	}
 }
 
+// A tenant that is named is in the cohort that it is in among all tenants of its service.
+func TestCohortOfANamedTenant(t *testing.T) {
+	ask := cartServer(t)
+	const start = querytest.Epoch
+	for tenant, want := range map[string][]string{`tenant="whale"`: {"very large"}, `tenant=~"t.*"`: {"large"}, `tenant=~"t.*|whale"`: {"very large", "large"}} {
+		match := `{service="cart",` + tenant + `}`
+		var groups, listed []string
+		code, body := ask("/api/v1/timeline", "match", match, "by", series.LabelCohort, "width", "2")
+		for _, g := range read[api.TimelineResponse](t, code, body).Groups {
+			groups = append(groups, g.Labels["cohort"])
+		}
+		code, body = ask("/api/v1/tenants", "match", match)
+		for _, c := range read[api.TenantsResponse](t, code, body).Cohorts {
+			listed = append(listed, c.Name)
+		}
+		if !slices.Equal(groups, want) || !slices.Equal(listed, want) {
+			t.Errorf("%s: by cohort %q, tenants %q, want %q", match, groups, listed, want)
+		}
+		code, body = ask("/api/v1/compare", "match", match, "a", fmt.Sprintf("%d/%d", start, start+1800), "b", fmt.Sprintf("%d/%d", start+1800, start+3600), "include", "cohorts")
+		for _, row := range read[api.CompareResponse](t, code, body).Cohorts {
+			if !slices.Contains(want, row.Cohort) {
+				t.Errorf("compare of %s: cohort %s, want %q", match, row.Cohort, want)
+			}
+		}
+		_, values := ask("/prometheus/api/v1/label/cohort/values", "match[]", match, "start", fmt.Sprint(start), "end", fmt.Sprint(start+3600))
+		_, sums := ask("/prometheus/api/v1/query", "query", `sum by (cohort) (histogram_count(increase(span_duration_seconds`+match+`[1h])))`, "time", fmt.Sprint(start+3600))
+		for _, cohort := range []string{"very large", "large", "medium", "small"} {
+			if quoted, in := `"`+cohort+`"`, slices.Contains(want, cohort); strings.Contains(values, quoted) != in || strings.Contains(sums, quoted) != in {
+				t.Errorf("%s: values %s, PromQL %s, want %q", match, values, sums, want)
+			}
+		}
+	}
+}
+
 // A cohort is a label like others in PromQL: it groups, and its groups add up to the whole.
 func TestPromQLByCohort(t *testing.T) {
 	ask := cartServer(t)

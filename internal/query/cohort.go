@@ -93,8 +93,10 @@ func (s cohortStore) queryByCohort(ctx context.Context, q store.Query) (*store.R
 	return out, nil
 }
 
-// cohortMembers are the tenants of each cohort.
+// cohortMembers returns the tenants of each cohort. A tenant's share is of the requests of
+// all tenants, also where sel names some of them.
 func cohortMembers(ctx context.Context, st store.Store, sel Selection, list *series.TenantList) (map[string][]string, error) {
+	sel.Matchers = without(sel.Matchers, series.LabelTenant)
 	r, _, err := resolveTenants(ctx, st, sel)
 	if err != nil {
 		return nil, err

@@ -18,8 +18,8 @@ const cohortTime = 3600
 
 // WithCohorts returns st with the label cohort to match and to group by in questions of
 // span families, which have tenants instead. A matcher of cohorts is replaced by one of the
-// tenants that are in them over the question's range. The list, if there is one, makes
-// the cohorts.
+// tenants that are in them over the question's range. Their shares are of the requests of
+// all tenants that the other matchers select. The list, if there is one, makes the cohorts.
 func WithCohorts(st store.Store, list *series.TenantList) store.Store {
 	return cohortStore{Store: st, list: list}
 }
@@ -60,7 +60,7 @@ func (s cohortStore) tenants(ctx context.Context, family string, ms []*labels.Ma
 	return append(rest, tenantsIn(members, match)...), nil
 }
 
-// members returns the tenants of each cohort among what ms match.
+// members returns the tenants of each cohort among what ms match, but for the tenant.
 func (s cohortStore) members(ctx context.Context, family string, ms []*labels.Matcher, start, end int64) (map[string][]string, error) {
 	if s.settled != nil {
 		return s.settled, nil
@@ -174,7 +174,9 @@ func (s cohortStore) cohorts(ctx context.Context, family string, ms []*labels.Ma
 	if err != nil {
 		return nil, err
 	}
-	out := slices.DeleteFunc(slices.Clone(series.Cohorts), func(c string) bool { return len(members[c]) == 0 || !match(c) })
+	of := only(ms, series.LabelTenant)
+	asked := func(tenant string) bool { return matchAll(of, tenant) }
+	out := slices.DeleteFunc(slices.Clone(series.Cohorts), func(c string) bool { return !match(c) || !slices.ContainsFunc(members[c], asked) })
 	slices.Sort(out)
 	return out, nil
 }

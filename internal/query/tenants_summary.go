@@ -62,16 +62,31 @@ func readTenants(ctx context.Context, st store.Store, r TenantsRequest) (*tenant
 	if err != nil {
 		return nil, err
 	}
+	cohortOf := r.List.CohortOf
+	if named(r.Matchers, series.LabelTenant) { // a share of those alone makes no cohort
+		members, err := cohortMembers(ctx, st, r.Selection, r.List)
+		if err != nil {
+			return nil, err
+		}
+		cohortOf = func(tenant string, _ float64) string {
+			for cohort, names := range members {
+				if _, found := slices.BinarySearch(names, tenant); found {
+					return cohort
+				}
+			}
+			return series.Small
+		}
+	}
 	if sel.span && !named(sel.q.Matchers, series.LabelKind) {
 		narrowed, err := sel.onlyRequests()
 		if err != nil {
 			return nil, err
 		}
-		if s, err := gatherTenants(ctx, st, narrowed.q, by, r.List); err != nil || len(s.tenants) > 0 {
+		if s, err := gatherTenants(ctx, st, narrowed.q, by, cohortOf); err != nil || len(s.tenants) > 0 {
 			return s, err
 		}
 	}
-	return gatherTenants(ctx, st, sel.q, by, r.List)
+	return gatherTenants(ctx, st, sel.q, by, cohortOf)
 }
 
 // resolveTenants resolves a selection of tenants, in whole slots. Metrics may
@@ -106,8 +121,9 @@ func named(ms []*labels.Matcher, label string) bool {
 	return slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return m.Name == label })
 }
 
-// gatherTenants asks the store. Work done on nobody's behalf is left out.
-func gatherTenants(ctx context.Context, st store.Store, q store.Query, by []string, list *series.TenantList) (*tenantSummary, error) {
+// gatherTenants asks the store. Work done on nobody's behalf is left out. CohortOf returns
+// the cohort of a tenant by its share of all requests.
+func gatherTenants(ctx context.Context, st store.Store, q store.Query, by []string, cohortOf func(tenant string, share float64) string) (*tenantSummary, error) {
 	q.By = by
 	res, err := st.Query(ctx, q)
 	if err != nil {
@@ -145,11 +161,11 @@ func gatherTenants(ctx context.Context, st store.Store, q store.Query, by []stri
 	for i := range s.tenants {
 		s.everyone.requests += s.tenants[i].requests
 	}
-	return s, s.finish(hists, list)
+	return s, s.finish(hists, cohortOf)
 }
 
 // finish packs histograms and adds cohorts up.
-func (s *tenantSummary) finish(hists map[string]*hist.Histogram, list *series.TenantList) error {
+func (s *tenantSummary) finish(hists map[string]*hist.Histogram, cohortOf func(tenant string, share float64) string) error {
 	byName := map[string]*cohortTotal{}
 	for i := range s.tenants {
 		t := &s.tenants[i]
@@ -159,7 +175,7 @@ func (s *tenantSummary) finish(hists map[string]*hist.Histogram, list *series.Te
 			return err
 		}
 		t.sum, t.hist = h.Sum, slices.Clip(packed)
-		t.cohort = list.CohortOf(t.name, s.share(t.requests))
+		t.cohort = cohortOf(t.name, s.share(t.requests))
 		c := byName[t.cohort]
 		if c == nil {
 			c = &cohortTotal{name: t.cohort, hist: hist.New(hist.MaxSchema)}
