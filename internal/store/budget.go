@@ -62,6 +62,7 @@ func (m *Memory) Question(limitBytes int64) *Budget { return &Budget{memory: m, 
 // Budget bounds the bytes that one question holds, which are reserved before they are
 // allocated. Its methods are safe for concurrent use; a nil Budget has no bound.
 type Budget struct {
+	whole  *Budget // the budget that this is a part of, or nil
 	memory *Memory
 	limit  int64
 	used   atomic.Int64
@@ -76,6 +77,13 @@ const budgetPiece = 256 << 10
 func (b *Budget) Reserve(n int64) error {
 	if b == nil || n <= 0 {
 		return nil
+	}
+	if b.whole != nil {
+		err := b.whole.Reserve(n)
+		if err == nil {
+			b.used.Add(n)
+		}
+		return err
 	}
 	used := b.used.Add(n)
 	if used > b.limit {
@@ -97,6 +105,7 @@ func (b *Budget) Reserve(n int64) error {
 func (b *Budget) Release(n int64) {
 	if b != nil && n > 0 {
 		b.used.Add(-n)
+		b.whole.Release(n)
 	}
 }
 
@@ -113,12 +122,19 @@ func (b *Budget) Left() int64 {
 	if b == nil {
 		return 1 << 62
 	}
+	if b.whole != nil {
+		return b.whole.Left()
+	}
 	return b.limit - b.used.Load()
 }
 
-// Close ends the question and releases all its bytes.
+// Close ends the question, or its part, and releases all its bytes.
 func (b *Budget) Close() {
-	if b != nil {
+	switch {
+	case b == nil:
+	case b.whole != nil:
+		b.whole.Release(b.used.Swap(0))
+	default:
 		b.memory.take(-b.taken.Swap(0))
 	}
 }
@@ -134,4 +150,15 @@ func WithBudget(ctx context.Context, b *Budget) context.Context {
 func BudgetOf(ctx context.Context) *Budget {
 	b, _ := ctx.Value(budgetKey{}).(*Budget)
 	return b
+}
+
+// Passing returns a context for a part of a question of which nothing that was read is
+// kept: done releases what the part reserved, while the question goes on.
+func Passing(ctx context.Context) (_ context.Context, done func()) {
+	whole := BudgetOf(ctx)
+	if whole == nil {
+		return ctx, func() {}
+	}
+	b := &Budget{whole: whole}
+	return WithBudget(ctx, b), b.Close
 }

@@ -66,3 +66,42 @@ func TestBudgetAtOnce(t *testing.T) {
 		t.Errorf("%d bytes are held after all, %d at most", all.Used(), all.Peak())
 	}
 }
+
+// What a part of a question reserved is released with it, and no more.
+func TestPassing(t *testing.T) {
+	m := NewMemory(10 << 20)
+	question := m.Question(1 << 20)
+	ctx := WithBudget(t.Context(), question)
+	if err := question.Reserve(1000); err != nil {
+		t.Fatal(err)
+	}
+	passing, done := Passing(ctx)
+	part := BudgetOf(passing)
+	if err := part.Reserve(500 << 10); err != nil {
+		t.Fatal(err)
+	}
+	part.Release(100 << 10)
+	if got, want := question.Used(), int64(1000+(400<<10)); got != want {
+		t.Errorf("the question holds %d, want %d", got, want)
+	}
+	var refused *BudgetError
+	if err := part.Reserve(1 << 20); !errors.As(err, &refused) {
+		t.Errorf("more than the question's memory: got %v", err)
+	}
+	if got, want := part.Left(), question.Left(); got != want {
+		t.Errorf("left %d, want %d", got, want)
+	}
+	done()
+	if got := question.Used(); got != 1000 {
+		t.Errorf("the question holds %d after its part, want 1000", got)
+	}
+	question.Close()
+	if m.Used() != 0 {
+		t.Errorf("%d are held after the question", m.Used())
+	}
+	if same, done := Passing(t.Context()); BudgetOf(same) != nil {
+		t.Error("a question without a bound has one")
+	} else {
+		done()
+	}
+}

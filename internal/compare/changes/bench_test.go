@@ -68,6 +68,90 @@ func TestManyOperationsAreReadTogether(t *testing.T) {
 // heavy operations have twice the requests of all others.
 const heavy = 50
 
+// BenchmarkTenants searches a day of ten services with three operations and 1,000 tenants
+// each, of which half change at some time of the day, within the memory of one question.
+func BenchmarkTenants(b *testing.B) {
+	st := pebble(b, b.TempDir())
+	defer st.Close()
+	fillTenants(b, st, 86400)
+	memory := store.NewMemory(1 << 30)
+	b.ResetTimer()
+	b.ReportAllocs()
+	for b.Loop() {
+		question := memory.Question(256 << 20)
+		out, err := NewFinder(st).Find(store.WithBudget(b.Context(), question), asked(0, 86400))
+		if err != nil {
+			b.Fatal(err)
+		}
+		question.Close()
+		b.ReportMetric(float64(len(out.Changes)), "changes")
+		b.ReportMetric(float64(memory.Peak()>>20), "peak-MiB")
+	}
+}
+
+// fillTenants writes requests of tenants in slots of a minute: of each operation, those of a
+// few tenants in each.
+func fillTenants(b testing.TB, st store.Store, seconds int64) {
+	b.Helper()
+	rng := rand.New(rand.NewPCG(1, 2))
+	const services, operations, tenants, at = 10, 3, 1000, 40
+	var all []series.Series
+	of := func(view series.View, service, operation int, more ...string) {
+		all = append(all, series.Series{Family: series.SpanDuration, View: view, Labels: labels.FromStrings(append(more, "service", fmt.Sprint("service-", service),
+			"operation", fmt.Sprintf("GET /%d", operation), "component", "app", "kind", "server", "status", "ok")...)})
+	}
+	for s := range services {
+		for o := range operations {
+			of(series.Marginal, s, o, "instance", "i")
+			for t := range tenants {
+				of(series.Full, s, o, "tenant", fmt.Sprintf("tenant-%03d", t))
+			}
+		}
+	}
+	generation := uint64(0)
+	var data []byte
+	for slot := int64(0); slot < seconds; slot += 60 {
+		generation++
+		batch := &store.Batch{Writer: "bench", Generation: generation, Resolution: series.Minute, Series: all}
+		for s := range services {
+			factor := 1.0
+			if s%2 == 0 && slot > seconds*int64(s+1)/(services+1) {
+				factor = 1.4
+			}
+			for o := range operations {
+				first := uint32((s*operations + o) * (tenants + 1))
+				whole := hist.New(hist.DefaultSchema)
+				put := func(series uint32, h *hist.Histogram) {
+					from := len(data)
+					var err error
+					if data, err = h.AppendBinary(data); err != nil {
+						b.Fatal(err)
+					}
+					batch.Points = append(batch.Points, store.Point{Series: series, Slot: epoch + slot, Data: data[from:]})
+				}
+				begin := rng.IntN(tenants)
+				for k := range at {
+					h := hist.New(hist.DefaultSchema)
+					for range 4 {
+						if err := h.Record(factor * 0.05 * math.Exp(0.5*rng.NormFloat64())); err != nil {
+							b.Fatal(err)
+						}
+					}
+					if err := whole.Merge(h); err != nil {
+						b.Fatal(err)
+					}
+					put(first+1+uint32((begin+k*tenants/at)%tenants), h)
+				}
+				put(first, whole)
+			}
+		}
+		if err := st.Put(b.Context(), batch); err != nil {
+			b.Fatal(err)
+		}
+		data = nil
+	}
+}
+
 // fill writes operations in slots of a minute; the first two change half-way.
 func fill(b testing.TB, st store.Store, seconds int64, operations int) {
 	b.Helper()

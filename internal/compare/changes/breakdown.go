@@ -95,6 +95,8 @@ func innerParts(ctx context.Context, st store.Store, s *compare.Stretches, chose
 // question answers. Environments of a service that is searched as one are taken together.
 func readParts(ctx context.Context, st store.Store, s *compare.Stretches, chosen []compare.Part, r *Request) ([]query.PartSlots, error) {
 	read := func(ms []*labels.Matcher) ([]query.PartSlots, error) {
+		ctx, done := store.Passing(ctx) // what is kept is a few sums a slot
+		defer done()
 		return query.PartsBySlot(ctx, st, ms, s.Start(0), s.Start(s.Slots()), s.Step(), mostPartsRead)
 	}
 	all, err := read(r.Matchers)

@@ -287,6 +287,8 @@ func (m *metricSearch) describe(ctx context.Context, c candidate, instances map[
 	}
 	sel := m.r.Selection
 	sel.Matchers = m.matchersOf(c.part)
+	ctx, done := store.Passing(ctx)
+	defer done()
 	found, err := compare.Compare(ctx, m.st, compare.Request{Selection: sel, A: window(c.before), B: window(c.after), Per: m.r.Per, Now: m.r.Now, Limit: 1})
 	if err != nil {
 		return nil, err

@@ -343,6 +343,8 @@ func describe(ctx context.Context, s *compare.Stretches, c candidate, newest *se
 	if c.inner != nil {
 		return describeInner(s, c)
 	}
+	ctx, done := store.Passing(ctx)
+	defer done()
 	found, err := s.Compare(ctx, c.part, c.before, c.after)
 	if err != nil {
 		return nil, err

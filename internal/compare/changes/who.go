@@ -36,11 +36,13 @@ func nameWho(ctx context.Context, st store.Store, s *compare.Stretches, r *Reque
 		window := func(r api.Range) compare.Window {
 			return compare.Window{Start: time.Unix(r.Start, 0), End: time.Unix(r.End, 0)}
 		}
-		found, err := compare.Compare(ctx, st, compare.Request{
+		passing, done := store.Passing(ctx)
+		found, err := compare.Compare(passing, st, compare.Request{
 			Selection: query.Selection{Family: r.Family, Matchers: s.Matchers(compare.Part{Service: c.Service, Environment: c.Environment})},
 			A:         window(c.Before), B: window(c.After), Now: r.Now, Measures: measures, Limit: ofWhom,
 			Include: []string{compare.IncludeCohorts}, CohortOf: r.CohortOf,
 		})
+		done()
 		var invalid *query.Error
 		if errors.As(err, &invalid) || errors.Is(err, store.ErrTooMany) {
 			continue // the data of a side is gone, or more than a comparison reads
