@@ -100,8 +100,8 @@ func (c *comparison) gateOfRate() (judge.Gate, bool) {
 	return gate, ok && gate.Measure == judge.Rate
 }
 
-// nearlyNothing is the ratio of two rates below which requests nearly stop.
-const nearlyNothing = 0.2
+// NearlyNothing is the ratio of two rates below which requests nearly stop.
+const NearlyNothing = 0.2
 
 // stops reports whether requests surely nearly stop from side A to side B: sides of one hour
 // of the day, for at night they may do so by themselves. Values of a label share requests as
@@ -110,7 +110,7 @@ func (c *comparison) stops(m measure, f *api.CompareFigure) bool {
 	if m.Name != judge.Rate || c.kind != ofSpans || c.Label != "" || f.Verdict != judge.Lower || !c.oneHour() {
 		return false
 	}
-	return f.B == 0 || m.Ratio && float64(f.High) < nearlyNothing
+	return f.B == 0 || m.Ratio && float64(f.High) < NearlyNothing
 }
 
 func checkMeasures(field string, names []string) error {

@@ -30,6 +30,7 @@ type Stretches struct {
 	several  map[string]bool // services whose environments are parts of their own
 	followed map[string][]string
 	left     map[Part][]Stretch // see Leave
+	ofRate   map[Part][]Stretch // see LeaveRate
 }
 
 // Part is a service as a whole, or one of its operations.
@@ -158,7 +159,7 @@ func (s *Stretches) Series(p Part) (of *stat.Series, at []int, err error) {
 	names := s.of(p)
 	var all []*hist.Histogram
 	for i := range s.all.slots() {
-		if s.isLeft(p, i) {
+		if s.IsLeft(p, i) {
 			continue
 		}
 		var sum *hist.Histogram
@@ -229,8 +230,11 @@ func (s *Stretches) Tallies(p Part) (errors, rate stat.Tally) {
 		}
 	}
 	for i := range n {
-		if s.isLeft(p, i) {
+		if s.IsLeft(p, i) {
 			errors.Num[i], errors.Den[i] = 0, 0
+		}
+		if isIn(s.ofRate[p], i) {
+			rate.Num[i], rate.Den[i] = 0, 0
 		}
 	}
 	return errors, rate
@@ -439,20 +443,28 @@ func (s *Stretches) Spikes(p Part, in Stretch, shorter int, alpha float64) ([]Sp
 	return slices.DeleteFunc(out, func(x Spike) bool { return x.To-x.From >= shorter }), nil
 }
 
-// Leave leaves spikes of a part out of its series and errors, and of what is compared of
-// it, from then on. It must not be called while s is used otherwise.
-func (s *Stretches) Leave(p Part, spikes []Spike) {
+// Leave leaves slots of a part out of its series and errors, and of what is compared of it,
+// from then on. It must not be called while s is used otherwise, nor must LeaveRate.
+func (s *Stretches) Leave(p Part, at ...Stretch) {
 	if s.left == nil {
 		s.left = map[Part][]Stretch{}
 	}
-	for _, x := range spikes {
-		s.left[p] = append(s.left[p], x.Stretch)
-	}
+	s.left[p] = append(s.left[p], at...)
 }
 
-// isLeft reports whether a slot is left out of a part.
-func (s *Stretches) isLeft(p Part, slot int) bool {
-	return slices.ContainsFunc(s.left[p], func(w Stretch) bool { return w.From <= slot && slot < w.To })
+// LeaveRate leaves slots of a part out of its rate.
+func (s *Stretches) LeaveRate(p Part, at ...Stretch) {
+	if s.ofRate == nil {
+		s.ofRate = map[Part][]Stretch{}
+	}
+	s.ofRate[p] = append(s.ofRate[p], at...)
+}
+
+// IsLeft reports whether a slot is left out of a part.
+func (s *Stretches) IsLeft(p Part, slot int) bool { return isIn(s.left[p], slot) }
+
+func isIn(all []Stretch, slot int) bool {
+	return slices.ContainsFunc(all, func(w Stretch) bool { return w.From <= slot && slot < w.To })
 }
 
 // Environments reports whether a service has several, so that each is searched.

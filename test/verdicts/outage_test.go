@@ -54,9 +54,9 @@ func TestOutageIsAChange(t *testing.T) {
 			}
 		}
 	}
-	ofShop("down", "the rate of shop went from ", down)
+	ofShop("down", "no requests of shop, before ", down)
 	w.send(time.Hour, append(shop, goingOn)...)
-	ofShop("back", "the rate of shop was 0/s for 20 min, then as before", down+time.Hour)
+	ofShop("back", "no requests of shop for 20 min, then as before", down+time.Hour)
 	for _, c := range w.changesOf("shop", 0, down).Changes {
 		if c.Found[0] != changes.Rate || float64(c.Time) != float64(epoch.Add(time.Hour).Unix()) {
 			t.Errorf("found %v at %v, want the rate at %v", c.Found, c.Time, epoch.Add(time.Hour).Unix())

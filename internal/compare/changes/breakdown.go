@@ -138,7 +138,7 @@ func searchInner(s *compare.Stretches, x *inner, of string) (searched, error) {
 		tally, kind = x.seconds(), stat.ValueTally
 		out.tally = &tally
 	}
-	out.slots = occupied(tally)
+	out.slots = slices.DeleteFunc(occupied(tally), func(slot int) bool { return s.IsLeft(x.part, slot) })
 	found, err := stat.ChangePointsOfTally(pick(tally, out.slots), kind, stat.ChangeOptions{Alpha: discovery, Season: seasonOf(out.slots, s.Step())})
 	if err != nil {
 		return out, err

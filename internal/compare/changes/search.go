@@ -66,10 +66,15 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 	for _, service := range slices.Sorted(maps.Keys(s.Followed())) {
 		out.Notes = append(out.Notes, inTurnText(service, s.Followed()[service]))
 	}
-	spikes, err := takeSpikes(ctx, s, wholes(s, parts))
+	spikes, err := takeExcursions(ctx, st, s, r, parts)
 	if err != nil {
 		return nil, err
 	}
+	shorter, err := takeSpikes(ctx, s, wholes(s, parts))
+	if err != nil {
+		return nil, err
+	}
+	spikes = append(spikes, shorter...)
 	var inside []inner
 	if !r.cuts {
 		if inside, err = innerParts(ctx, st, s, parts, r); err != nil {

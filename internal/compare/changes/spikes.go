@@ -89,16 +89,14 @@ func takeSpikes(ctx context.Context, s *compare.Stretches, places []place) ([]ap
 	times := stat.AmongFamilies(p, amongSpikes)
 	var out []api.Change
 	for i, at := range places {
-		var kept []compare.Spike
 		for _, x := range all[i] {
 			height, _ := heights(x.Shape.Measure, float64(x.Shape.Usual), float64(x.Shape.Value), float64(x.Shape.Usual))
 			if x.P = min(1, x.P*times); x.P > amongSpikes || math.Abs(height) < leastOf(x.Shape.Measure) {
 				continue
 			}
-			kept = append(kept, x)
+			s.Leave(at.part, x.Stretch)
 			out = append(out, *spikeChange(s, at, x))
 		}
-		s.Leave(at.part, kept)
 	}
 	return out, nil
 }

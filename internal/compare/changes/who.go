@@ -16,29 +16,28 @@ import (
 	"tailscope/internal/store"
 )
 
-// mostWho bounds the changes of services, the newest, that name who moved: each takes a
-// comparison of its own.
-const mostWho = 8
+// mostWho bounds the changes, the newest, that name who moved: each takes a comparison of its
+// own.
+const mostWho = 12
 
-// nameWho says of the newest changes of services which tenants, cohorts and operations moved, as
-// a comparison of the stretches before and after does.
+// nameWho says of the newest changes which tenants, cohorts and operations moved, as a
+// comparison of the stretches before and after does: of services, and of an operation or a
+// part of the requests that changed without its service.
 func nameWho(ctx context.Context, st store.Store, s *compare.Stretches, r *Request, changes []api.Change) error {
-	if ofOperations(r) {
-		return nil
-	}
 	left := mostWho
 	for i := len(changes) - 1; i >= 0 && left > 0; i-- {
 		c := &changes[i]
-		if c.Operation != "" || c.Part != nil || slices.Equal(c.Found, []string{Rate}) {
+		if len(c.Measures) == 0 || slices.Equal(c.Found, []string{Rate}) || ofAnother(changes, c, s.Step()) {
 			continue
 		}
 		left--
+		of := compare.Part{Service: c.Service, Environment: c.Environment, Operation: c.Operation, Own: c.Operation != ""}
 		window := func(r api.Range) compare.Window {
 			return compare.Window{Start: time.Unix(r.Start, 0), End: time.Unix(r.End, 0)}
 		}
 		passing, done := store.Passing(ctx)
 		found, err := compare.Compare(passing, st, compare.Request{
-			Selection: query.Selection{Family: r.Family, Matchers: s.Matchers(compare.Part{Service: c.Service, Environment: c.Environment})},
+			Selection: query.Selection{Family: r.Family, Matchers: s.Matchers(of)},
 			A:         window(c.Before), B: window(c.After), Now: r.Now, Measures: measures, Limit: ofWhom,
 			Include: []string{compare.IncludeCohorts}, CohortOf: r.CohortOf,
 		})
@@ -58,11 +57,71 @@ func nameWho(ctx context.Context, st store.Store, s *compare.Stretches, r *Reque
 		who.Cohorts = slices.DeleteFunc(who.Cohorts, func(cohort string) bool {
 			return all || slices.ContainsFunc(found.Cohorts, func(x api.CompareRow) bool { return x.Cohort == cohort && ofSingleTenants(found.Tenants, x) })
 		})
-		if who.Sentence = whoText(who); who.Sentence != "" {
+		if who.Sentence = whoText(who, movedAlike(found.Tenants)); who.Sentence != "" {
 			c.Who = who
 		}
 	}
 	return nil
+}
+
+// ofAnother reports whether a change is told by another of its moment: that of an operation
+// by its service's, that of a part by that of the requests.
+func ofAnother(all []api.Change, c *api.Change, slot int64) bool {
+	rank := func(c *api.Change) int {
+		switch {
+		case c.Part != nil:
+			return 2
+		case c.Operation != "":
+			return 1
+		}
+		return 0
+	}
+	wide := api.Float(2 * slot)
+	return slices.ContainsFunc(all, func(x api.Change) bool {
+		return x.Service == c.Service && x.Environment == c.Environment && rank(&x) < rank(c) && len(x.Measures) > 0 &&
+			(x.Operation == "" || x.Operation == c.Operation || c.Part != nil) && x.Low <= c.High+wide && c.Low <= x.High+wide
+	})
+}
+
+// alike is the least share of the effect of rows that surely moved that all others together
+// have where everybody moved.
+const alike = 0.5
+
+// movedAlike reports whether the rows that did not surely move together surely did, by much of
+// what the others moved: each has too few requests to say so by itself.
+func movedAlike(rows []api.CompareRow) bool {
+	for _, name := range []string{"p50", "p95"} {
+		var sum, weight [2]float64 // of the others, and of those that moved
+		for i := range rows {
+			x := &rows[i]
+			k := slices.IndexFunc(x.Measures, func(m api.CompareMeasure) bool { return m.Name == name && m.Scale == "ratio" })
+			if k < 0 || math.IsNaN(float64(x.Adjusted)) {
+				continue
+			}
+			f := x.Measures[k].Judged()
+			wide := math.Log(float64(f.High/f.Low)) / (2 * 1.96)
+			if !(wide > 0) || math.IsInf(wide, 0) {
+				continue
+			}
+			group := 0
+			if x.Changed {
+				group = 1
+			}
+			sum[group] += math.Log(float64(f.Effect)) / (wide * wide)
+			weight[group] += 1 / (wide * wide)
+		}
+		if weight[0] == 0 || weight[1] == 0 {
+			return false
+		}
+		others, moved := sum[0]/weight[0], sum[1]/weight[1]
+		if moved < 0 {
+			others, moved = -others, -moved
+		}
+		if moved > 2/math.Sqrt(weight[1]) && others >= alike*moved && others > 1.96/math.Sqrt(weight[0]) {
+			return true
+		}
+	}
+	return false
 }
 
 // ofWhom bounds the rows of a comparison that are looked at.
@@ -93,8 +152,12 @@ func ofSingleTenants(tenants []api.CompareRow, cohort api.CompareRow) bool {
 }
 
 // whoText says who moved: all that can be judged, or the most changed of them.
-func whoText(w *api.ChangeWho) string {
-	said := []string{movedText("cohort", w.Cohorts, w.CohortsJudged), movedText("tenant", w.Tenants, w.TenantsJudged), movedText("operation", w.Operations, w.OperationsJudged)}
+func whoText(w *api.ChangeWho, alike bool) string {
+	tenants := movedText("tenant", w.Tenants, w.TenantsJudged)
+	if n := len(w.Tenants); alike && n < w.TenantsJudged && tenants != "" {
+		tenants = fmt.Sprintf("all %s moved alike, %d of them surely", figure.Counted(w.TenantsJudged, "tenant"), n)
+	}
+	said := []string{movedText("cohort", w.Cohorts, w.CohortsJudged), tenants, movedText("operation", w.Operations, w.OperationsJudged)}
 	return strings.Join(slices.DeleteFunc(said, func(s string) bool { return s == "" }), "; ")
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -77,6 +78,58 @@ func TestWhoIsACohort(t *testing.T) {
 			t.Errorf("%s: named in %d of %d: %s", c.name, right, trials, last)
 		}
 	}
+}
+
+// A tenant that became slow in one operation of many is named beside that operation, and one
+// of 70 tenants that all became slower is not named for having the most requests.
+func TestWhoIsATenant(t *testing.T) {
+	send := func(seed uint64, tenants int, slow func(operation, tenant int) float64) store.Store {
+		w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(seed, 9))
+		for sec := int64(0); sec < 4200; sec += 10 {
+			for range 40 {
+				operation, tenant := rng.IntN(6), int(float64(tenants)*math.Pow(rng.Float64(), 2))
+				median := 0.02 * float64(operation+1)
+				if sec >= 2400 {
+					median *= slow(operation, tenant)
+				}
+				w.Span(epoch+sec, labels.FromStrings(series.LabelService, "shop", series.LabelOperation, fmt.Sprintf("GET /%d", operation), series.LabelTenant, fmt.Sprintf("t%02d", tenant),
+					series.LabelKind, "server", series.LabelStatus, "ok", series.LabelComponent, "app"), median*math.Exp(0.4*rng.NormFloat64()))
+			}
+		}
+		return put(t, storetest.NewTwin(), w)
+	}
+	const trials = 2
+	t.Run("of an operation", func(t *testing.T) {
+		for seed := range uint64(trials) {
+			st := send(seed, 10, func(operation, tenant int) float64 {
+				if operation == 2 && tenant == 0 {
+					return 2
+				}
+				return 1
+			})
+			said, named := []string{}, false
+			for _, c := range found(t, NewFinder(st), asked(0, 4200)).Changes {
+				if c.Who != nil {
+					said = append(said, c.Sentence+": "+c.Who.Sentence)
+					named = named || slices.Equal(c.Who.Tenants, []string{"t00"})
+				}
+			}
+			if t.Log(said); !named {
+				t.Errorf("seed %d: %q, want t00", seed, said)
+			}
+		}
+	})
+	t.Run("all", func(t *testing.T) {
+		for seed := range uint64(trials) {
+			c := of(found(t, NewFinder(send(seed, 70, func(int, int) float64 { return 1.25 })), asked(0, 4200)), "")
+			if c == nil || c.Who == nil {
+				t.Fatalf("seed %d: %+v", seed, c)
+			}
+			if t.Log(c.Who.Sentence); !strings.HasPrefix(c.Who.Sentence, "all ") {
+				t.Errorf("seed %d: %s", seed, c.Who.Sentence)
+			}
+		}
+	})
 }
 
 // A cohort is dropped for its tenants only where most of them surely did not move.
