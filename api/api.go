@@ -27,6 +27,14 @@ type Range struct {
 	End   int64 `json:"end"`   // exclusive
 }
 
+// Whole says how much of a range is stored.
+type Whole struct {
+	// WholeUntil is the moment, in Unix seconds, up to which requests are stored but for one
+	// in a thousand, by how late those of the last minute came. Steps that end later are
+	// provisional: what is counted in them grows. Absent if the range has none.
+	WholeUntil int64 `json:"whole_until,omitempty"`
+}
+
 // Warned holds what speaks against taking an answer at its word, such as that several
 // environments are taken together.
 type Warned struct {
@@ -43,6 +51,7 @@ func (w *Warned) Warn(text string) { w.Warnings = append(w.Warnings, text) }
 // Requests are spans of kind server or consumer (all kinds when a service has neither).
 type ServicesResponse struct {
 	Range
+	Whole
 	Misnamed
 	Step     int64     `json:"step"`
 	Services []Service `json:"services"`
@@ -83,9 +92,10 @@ type DistributionResponse struct {
 	Misnamed
 	Family string `json:"family"`
 	Slot   int64  `json:"slot"` // seconds: the coarsest resolution read
-	// Measured is in how many seconds of the range any request was measured, which is what
-	// a rate divides by. Absent of what is not of spans, and of groups: it is read from all
-	// services, and the same for each.
+	// Measured is in how many seconds of the range requests of the selected services were
+	// measured, which is what a rate divides by: neither gaps, in which no service has any
+	// request, nor the time before the first request of a service that is new. Absent of
+	// what is not of spans, and of groups: it is the same for each.
 	Measured Float               `json:"measured,omitempty"`
 	Groups   []DistributionGroup `json:"groups"`
 }
@@ -129,6 +139,7 @@ type Bucket struct {
 // Row 0 starts at 0 when the zero bucket is occupied.
 type HeatmapResponse struct {
 	Range
+	Whole
 	Warned
 	Family  string          `json:"family"`
 	Step    int64           `json:"step"`
@@ -155,6 +166,7 @@ type HeatmapColumn struct {
 // Arrays of a group run in parallel with Times; null where nothing happened.
 type TimelineResponse struct {
 	Range
+	Whole
 	Warned
 	Misnamed
 	Family string `json:"family"`

@@ -167,6 +167,7 @@ type Skew struct {
 // is one of the components (or a list); kind as the label.
 type OperationsResponse struct {
 	Range
+	Whole
 	Warned
 	Misnamed
 	Step    int64       `json:"step"`

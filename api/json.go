@@ -27,6 +27,7 @@ func (r *HeatmapResponse) AppendJSON(b []byte) []byte {
 	b = strconv.AppendInt(b, r.Start, 10)
 	b = append(b, `,"end":`...)
 	b = strconv.AppendInt(b, r.End, 10)
+	b = r.Whole.appendJSON(b)
 	b = r.Warned.appendJSON(b)
 	b = append(b, `,"family":`...)
 	b = appendString(b, r.Family)
@@ -103,12 +104,20 @@ func (c *HeatmapColumn) appendJSON(b []byte) []byte {
 	return append(b, ']', '}')
 }
 
+func (w *Whole) appendJSON(b []byte) []byte {
+	if w.WholeUntil == 0 {
+		return b
+	}
+	return strconv.AppendInt(append(b, `,"whole_until":`...), w.WholeUntil, 10)
+}
+
 // AppendJSON appends the response as encoding/json would write it.
 func (r *TimelineResponse) AppendJSON(b []byte) []byte {
 	b = append(b, `{"start":`...)
 	b = strconv.AppendInt(b, r.Start, 10)
 	b = append(b, `,"end":`...)
 	b = strconv.AppendInt(b, r.End, 10)
+	b = r.Whole.appendJSON(b)
 	b = r.Warned.appendJSON(b)
 	b = r.Misnamed.appendJSON(b)
 	b = append(b, `,"family":`...)

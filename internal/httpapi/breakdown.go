@@ -63,7 +63,7 @@ func (s *server) operations(ctx context.Context, in *api.OperationsRequest) (*ap
 	if err != nil {
 		return nil, err
 	}
-	r := query.OperationsRequest{Selection: sel, Now: s.Now(), Sort: in.Sort, Search: in.Search, Components: in.Components, Kinds: in.Kinds, Offset: in.Offset, Limit: in.Limit}
+	r := query.OperationsRequest{Selection: sel, Now: s.Now(), Newest: s.Seconds, Sort: in.Sort, Search: in.Search, Components: in.Components, Kinds: in.Kinds, Offset: in.Offset, Limit: in.Limit}
 	if r.Grid, err = grid(in.Grid); err != nil {
 		return nil, err
 	}
@@ -73,7 +73,11 @@ func (s *server) operations(ctx context.Context, in *api.OperationsRequest) (*ap
 	if r.Quantiles, err = parseQuantiles(in.Quantiles); err != nil {
 		return nil, err
 	}
-	return query.Operations(ctx, s.Store, r)
+	out, err := query.Operations(ctx, s.Store, r)
+	if err == nil && out.Overlay == nil {
+		out.Whole = s.whole(sel, out.End)
+	}
+	return out, err
 }
 
 func (s *server) callers(ctx context.Context, in *api.CallersRequest) (*api.CallersResponse, error) {

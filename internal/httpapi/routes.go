@@ -13,6 +13,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/query"
+	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
 
@@ -151,7 +152,7 @@ func (s *server) services(ctx context.Context, in *api.ServicesRequest) (*api.Se
 	if err != nil {
 		return nil, err
 	}
-	r := query.ServicesRequest{Selection: sel, ApdexT: in.ApdexT, Now: s.Now()}
+	r := query.ServicesRequest{Selection: sel, ApdexT: in.ApdexT, Now: s.Now(), Newest: s.Seconds}
 	if r.Grid, err = grid(in.Grid); err != nil {
 		return nil, err
 	}
@@ -167,7 +168,16 @@ func (s *server) services(ctx context.Context, in *api.ServicesRequest) (*api.Se
 	if err != nil {
 		return nil, err
 	}
+	out.Whole = s.whole(sel, out.End)
 	return out, s.latestMarks(ctx, out.Services, sel.Start, sel.End)
+}
+
+// whole says how much of a range that was asked for, and answered up to end, is stored.
+func (s *server) whole(sel query.Selection, end int64) (w api.Whole) {
+	if until := query.WholeUntil(s.Now(), s.Seconds, query.Named(sel.Matchers, series.LabelService)); until < end {
+		w.WholeUntil = until
+	}
+	return w
 }
 
 func (s *server) distribution(ctx context.Context, in *api.DistributionRequest) (*api.DistributionResponse, error) {
@@ -183,8 +193,12 @@ func (s *server) distribution(ctx context.Context, in *api.DistributionRequest) 
 	if err != nil || !query.IsSpanFamily(out.Family) || len(in.By) > 0 {
 		return out, err
 	}
-	measured, err := query.Measured(ctx, s.Store, time.Unix(out.Start, 0), time.Unix(out.End, 0), s.Now())
-	out.Measured = api.Float(measured)
+	measured, err := query.NewMeasured(ctx, s.Store, sel.Matchers, time.Unix(out.Start, 0), time.Unix(out.End, 0), s.Now(), s.Seconds)
+	if err != nil {
+		return nil, err
+	}
+	lasts, err := measured.Seconds(nil)
+	out.Measured = api.Float(lasts)
 	return out, err
 }
 
@@ -197,7 +211,11 @@ func (s *server) heatmap(ctx context.Context, in *api.HeatmapRequest) (*api.Heat
 	if r.Grid, err = grid(in.Grid); err != nil {
 		return nil, err
 	}
-	return query.Heatmap(ctx, s.Store, r)
+	out, err := query.Heatmap(ctx, s.Store, r)
+	if err == nil {
+		out.Whole = s.whole(sel, out.End)
+	}
+	return out, err
 }
 
 func (s *server) timeline(ctx context.Context, in *api.TimelineRequest) (*api.TimelineResponse, error) {
@@ -215,7 +233,11 @@ func (s *server) timeline(ctx context.Context, in *api.TimelineRequest) (*api.Ti
 	if r.Overlay, err = overlay(in.EarlierDay); err != nil {
 		return nil, err
 	}
-	return query.Timeline(ctx, s.Store, r)
+	out, err := query.Timeline(ctx, s.Store, r)
+	if err == nil && out.Offset == 0 && out.Overlay == nil { // earlier days are stored
+		out.Whole = s.whole(sel, out.End)
+	}
+	return out, err
 }
 
 func (s *server) labels(ctx context.Context, in *api.LabelsRequest) (*api.LabelsResponse, error) {

@@ -68,7 +68,7 @@ func (s *server) apdex(ctx context.Context, in *api.ApdexRequest) (*api.ApdexRes
 	if err != nil {
 		return nil, err
 	}
-	r := sla.ApdexRequest{Selection: sel, T: in.T, Now: s.Now()}
+	r := sla.ApdexRequest{Selection: sel, T: in.T, Now: s.Now(), Newest: s.Seconds}
 	if r.Grid, err = grid(in.Grid); err != nil {
 		return nil, err
 	}

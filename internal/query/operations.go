@@ -10,6 +10,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/hist"
+	"tailscope/internal/seconds"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
@@ -23,8 +24,9 @@ type OperationsRequest struct {
 	Search     string   // part of an operation's name, in any case
 	Components []string // only these; empty: all
 	Kinds      []string
-	Overlay    Overlay   // an earlier day, at the times of the range
-	Now        time.Time // zero: all of the range is stored
+	Overlay    Overlay       // an earlier day, at the times of the range
+	Now        time.Time     // zero: all of the range is stored
+	Newest     *seconds.Ring // the newest requests; nil if they are not kept
 	Offset     int
 	Limit      int // default 50
 }
@@ -115,10 +117,10 @@ func Operations(ctx context.Context, st store.Store, r OperationsRequest) (*api.
 	}
 	out.Range, out.Step, out.Times = api.Range{Start: p.q.Start, End: p.q.End}, p.q.Step, stepStarts(p.q)
 	if r.Overlay.Name != "" {
-		r.Now = time.Time{} // an earlier day is stored
+		p.r.Now = time.Time{} // an earlier day is stored
 	}
 	if len(page) > 0 {
-		if p.measured, err = Measured(ctx, st, time.Unix(p.q.Start, 0), time.Unix(min(p.q.End, lastBase(r.End)), 0), r.Now); err != nil {
+		if err := p.readMeasured(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -19,7 +20,25 @@ type operationPage struct {
 	q    store.Query // what is selected; range and step settled by read
 	rows []*operation
 
-	measured float64 // seconds, see Measured
+	measured map[string]float64 // seconds, by service; see Measured
+}
+
+// readMeasured reads how long the services of the page were measured.
+func (p *operationPage) readMeasured(ctx context.Context) error {
+	m, err := NewMeasured(ctx, p.st, p.q.Matchers, time.Unix(p.q.Start, 0), time.Unix(min(p.q.End, lastBase(p.r.End)), 0), p.r.Now, p.r.Newest)
+	if err != nil {
+		return err
+	}
+	p.measured = map[string]float64{}
+	for _, o := range p.rows {
+		if p.measured[o.service] > 0 {
+			continue
+		}
+		if p.measured[o.service], err = m.Seconds(func(service, _ string) bool { return service == o.service }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // narrowed adds matchers that leave little but the page's rows.
@@ -93,7 +112,7 @@ func (t *timeline) sum(g store.Group, seconds, rate []api.Float) {
 func (p *operationPage) render(o *operation, all float64) api.Operation {
 	out := api.Operation{
 		Service: o.service, Operation: o.operation, Component: o.component, Kind: o.kind, System: o.system,
-		Calls: o.calls, Rate: api.Float(float64(o.calls) / p.measured), Errors: o.errors, ErrorRate: api.Float(float64(o.errors) / float64(o.calls)),
+		Calls: o.calls, Rate: api.Float(float64(o.calls) / p.measured[o.service]), Errors: o.errors, ErrorRate: api.Float(float64(o.errors) / float64(o.calls)),
 		Seconds: api.Float(o.sum), Share: api.Float(o.sum / all), Mean: api.Float(o.mean()),
 		Quantiles: map[string]api.Float{}, SecondsOver: o.seconds, RateOver: o.rate,
 	}

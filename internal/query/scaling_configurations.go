@@ -123,11 +123,15 @@ func (s *scaled) describe(ctx context.Context, i int) (err error) {
 			}
 			failed += bad
 		}
-		measured, err := Measured(ctx, s.st, time.Unix(whole.Start, 0), time.Unix(whole.End, 0), s.Now)
+		measured, err := NewMeasured(ctx, s.st, s.Matchers, time.Unix(whole.Start, 0), time.Unix(whole.End, 0), s.Now, nil)
 		if err != nil {
 			return err
 		}
-		c.Rate = api.Float(float64(all.Count) / measured)
+		lasts, err := measured.Seconds(nil)
+		if err != nil {
+			return err
+		}
+		c.Rate = api.Float(float64(all.Count) / lasts)
 	}
 	n := float64(all.Count) // of nothing, shares are NaN
 	c.Requests, c.Mean, c.Errors, c.Apdex = all.Count, api.Float(all.Sum/n), api.Float(float64(failed)/n), api.Float(good/float64(requests))

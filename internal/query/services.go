@@ -11,6 +11,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/hist"
+	"tailscope/internal/seconds"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
@@ -37,7 +38,8 @@ type ServicesRequest struct {
 	ApdexT    float64 // seconds, for every service; 0 means each its own
 	// Target gives the T of a service in seconds; nil means DefaultApdexT.
 	Target func(service string) float64
-	Now    time.Time // zero: all of the range is stored
+	Now    time.Time     // zero: all of the range is stored
+	Newest *seconds.Ring // the newest requests; nil if they are not kept
 }
 
 // serviceIn is a service in one environment. Each is listed and judged by itself.
@@ -76,7 +78,7 @@ func Services(ctx context.Context, st store.Store, r ServicesRequest) (*api.Serv
 	if len(res.Groups) == 0 {
 		return out, nil
 	}
-	measured, err := Measured(ctx, st, time.Unix(q.Start, 0), time.Unix(min(q.End, lastBase(r.End)), 0), r.Now)
+	measured, err := NewMeasured(ctx, st, r.Matchers, time.Unix(q.Start, 0), time.Unix(min(q.End, lastBase(r.End)), 0), r.Now, r.Newest)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +99,11 @@ func Services(ctx context.Context, st store.Store, r ServicesRequest) (*api.Serv
 		if err != nil {
 			return nil, err
 		}
-		s.Rate = api.Float(float64(s.Requests) / measured)
+		lasts, err := measured.Seconds(func(service, environment string) bool { return of == serviceIn{service, environment} })
+		if err != nil {
+			return nil, err
+		}
+		s.Rate = api.Float(float64(s.Requests) / lasts)
 		out.Services = append(out.Services, s)
 	}
 	slices.SortFunc(out.Services, func(a, b api.Service) int {

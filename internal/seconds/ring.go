@@ -303,13 +303,23 @@ func (r *Ring) since(service string) (second int64, ok bool) {
 }
 
 // Ripe returns how long after its end a second of a service is complete but for one
-// request in a thousand, in seconds: at least 3. ok is false if that is unknown, or
-// longer than 30. Lags longer than any of the last minute are forgotten.
+// request in a thousand, in seconds: at least 3. An empty name stands for all services
+// together. ok is false if that is unknown, or longer than 30. Lags longer than any of the
+// last minute are forgotten.
 func (r *Ring) Ripe(service string) (seconds int64, ok bool) {
 	const least, most, share, fewest = 3, 30, 0.001, 20
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	l := r.lags[service]
+	if service == "" {
+		l = new(lag)
+		for _, x := range r.lags {
+			for i := range x.n {
+				l.n[i] += x.n[i]
+				l.last[i] = max(l.last[i], x.last[i])
+			}
+		}
+	}
 	if l == nil {
 		return 0, false
 	}
@@ -399,6 +409,41 @@ func (r *Ring) Read(service string, matches func(environment, operation, kind, s
 		}
 	}
 	return out, nil
+}
+
+// Counts returns how many spans of a service in an environment, of any kind, ended in each
+// second of [start, end), Unix seconds, as far as they have come.
+func (r *Ring) Counts(service, environment string, start, end int64) []float64 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	of := map[uint32]bool{}
+	for i, n := range r.seen {
+		if i > 0 && n.service == service && n.environment == environment {
+			of[uint32(i)] = true
+		}
+	}
+	out := make([]float64, max(0, end-start))
+	var h hist.Histogram
+	for i := range out {
+		s := r.second(start + int64(i))
+		if s.at != start+int64(i) {
+			continue
+		}
+		for k, id := range s.ids {
+			if of[id] {
+				h.Reset(hist.DefaultSchema)
+				if h.UnmarshalBinary(s.of(k)) == nil { // encoded here, so it decodes
+					out[i] += float64(h.Count)
+				}
+			}
+		}
+		for _, o := range s.pending {
+			if of[o.Series] {
+				out[i] += float64(o.Weight)
+			}
+		}
+	}
+	return out
 }
 
 // holds reports whether a second of [start, end) has a request of one of the series.

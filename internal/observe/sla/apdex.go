@@ -7,6 +7,7 @@ import (
 	"tailscope/api"
 	"tailscope/hist"
 	"tailscope/internal/query"
+	"tailscope/internal/seconds"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
@@ -19,6 +20,7 @@ type ApdexRequest struct {
 	ByOperation bool
 	Overlay     query.Overlay // scores earlier days in place of the range
 	Now         time.Time     // zero: all of the range is stored
+	Newest      *seconds.Ring // the newest requests; nil if they are not kept
 }
 
 // maxRows bounds the rows of one answer.
@@ -56,9 +58,10 @@ func Apdex(ctx context.Context, st store.Store, targets *Targets, r ApdexRequest
 		out.Times[i] = found.Start + int64(i)*found.Step
 	}
 	only := query.Named(r.Matchers, series.LabelOperation) // which uses its own target even if not by operation
-	measured := float64(found.End - found.Start)
+	lasts := float64(found.End - found.Start)
+	var measured *query.Measured
 	if found.Overlay == nil {
-		if measured, err = query.Measured(ctx, st, time.Unix(found.Start, 0), time.Unix(found.End, 0), r.Now); err != nil {
+		if measured, err = query.NewMeasured(ctx, st, r.Matchers, time.Unix(found.Start, 0), time.Unix(min(found.End, found.Until), 0), r.Now, r.Newest); err != nil {
 			return nil, err
 		}
 	}
@@ -67,7 +70,15 @@ func Apdex(ctx context.Context, st store.Store, targets *Targets, r ApdexRequest
 		if err != nil {
 			return nil, err
 		}
-		row.Rate = float(float64(row.Requests) / measured)
+		if measured != nil {
+			lasts, err = measured.Seconds(func(service, environment string) bool {
+				return service == row.Service && environment == row.Environment
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+		row.Rate = float(float64(row.Requests) / lasts)
 		out.Rows = append(out.Rows, row)
 	}
 	return out, nil

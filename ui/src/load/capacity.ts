@@ -100,7 +100,7 @@ export function stepHeat(c: Capacity, height: number): StepHeat | undefined {
   });
   if (!count) return undefined;
   const heat: Heat = {
-    start: 0, end: 1, step: 1, columns: 0, bounds, rows, first: new Uint32Array(1), row: new Uint16Array(0), n: new Float64Array(0),
+    start: 0, end: 1, step: 1, columns: 0, whole: 0, bounds, rows, first: new Uint32Array(1), row: new Uint16Array(0), n: new Float64Array(0),
     columnCount: new Float64Array(0), columnSum: new Float64Array(0), columnMin: new Float64Array(0), columnMax: new Float64Array(0), rowCount, count, error: NaN,
   };
   const axis = { ...chooseAxis(heat, 'log', null, null), floored: false };

@@ -1132,6 +1132,7 @@ export interface components {
             start: number;
             step: number;
             warnings?: string[];
+            whole_until?: number;
         };
         Incident: {
             acked?: components["schemas"]["Ack"];
@@ -1527,6 +1528,7 @@ export interface components {
             total: number;
             verbs?: components["schemas"]["Verb"][];
             warnings?: string[];
+            whole_until?: number;
         };
         Overlay: {
             /** @enum {string} */
@@ -1723,6 +1725,7 @@ export interface components {
             services: components["schemas"]["Service"][];
             start: number;
             step: number;
+            whole_until?: number;
         };
         Session: {
             bench?: components["schemas"]["BenchResult"];
@@ -1964,6 +1967,7 @@ export interface components {
             step: number;
             times: number[];
             warnings?: string[];
+            whole_until?: number;
         };
         TraceComponent: {
             component: string;

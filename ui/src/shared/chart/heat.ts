@@ -9,6 +9,7 @@
 // and the shares always sum to one.
 
 import { intensity, rampSize, type CountScale } from './ramp';
+import { wholeColumns } from './whole';
 import type { HeatmapResponse } from '../api/schema';
 
 export interface Heat {
@@ -17,6 +18,8 @@ export interface Heat {
   step: number;
   /** Columns, empty ones included. */
   columns: number;
+  /** How many of them are whole; those after them are still open. */
+  whole: number;
   /** Row i covers (bounds[i], bounds[i+1]]. */
   bounds: Float64Array;
   rows: number;
@@ -46,6 +49,7 @@ export function fromResponse(r: HeatmapResponse): Heat {
     end: r.end,
     step: r.step,
     columns,
+    whole: wholeColumns(r, columns),
     bounds,
     rows,
     first: new Uint32Array(columns + 1),
