@@ -54,16 +54,18 @@ type ApdexTargetsResponse struct {
 // not failed, and no slower than `under` seconds.
 type SLAResponse struct {
 	Misnamed
-	Service   string      `json:"service"`
-	Operation string      `json:"operation,omitempty"`
-	Period    string      `json:"period" enum:"day,week,month"`
-	Zone      string      `json:"zone"`
-	T         Float       `json:"t"`
-	Objective Float       `json:"objective"`
-	Under     Float       `json:"under"`
-	Rows      []SLAPeriod `json:"rows"`
-	All       SLAPeriod   `json:"all"`
-	Notes     []string    `json:"notes,omitempty"`
+	Service string `json:"service"`
+	// Environment is the one that match names; empty: all that the service has.
+	Environment string      `json:"environment,omitempty"`
+	Operation   string      `json:"operation,omitempty"`
+	Period      string      `json:"period" enum:"day,week,month"`
+	Zone        string      `json:"zone"`
+	T           Float       `json:"t"`
+	Objective   Float       `json:"objective"`
+	Under       Float       `json:"under"`
+	Rows        []SLAPeriod `json:"rows"`
+	All         SLAPeriod   `json:"all"`
+	Notes       []string    `json:"notes,omitempty"`
 }
 
 // SLAPeriod is one day, week or month.

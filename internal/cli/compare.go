@@ -90,7 +90,7 @@ looking often raises no false alarm; they are wider for it.`,
 	fs.IntVar(&f.width, "width", 0, "characters across, of --curve; default those of the terminal")
 	fs.BoolVar(&f.curve, "curve", false, "draw the ratio at every quantile, with its band")
 	fs.BoolVar(&f.watch, "watch", false, "look again and again, as live does, until there is a verdict or --for has passed")
-	f.set.register(cmd, fs, "level=99%", "server", "service", "operation", "tenant", "match", "since", "a", "b", "mark", "label", "days", "family", "measures",
+	f.set.register(cmd, fs, "level=99%", "server", "service", "operation", "tenant", "environment", "match", "since", "a", "b", "mark", "label", "days", "family", "measures",
 		"within", "format", "curve", "watch", "for", "limit")
 	ask := f.run(func(ctx context.Context, _ []string) error { return f.compare(ctx) })
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -124,6 +124,9 @@ func (f *compareFlags) compare(ctx context.Context) error {
 	}
 	if err := f.answer(report.NewComparison(r, f.now().Location(), f.columns()).Document()); err != nil {
 		return err
+	}
+	if q.Days > 0 && q.Like == "" && r.Verdict == judge.TooLittle && r.A.Requests == 0 {
+		fmt.Fprintf(f.streams.err, "hint: earlier days are those of the same weekday: side A is %d of them; --set like=day takes the days before, --set like=workday those from Monday to Friday\n", q.Days)
 	}
 	switch r.Verdict {
 	case judge.Regression, judge.Mixed:

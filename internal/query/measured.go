@@ -37,8 +37,10 @@ const (
 // nil, and an empty service stands for all of them.
 func WholeUntil(now time.Time, newest *seconds.Ring, service string) int64 {
 	if newest != nil {
-		if ripe, ok := newest.Ripe(service); ok {
-			return now.Unix() - ripe
+		for _, name := range []string{service, ""} { // a service that serves nobody is not kept in its first minute
+			if ripe, ok := newest.Ripe(name); ok {
+				return now.Unix() - ripe
+			}
 		}
 	}
 	return now.Add(-Whole).Unix()

@@ -353,7 +353,11 @@ func (r *rewriter) mark(vs *parser.VectorSelector, a around, m marker) error {
 	}
 	var ok bool
 	if m.view, ok = ViewOf(series.SpanDuration, names...); !ok && slices.ContainsFunc(distributions, IsSpanFamily) {
-		return Invalid("query", "tenant and instance of %s are not kept together; name one of the two", distributions[0])
+		if r.cohort { // it stands for the tenant
+			names = slices.DeleteFunc(append(names, series.LabelCohort), func(n string) bool { return n == series.LabelTenant })
+		}
+		whose, kept := apart(names)
+		return Invalid("query", "%s and %s of %s are not kept together; name one of the two", whose, kept, distributions[0])
 	}
 	matcher, err := labels.NewMatcher(labels.MatchEqual, markerName, m.String())
 	if err != nil {

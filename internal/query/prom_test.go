@@ -283,7 +283,9 @@ func TestRewrite(t *testing.T) {
 		{`changes(latency_seconds[5m])`, "count_over_time"},
 		{`rate({__name__=~".+"}[5m])`, "names both distributions (latency_seconds) and numbers (heap_bytes)"},
 		{`rate(sum(latency_seconds)[5m:])`, "write rate(x[5m]) inside"},
-		{`sum by (tenant, instance) (rate(span_duration_seconds[5m]))`, "not kept together"},
+		{`sum by (tenant, instance) (rate(span_duration_seconds[5m]))`, "tenant and instance of span_duration_seconds are not kept together"},
+		{`sum by (tenant, peer) (rate(span_duration_seconds[5m]))`, "tenant and peer of span_duration_seconds are not kept together"},
+		{`sum by (cohort, peer) (rate(span_duration_seconds[5m]))`, "cohort and peer of span_duration_seconds are not kept together"},
 		{`span_duration_seconds{__tailscope_read__="x"}`, "server's own"},
 	} {
 		e := NewPromEngine(nil, PromOptions{})

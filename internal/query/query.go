@@ -160,6 +160,20 @@ func ViewOf(family string, names ...string) (v series.View, ok bool) {
 // beside lists the labels that are not kept together with the tenant.
 var beside = []string{series.LabelInstance, series.LabelPeer}
 
+// apart returns two of the names that are not kept together, as they were written.
+func apart(names []string) (whose, kept string) {
+	whose, kept = series.LabelTenant, series.LabelInstance
+	for _, n := range names {
+		if n == series.LabelCohort && !slices.Contains(names, series.LabelTenant) {
+			whose = n
+		}
+		if n == series.LabelPeer && !slices.Contains(names, series.LabelInstance) {
+			kept = n
+		}
+	}
+	return whose, kept
+}
+
 func besideTenant(ms []*labels.Matcher) bool {
 	return slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return slices.Contains(beside, m.Name) })
 }
@@ -172,14 +186,11 @@ func viewFor(family string, matchers []*labels.Matcher, by []string) (series.Vie
 	v, ok := ViewOf(family, names...)
 	if !ok {
 		field := "match"
-		kept := series.LabelInstance
-		if slices.Contains(names, series.LabelPeer) {
-			kept = series.LabelPeer
-		}
-		if slices.Contains(by, kept) || slices.Contains(by, series.LabelTenant) {
+		whose, kept := apart(names)
+		if slices.Contains(by, kept) || slices.Contains(by, whose) {
 			field = "by"
 		}
-		return v, Invalid(field, "tenant and %s are not kept together; name one of the two", kept)
+		return v, Invalid(field, "%s and %s are not kept together; name one of the two", whose, kept)
 	}
 	return v, nil
 }

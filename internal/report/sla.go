@@ -25,6 +25,9 @@ func SLA(r *api.SLAResponse, zone *time.Location, now time.Time) *Document {
 	if r.Operation != "" {
 		title = r.Operation + " of " + r.Service
 	}
+	if r.Environment != "" {
+		title += " in " + r.Environment
+	}
 	title += " by " + r.Period
 	d := &Document{Name: title, Made: now.In(zone).Format("2006-01-02 15:04 MST"), Wide: true, Data: r}
 	s := &slaReport{quantiles: SortedQuantiles(r.All.Quantiles), objective: !math.IsNaN(float64(r.Objective)) && r.Objective > 0, used: map[string]bool{}}

@@ -121,6 +121,7 @@ func Report(ctx context.Context, st store.Store, targets *Targets, r ReportReque
 	}
 	out.Service = query.Named(r.Matchers, series.LabelService)
 	out.Operation = query.Named(r.Matchers, series.LabelOperation)
+	out.Environment = query.Named(r.Matchers, series.LabelEnvironment)
 	t, _ := set.T(out.Service, out.Operation)
 	if r.T != 0 {
 		t = r.T

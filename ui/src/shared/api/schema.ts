@@ -1594,6 +1594,7 @@ export interface components {
         };
         SLAResponse: {
             all: components["schemas"]["SLAPeriod"];
+            environment?: string;
             instead?: components["schemas"]["Instead"];
             notes?: string[];
             objective: number | null;

@@ -20,6 +20,8 @@ export const colours: Record<string, readonly [Colour, Colour]> = {
   'on-accent': [[0.99, 0, 0], [0.16, 0.02, 265]],
   mean: [[0.62, 0.19, 47], [0.79, 0.16, 62]],
   'mean-text': [[0.5, 0.15, 47], [0.82, 0.14, 62]],
+  // Amber, so that no eye takes it for the red of what is critical.
+  warning: [[0.66, 0.14, 80], [0.84, 0.15, 88]],
   quantile: [[0.53, 0.21, 350], [0.74, 0.19, 350]],
   error: [[0.52, 0.2, 27], [0.74, 0.16, 27]],
   'error-ground': [[0.96, 0.02, 27], [0.25, 0.05, 27]],

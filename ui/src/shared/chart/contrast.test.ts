@@ -30,6 +30,6 @@ describe.each([['light', light], ['dark', tokens(darkChosen)]] as const)('%s', (
     ['accent', 'ground'], ['accent', 'raised'], ['accent', 'accent-ground'], ['on-accent', 'accent'],
     ['error', 'ground'], ['error', 'raised'], ['better', 'ground'], ['better', 'raised'], ['mean-text', 'ground'], ['mean-text', 'raised'], ['quantile', 'ground'], ['better', 'accent-ground'], ['error', 'accent-ground'], ['ground', 'mark'],
   ])('%s on %s has 4.5:1', (fore, back) => expect(contrast(t[fore], t[back])).toBeGreaterThanOrEqual(4.5));
-  it.each([['line-strong', 'ground'], ['side-a', 'ground'], ['mean', 'ground'], ['accent', 'ground']])('%s on %s has 3:1, for lines', (fore, back) =>
+  it.each([['line-strong', 'ground'], ['side-a', 'ground'], ['mean', 'ground'], ['warning', 'ground'], ['accent', 'ground']])('%s on %s has 3:1, for lines', (fore, back) =>
     expect(contrast(t[fore], t[back])).toBeGreaterThanOrEqual(3));
 });

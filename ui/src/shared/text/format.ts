@@ -53,6 +53,7 @@ export const capital = (s: string): string => (/^p\d/.test(s) ? s : s.charAt(0).
 /** A share as per cent with one decimal. Something never reads as nothing, nor nearly all as all. */
 export function percent(share: Num | undefined): string {
   if (share == null || !Number.isFinite(share)) return missing;
+  if (share < 0) return `−${percent(-share).replace('< ', '')}`;
   const p = share * 100;
   if (p > 0 && p < 0.05) return '< 0.1 %';
   if (p < 100 && p >= 99.95) return '> 99.9 %';
