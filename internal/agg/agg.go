@@ -334,21 +334,36 @@ func (a *Aggregator) RetryAfter() time.Duration { return a.o.RetryAfter }
 
 // SpanTarget resolves a span's identity in family span_duration_seconds.
 func (a *Aggregator) SpanTarget(id *SpanIdentity) Target {
-	return a.spanTarget(series.SpanDuration, id)
-}
-
-// SelfTarget resolves a series of span_self_seconds: the identity of a request, and the
-// component that its time was spent in. Bounds on names and views are those of
-// span_duration_seconds.
-func (a *Aggregator) SelfTarget(id *SpanIdentity) Target {
-	return a.spanTarget(series.SpanSelf, id)
-}
-
-func (a *Aggregator) spanTarget(family string, id *SpanIdentity) Target {
-	key := keyOf(family, id)
+	key := keyOf(series.SpanDuration, id)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.target(a.reg.span(family, id, &key, a.memory() > a.o.MemoryBytes*3/4))
+	return a.ofSpan(a.reg.span(series.SpanDuration, id, &key, a.pressed()))
+}
+
+// SelfTargets resolves series of span_self_seconds, and calls yield with each of them: the
+// identity of a request, and in turn the components that its time was spent in. Bounds on
+// names and views are those of span_duration_seconds. The look-ups of one call wait for memory
+// together.
+func (a *Aggregator) SelfTargets(id *SpanIdentity, components []string, yield func(Target)) {
+	var stack [8]spanKey
+	keys := appendKeys(stack[:0], series.SpanSelf, id, components)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	pressed := a.pressed()
+	a.reg.prefetch(keys)
+	one := *id
+	for i := range keys {
+		one.Component = components[i]
+		yield(a.ofSpan(a.reg.span(series.SpanSelf, &one, &keys[i], pressed)))
+	}
+}
+
+// pressed reports whether memory is so short that new tenants are folded. The caller holds mu.
+func (a *Aggregator) pressed() bool { return a.memory() > a.o.MemoryBytes*3/4 }
+
+// ofSpan returns the Target of number n, of a span family.
+func (a *Aggregator) ofSpan(n uint32) Target {
+	return makeTarget(n, a.reg.targets.at(n).incarnation, series.Distribution)
 }
 
 // NamedTarget is SpanTarget, and replaces the values of id by those that it is counted
@@ -358,9 +373,9 @@ func (a *Aggregator) NamedTarget(id *SpanIdentity) Target {
 	key := keyOf(series.SpanDuration, id)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	n := a.reg.span(series.SpanDuration, id, &key, a.memory() > a.o.MemoryBytes*3/4)
+	n := a.reg.span(series.SpanDuration, id, &key, a.pressed())
 	a.reg.rename(n, id, &key)
-	return a.target(n)
+	return a.ofSpan(n)
 }
 
 // Cohort returns the cohort of a tenant by its share of the service's requests, or of

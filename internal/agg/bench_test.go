@@ -180,7 +180,6 @@ func BenchmarkFlush(b *testing.B) {
 	}
 }
 
-// BenchmarkResolve is the first resolution of identities, and the repeated one.
 // BenchmarkHandOver is a batch of a thousand distributions of a thousand series and two
 // slots, with their flush after every fourth, journalled and derived. An operation is one
 // batch.
@@ -239,6 +238,7 @@ func BenchmarkHandOver(b *testing.B) {
 	}
 }
 
+// BenchmarkResolve is the first resolution of identities, and the repeated one.
 func BenchmarkResolve(b *testing.B) {
 	for _, known := range []bool{false, true} {
 		b.Run(fmt.Sprint("known=", known), func(b *testing.B) {
@@ -267,6 +267,43 @@ func BenchmarkResolve(b *testing.B) {
 				a.SpanTarget(&l.ids[n%len(l.ids)])
 				n++
 			}
+			a.Close(context.Background())
+		})
+	}
+}
+
+// BenchmarkResolveSelf is the first resolution of a request's series of self time in four
+// components, each alone and all together. An operation is one request.
+func BenchmarkResolveSelf(b *testing.B) {
+	components := []string{"app", "cache", "db", "external"}
+	for _, size := range []int{1, len(components)} {
+		b.Run(fmt.Sprint("together=", size), func(b *testing.B) {
+			l := newLoad(100_000, 0)
+			var a *Aggregator
+			var cpu, began time.Duration
+			n := 0
+			for b.Loop() {
+				if n%len(l.ids) == 0 {
+					b.StopTimer()
+					var err error
+					if a != nil {
+						cpu += cpuTime() - began
+						a.Close(context.Background())
+					}
+					a, err = Open(context.Background(), &nullStore{}, Options{Writer: "local", Dir: b.TempDir(), FlushInterval: time.Hour, MemoryBytes: 2 << 30})
+					if err != nil {
+						b.Fatal(err)
+					}
+					began = cpuTime()
+					b.StartTimer()
+				}
+				for at := 0; at < len(components); at += size {
+					a.SelfTargets(&l.ids[n%len(l.ids)], components[at:at+size], func(Target) {})
+				}
+				n++
+			}
+			cpu += cpuTime() - began
+			b.ReportMetric(float64(cpu)/float64(n), "cpu-ns/request")
 			a.Close(context.Background())
 		})
 	}

@@ -41,7 +41,7 @@ func TestDerivedEqualsJournalled(t *testing.T) {
 				if rapid.Bool().Draw(rt, "observe") {
 					ns, w := durations.Draw(rt, "ns"), weights.Draw(rt, "weight")
 					for i, a := range aggs {
-						batches[i].Observe(a.SelfTarget(id), at, ns, w)
+						batches[i].Observe(selfTarget(a, id), at, ns, w)
 					}
 					continue
 				}
@@ -55,7 +55,7 @@ func TestDerivedEqualsJournalled(t *testing.T) {
 				for i, a := range aggs {
 					target := a.SeriesTarget(part)
 					if views {
-						target = a.SelfTarget(id)
+						target = selfTarget(a, id)
 					}
 					batches[i].Distribution(target, at, h)
 				}
@@ -145,7 +145,7 @@ func TestDerivedRefuses(t *testing.T) {
 func TestDerivedIsAllOrNothing(t *testing.T) {
 	st, c := newMemStore(), newClock()
 	a := open(t, st, c, t.TempDir())
-	good := a.SelfTarget(&SpanIdentity{Service: "s"})
+	good := selfTarget(a, &SpanIdentity{Service: "s"})
 	add := func(targets ...Target) *Batch {
 		b := a.NewDerivedBatch()
 		for _, x := range targets {
@@ -185,7 +185,7 @@ func TestCrashLosesDerived(t *testing.T) {
 	derive := func(a *Aggregator, n int) {
 		b := a.NewDerivedBatch()
 		for range n {
-			b.Observe(a.SelfTarget(&SpanIdentity{Service: "s", Operation: "op0", Tenant: "t0"}), c.now().UnixNano(), 1e6, 1)
+			b.Observe(selfTarget(a, &SpanIdentity{Service: "s", Operation: "op0", Tenant: "t0"}), c.now().UnixNano(), 1e6, 1)
 		}
 		commit(t, b)
 	}
@@ -237,7 +237,7 @@ func TestCrashLosesDerived(t *testing.T) {
 func TestDerivedTargetIsDefinedForTheJournal(t *testing.T) {
 	st, c, dir := newMemStore(), newClock(), t.TempDir()
 	a := open(t, st, c, dir)
-	target := a.SelfTarget(&SpanIdentity{Service: "s"})
+	target := selfTarget(a, &SpanIdentity{Service: "s"})
 	for range 20 {
 		b := a.NewDerivedBatch()
 		b.Observe(target, c.now().UnixNano(), 1e6, 1)
@@ -245,7 +245,7 @@ func TestDerivedTargetIsDefinedForTheJournal(t *testing.T) {
 		flush(t, a)
 		c.advance(a.o.IdleAfter / 4)
 	}
-	if got := a.SelfTarget(&SpanIdentity{Service: "s"}); got != target {
+	if got := selfTarget(a, &SpanIdentity{Service: "s"}); got != target {
 		t.Errorf("the target is %x, was %x", got, target)
 	}
 	for _, begin := range []func() *Batch{a.NewDerivedBatch, a.NewBatch} {
@@ -268,7 +268,7 @@ func TestBeforeCut(t *testing.T) {
 	a.BeforeCut(func(context.Context) {
 		calls++
 		b := a.NewDerivedBatch()
-		b.Observe(a.SelfTarget(&SpanIdentity{Service: "s"}), c.now().UnixNano(), 1e6, 1)
+		b.Observe(selfTarget(a, &SpanIdentity{Service: "s"}), c.now().UnixNano(), 1e6, 1)
 		commit(t, b)
 	})
 	someSpans(t, a, c, 10)

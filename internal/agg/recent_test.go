@@ -41,7 +41,7 @@ func TestRequestsComeIntoSeconds(t *testing.T) {
 					b.Observe(target("server", "ok", fmt.Sprint("t", w)), end, 1e6, 1)
 					b.Observe(target("consumer", "error", ""), end, 2e6, 8)
 					b.Observe(target("client", "ok", ""), end, 3e6, 1)
-					b.Observe(a.SelfTarget(&SpanIdentity{Service: "shop", Operation: "GET /", Component: "app", Kind: "server"}), end, 4e6, 1)
+					b.Observe(selfTarget(a, &SpanIdentity{Service: "shop", Operation: "GET /", Component: "app", Kind: "server"}), end, 4e6, 1)
 					b.Observe(target("server", "ok", ""), now.Add(-time.Hour).UnixNano(), 5e6, 1)
 					b.Observe(target("server", "ok", ""), end, -1, 1)
 				}

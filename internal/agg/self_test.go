@@ -10,9 +10,15 @@ import (
 	"tailscope/internal/series"
 )
 
+// selfTarget resolves the series of span_self_seconds of a request and its component.
+func selfTarget(a *Aggregator, id *SpanIdentity) (target Target) {
+	a.SelfTargets(id, []string{id.Component}, func(t Target) { target = t })
+	return target
+}
+
 // Time spent is kept in the views that durations are kept in, with the same
 // names folded.
-func TestSelfTarget(t *testing.T) {
+func TestSelfTargets(t *testing.T) {
 	st, c := newMemStore(), newClock()
 	a := open(t, st, c, t.TempDir(), func(o *Options) { o.MaxTenants, o.MaxOperations = 1, 1 })
 	request := SpanIdentity{Service: "shop", Operation: "GET /", Component: "app", Kind: "server", Status: "ok", Tenant: "acme", Version: "2", Instance: "i-1"}
@@ -24,7 +30,7 @@ func TestSelfTarget(t *testing.T) {
 		b.Observe(a.SpanTarget(id), c.now().UnixNano(), 9e6, 1)
 		self := *id
 		self.Component = "db"
-		b.Observe(a.SelfTarget(&self), c.now().UnixNano(), 7e6, 1)
+		b.Observe(selfTarget(a, &self), c.now().UnixNano(), 7e6, 1)
 	}
 	commit(t, b)
 	flush(t, a)

@@ -121,6 +121,7 @@ type registry struct {
 
 	builder labels.ScratchBuilder
 	idBuf   []byte
+	fetched uint64 // keeps the compiler from dropping the loads
 	epoch   uint32
 	pressed bool // tenants were folded for lack of memory since the epoch began
 
@@ -237,6 +238,13 @@ func appendPart(b []byte, s string) []byte {
 
 // keyOf hashes an identity in a span family.
 func keyOf(family string, id *SpanIdentity) spanKey {
+	var one [1]spanKey
+	return appendKeys(one[:0], family, id, []string{id.Component})[0]
+}
+
+// appendKeys appends the hash of an identity in a span family with each of the components in
+// place of its own.
+func appendKeys(keys []spanKey, family string, id *SpanIdentity, components []string) []spanKey {
 	var stack [512]byte
 	b := append(stack[:0], 'S')
 	if family != series.SpanDuration {
@@ -246,7 +254,9 @@ func keyOf(family string, id *SpanIdentity) spanKey {
 	for _, s := range [...]string{id.Service, id.Kind, id.Status} {
 		b = appendPart(b, s)
 	}
-	for _, s := range id.dims() {
+	dims := id.dims()
+	dims[dimComponent] = ""
+	for _, s := range dims {
 		b = appendPart(b, s)
 	}
 	for _, l := range id.Extra {
@@ -254,10 +264,13 @@ func keyOf(family string, id *SpanIdentity) spanKey {
 		b = appendPart(b, l.Value)
 	}
 	h := xxh3.Hash128(b)
-	k := spanKey{group: series.ID{Hi: h.Hi, Lo: h.Lo}, tenant: tenantHash(id.Tenant)}
-	k.label = series.ID{}.With(series.LabelTenant, id.Tenant)
-	k.target = k.group.Plus(k.label)
-	return k
+	k := spanKey{tenant: tenantHash(id.Tenant), label: series.ID{}.With(series.LabelTenant, id.Tenant)}
+	for _, c := range components {
+		k.group = series.ID{Hi: h.Hi, Lo: h.Lo}.With(series.LabelComponent, c)
+		k.target = k.group.Plus(k.label)
+		keys = append(keys, k)
+	}
+	return keys
 }
 
 var otherTenant = series.ID{}.With(series.LabelTenant, series.Other)
@@ -359,6 +372,19 @@ func (r *registry) span(family string, id *SpanIdentity, k *spanKey, pressed boo
 		r.services[g.service].serves = true
 	}
 	return n
+}
+
+// prefetch loads what span looks up for keys. Its loads do not wait for each other.
+func (r *registry) prefetch(keys []spanKey) {
+	sum := uint64(0)
+	for i := range keys {
+		k := &keys[i]
+		sum += r.lookup.Slot(k.target)
+		if g := r.groups[k.group]; g != nil {
+			sum += r.byID.Slot(g.full.Plus(k.label))
+		}
+	}
+	r.fetched = sum
 }
 
 // rename replaces the values of an identity that was resolved to target n by those that

@@ -71,9 +71,9 @@ type traceSink struct{ *agg.Aggregator }
 
 func (s traceSink) NewBatch() traces.Batch { return traceBatch{s.Aggregator.NewDerivedBatch()} }
 
-func (s traceSink) SelfTarget(request *traces.Identity, component string, failed bool) traces.Target {
+func (s traceSink) SelfTargets(dst []traces.Target, request *traces.Identity, components []string, failed bool) []traces.Target {
 	id := agg.SpanIdentity{
-		Service: request.Service, Operation: request.Operation, Component: component, Kind: request.Kind, Status: "ok",
+		Service: request.Service, Operation: request.Operation, Kind: request.Kind, Status: "ok",
 		Tenant: request.Tenant, Version: request.Version, Variant: request.Variant, Instance: request.Instance,
 		Environment: request.Environment,
 	}
@@ -83,7 +83,8 @@ func (s traceSink) SelfTarget(request *traces.Identity, component string, failed
 	if request.Kind == "client" || request.Kind == "producer" {
 		id.Instance = "" // the span that was called does not name its own instance
 	}
-	return traces.Target(s.Aggregator.SelfTarget(&id))
+	s.Aggregator.SelfTargets(&id, components, func(t agg.Target) { dst = append(dst, traces.Target(t)) })
+	return dst
 }
 
 func (s traceSink) SeriesTarget(x series.Series) traces.Target {

@@ -27,9 +27,12 @@ type breakdown struct {
 	maxCells, maxSeen, maxFans int
 
 	rows     targets
-	selves   selfTargets
+	selves   selfRows
 	epoch    uint32     // of the sink, when the current traces began to be closed
 	identity Identity   // the identity being resolved
+	found    []Target   // scratch of selfTargets
+	resolved []Target   // likewise
+	missing  []string   // likewise
 	comp     [256]int64 // of one request
 	used     []uint8
 }
@@ -86,7 +89,7 @@ func (b *breakdown) init(c *closer, bound int64) {
 	b.maxFans = int(bound / 16 / fanBytes)
 	b.rows.init(c.a.o.Sink, min(c.a.o.MaxParts, int(bound/8*3/rowBytes)), c.a.o.MemoryBytes/256/cohortBytes)
 	b.rows.began = c.a.o.Now().Unix()
-	b.selves.most = c.a.o.MemoryBytes / 32 / selfTargetBytes
+	b.selves.most = c.a.o.MemoryBytes / 24 / selfRowBytes
 	b.selves.reset()
 }
 
@@ -143,10 +146,7 @@ func (b *breakdown) record(t *tree, q *req, queued int64) {
 			x.counts[repeated] += w
 		}
 	}
-	for _, comp := range b.used {
-		b.observeSelf(nd, comp, end, b.comp[comp])
-		b.comp[comp] = 0
-	}
+	b.observeSelf(nd, end, b.used)
 	b.used = b.used[:0]
 	if queued != 0 {
 		b.recordQueue(nd, info, queued, row, at)
@@ -156,13 +156,17 @@ func (b *breakdown) record(t *tree, q *req, queued int64) {
 // micros rounds nanoseconds to microseconds.
 func micros(nanos int64) int64 { return (nanos + 500) / 1000 }
 
-// observeSelf adds one observation of self time.
-func (b *breakdown) observeSelf(nd *node, comp uint8, end, nanos int64) {
+// observeSelf adds the self times of a request, which are in b.comp, and clears them there.
+func (b *breakdown) observeSelf(nd *node, end int64, comps []uint8) {
 	if cap(b.seen) == 0 {
 		b.seen = make([]selfTime, 0, b.maxSeen)
 	}
 	failed := nd.flags&failed != 0
-	b.seen = append(b.seen, selfTime{end, nanos, b.self(nameOf(nd.name, nd.tenant), comp, failed, b.epoch), b.epoch, nd.name, nd.tenant, nd.weight, comp, failed})
+	for i, t := range b.selfTargets(nameOf(nd.name, nd.tenant), comps, failed, b.epoch) {
+		comp := comps[i]
+		b.seen = append(b.seen, selfTime{end, b.comp[comp], t, b.epoch, nd.name, nd.tenant, nd.weight, comp, failed})
+		b.comp[comp] = 0
+	}
 }
 
 // recordQueue adds the time before a request, which its duration lacks. The header's clock is
@@ -183,7 +187,8 @@ func (b *breakdown) recordQueue(nd *node, info *common, queued int64, row, at ui
 	x.counts[partCalls] += w
 	x.counts[withPart] += w
 	comp := b.c.part[info.queue].comp
-	b.observeSelf(nd, comp, nd.end-nd.shift, waited)
+	b.comp[comp] = waited
+	b.observeSelf(nd, nd.end-nd.shift, []uint8{comp})
 }
 
 // recordSkews adds the calls of a trace whose clocks disagree.

@@ -23,7 +23,7 @@ func (b *breakdown) commit(ctx context.Context, distributions bool) error {
 	for i := range b.seen {
 		s := &b.seen[i]
 		if s.epoch != epoch {
-			s.target, s.epoch = b.self(nameOf(s.name, s.tenant), s.comp, s.failed, epoch), epoch
+			s.target, s.epoch = b.selfTargets(nameOf(s.name, s.tenant), []uint8{s.comp}, s.failed, epoch)[0], epoch
 		}
 		batch.Observe(s.target, s.end, s.nanos, s.weight)
 	}
@@ -72,31 +72,35 @@ func (b *breakdown) end(ctx context.Context, batch Batch) error {
 	return err
 }
 
-// selfTarget is a resolved series of span_self_seconds.
-type selfTarget struct {
-	name   Name
-	target Target
-	epoch  uint32 // 0 in an empty place
-	comp   uint8
-	failed bool
+// selfRow holds the resolved series of span_self_seconds of one request by component. A
+// request spends its time in a few components, so that one load finds all of them.
+type selfRow struct {
+	name    Name
+	epoch   uint32 // 0 in an empty place
+	block   uint8  // the row is of components selfComps*block and those after it
+	failed  bool
+	targets [selfComps]Target // 0: not resolved yet
 }
 
-const selfTargetBytes = 24
+const (
+	selfComps    = 8
+	selfRowBytes = 16 + 8*selfComps
+)
 
-// selfTargets caches resolved series. A place holds the last that belongs there. The table
+// selfRows caches resolved series. A place holds the last row that belongs there. The table
 // doubles while it fills, up to a bound.
-type selfTargets struct {
-	table []selfTarget
+type selfRows struct {
+	table []selfRow
 	used  int
 	most  int64 // places, at most
 }
 
-func (s *selfTargets) reset() { s.table, s.used = make([]selfTarget, 64), 0 }
+func (s *selfRows) reset() { s.table, s.used = make([]selfRow, 64), 0 }
 
-func (s *selfTargets) bytes() int64 { return int64(len(s.table)) * selfTargetBytes }
+func (s *selfRows) bytes() int64 { return int64(len(s.table)) * selfRowBytes }
 
-func (s *selfTargets) place(name Name, comp uint8, failed bool) *selfTarget {
-	kind := uint64(comp) << 1
+func (s *selfRows) place(name Name, block uint8, failed bool) *selfRow {
+	kind := uint64(block) << 1
 	if failed {
 		kind |= 1
 	}
@@ -105,15 +109,15 @@ func (s *selfTargets) place(name Name, comp uint8, failed bool) *selfTarget {
 }
 
 // grow doubles the table if it is half full and may grow.
-func (s *selfTargets) grow() {
+func (s *selfRows) grow() {
 	if 2*s.used < len(s.table) || 2*int64(len(s.table)) > s.most {
 		return
 	}
 	old := s.table
-	s.table, s.used = make([]selfTarget, 2*len(old)), 0
+	s.table, s.used = make([]selfRow, 2*len(old)), 0
 	for i := range old {
 		if t := &old[i]; t.epoch != 0 {
-			p := s.place(t.name, t.comp, t.failed)
+			p := s.place(t.name, t.block, t.failed)
 			if p.epoch == 0 {
 				s.used++
 			}
@@ -122,23 +126,44 @@ func (s *selfTargets) grow() {
 	}
 }
 
-// self returns the target of a series, from the cache if it is valid.
-func (b *breakdown) self(name Name, comp uint8, failed bool, epoch uint32) Target {
-	t := b.selves.place(name, comp, failed)
-	if t.name != name || t.comp != comp || t.failed != failed || t.epoch != epoch {
+// row returns the row of a request and a block of components, without series if it is new.
+// It is valid until the next call.
+func (s *selfRows) row(name Name, block uint8, failed bool, epoch uint32) *selfRow {
+	t := s.place(name, block, failed)
+	if t.name != name || t.block != block || t.failed != failed || t.epoch != epoch {
 		if t.epoch == 0 {
-			b.selves.used++
-			b.selves.grow()
-			t = b.selves.place(name, comp, failed)
+			s.used++
+			s.grow()
+			t = s.place(name, block, failed)
 		}
-		*t = selfTarget{name, b.resolve(name, comp, failed), epoch, comp, failed}
+		*t = selfRow{name: name, block: block, failed: failed, epoch: epoch}
 	}
-	return t.target
+	return t
 }
 
-func (b *breakdown) resolve(name Name, comp uint8, failed bool) Target {
+// selfTargets returns the targets of a request's series of components, from the cache if
+// they are there. They are valid until the next call.
+func (b *breakdown) selfTargets(name Name, comps []uint8, failed bool, epoch uint32) []Target {
+	b.found, b.missing = b.found[:0], b.missing[:0]
+	for _, comp := range comps {
+		t := b.selves.row(name, comp/selfComps, failed, epoch).targets[comp%selfComps]
+		if b.found = append(b.found, t); t == 0 {
+			b.missing = append(b.missing, b.c.comps[comp])
+		}
+	}
+	if len(b.missing) == 0 {
+		return b.found
+	}
 	b.identity = b.c.infos[name.common()].identity(b.c.named[name.tenant()])
-	return b.c.a.o.Sink.SelfTarget(&b.identity, b.c.comps[comp], failed)
+	b.resolved = b.c.a.o.Sink.SelfTargets(b.resolved[:0], &b.identity, b.missing, failed)
+	rest := b.resolved
+	for i, comp := range comps {
+		if b.found[i] == 0 {
+			b.found[i], rest = rest[0], rest[1:]
+			b.selves.row(name, comp/selfComps, failed, epoch).targets[comp%selfComps] = b.found[i]
+		}
+	}
+	return b.found
 }
 
 // distribute adds a distribution for each row, slot and family of the first cells in

@@ -53,12 +53,15 @@ func (s *sink) target(name string) Target {
 	return t
 }
 
-func (s *sink) SelfTarget(r *Identity, component string, failed bool) Target {
+func (s *sink) SelfTargets(dst []Target, r *Identity, components []string, failed bool) []Target {
 	status := "ok"
 	if failed {
 		status = "error"
 	}
-	return s.target(fmt.Sprintf("self %s %s %s %s %s", r.Service, r.Operation, r.Tenant, component, status))
+	for _, c := range components {
+		dst = append(dst, s.target(fmt.Sprintf("self %s %s %s %s %s", r.Service, r.Operation, r.Tenant, c, status)))
+	}
+	return dst
 }
 
 func (s *sink) SeriesTarget(x series.Series) Target {
@@ -343,8 +346,13 @@ func diff(t testing.TB, got, want string) {
 // nothing is a sink that takes everything and costs nothing.
 type nothing struct{}
 
-func (nothing) NewBatch() Batch                             { return nothing{} }
-func (nothing) SelfTarget(*Identity, string, bool) Target   { return 1 }
+func (nothing) NewBatch() Batch { return nothing{} }
+func (nothing) SelfTargets(dst []Target, _ *Identity, components []string, _ bool) []Target {
+	for range components {
+		dst = append(dst, 1)
+	}
+	return dst
+}
 func (nothing) SeriesTarget(series.Series) Target           { return 1 }
 func (nothing) Cohort(string, string) string                { return series.Large }
 func (nothing) Epoch() uint32                               { return 1 }

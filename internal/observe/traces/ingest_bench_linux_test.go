@@ -22,13 +22,13 @@ type aggregated struct{ *agg.Aggregator }
 
 func (s aggregated) NewBatch() Batch { return aggregatedBatch{s.Aggregator.NewDerivedBatch()} }
 
-func (s aggregated) SelfTarget(r *Identity, component string, failed bool) Target {
+func (s aggregated) SelfTargets(dst []Target, r *Identity, components []string, failed bool) []Target {
 	id := spanIdentity(r)
-	id.Component = component
 	if failed {
 		id.Status = "error"
 	}
-	return Target(s.Aggregator.SelfTarget(&id))
+	s.Aggregator.SelfTargets(&id, components, func(t agg.Target) { dst = append(dst, Target(t)) })
+	return dst
 }
 
 func (s aggregated) SeriesTarget(x series.Series) Target {

@@ -64,10 +64,10 @@ type Sink interface {
 	NewBatch() Batch
 	// Epoch changes when targets must be resolved anew.
 	Epoch() uint32
-	// SelfTarget resolves a series of span_self_seconds: service, environment, operation,
-	// tenant, version, variant and kind of the request, its status, and the component that the
-	// time was spent in.
-	SelfTarget(request *Identity, component string, failed bool) Target
+	// SelfTargets appends the series of span_self_seconds of one request in each of the
+	// components that its time was spent in: service, environment, operation, tenant, version,
+	// variant and kind of the request, its status, and the component.
+	SelfTargets(dst []Target, request *Identity, components []string, failed bool) []Target
 	// SeriesTarget resolves a series of another family; its labels are retained.
 	SeriesTarget(s series.Series) Target
 	// Cohort returns the cohort of a tenant of the service; see series.Cohort.
