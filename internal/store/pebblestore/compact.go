@@ -32,7 +32,7 @@ func (s *Store) compactDue(ctx context.Context, now time.Time) (samples bool, er
 			if f.chunks == 0 || f.settling(s.opts.Quiet, elapsed) || now.Unix() < end+int64(s.opts.Settle/time.Second) {
 				continue
 			}
-			if id.tier+1 < tierSamples && ready[id.tier+1] < end || id.tier > 0 && id.tier < tierSamples && ready[id.tier] < end {
+			if !passed(&ready, id.tier, end) {
 				continue
 			}
 			due = append(due, id)
@@ -295,6 +295,10 @@ func (w *compactor) fold() error {
 	for writer, set := range gens {
 		f.add(writer, slices.Collect(maps.Keys(set)))
 	}
+	return w.setFolded(f)
+}
+
+func (w *compactor) setFolded(f *folded) error {
 	return w.wb.Set(classPrefix(nil, w.id.tier, w.id.part, w.id.scope, classFolded), appendFolded(nil, f), nil)
 }
 

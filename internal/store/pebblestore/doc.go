@@ -9,7 +9,8 @@
 //     slot in the key, so that a question about a service's totals never reads its
 //     tenants. When a partition (ten minutes of base slots) is over, its scopes are
 //     compacted: rewritten into runs that are series-major and in order of labels
-//     (run.go).
+//     (run.go). Old data that comes a whole partition at a time is written as runs at
+//     once (putruns.go).
 //   - Data expires by tier and age, so tier and partition come first, and retention is a
 //     range deletion (expire.go).
 //

@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 
@@ -39,9 +40,14 @@ func (s *Store) put(ctx context.Context, b *store.Batch, restoring *restoring) e
 		scopes: make([]scope, len(b.Series)),
 		days:   map[int64]*dayPut{}, families: map[string]*family{}, fresh: map[scopeID]freshState{},
 		direct: map[partID]bool{}, late: map[lateKey]*[]placed{}, perScope: map[scope]int{}, merger: s.newMerger(),
+		runs: map[scopeID]*runPut{}, orders: map[scope]*runOrder{},
 	}
 	defer p.wb.Close()
-	if err := p.put(ctx); err != nil {
+	err = p.put(ctx)
+	if p.it != nil {
+		err = errors.Join(err, classify(p.it.Close()))
+	}
+	if err != nil {
 		return fmt.Errorf("put generation %d of %s: %w", b.Generation, b.Writer, err)
 	}
 	s.stats.puts.Add(1)
@@ -85,11 +91,24 @@ type putter struct {
 	parts    [][]byte
 	sorting  []placed
 
+	runs      map[scopeID]*runPut // nil: written as chunks
+	spareRuns []*runPut
+	orders    map[scope]*runOrder
+	ranks     []uint32 // by index into b.Series: the rank plus one, or 0 if unknown
+	compactor compactor
+	it        *pebble.Iterator // of what is stored; nil until it is needed
+
 	keyBuf, valBuf []byte
 }
 
 func (p *putter) put(ctx context.Context) error {
 	s := p.s
+	p.sortPoints()
+	if len(p.pts) > 0 && p.tier == 0 {
+		if err := s.passOld(ctx, p.newest()); err != nil {
+			return err
+		}
+	}
 	s.mu.RLock()
 	p.ready, p.floor = s.ready, s.floor
 	p.nextFam = uint32(len(s.byNumber))

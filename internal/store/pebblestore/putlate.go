@@ -30,7 +30,7 @@ func (p *putter) lateList(k lateKey) *[]placed {
 }
 
 // writeLate adds late points to the tiers that had passed their slots, if these end by
-// the moment.
+// the moment, and writes the runs of partitions that do.
 func (p *putter) writeLate(by int64) error {
 	var due []lateKey
 	for k := range p.late {
@@ -51,11 +51,15 @@ func (p *putter) writeLate(by int64) error {
 		p.spare = append(p.spare, l)
 		delete(p.late, k)
 	}
-	return nil
+	return p.writeRuns(by)
 }
 
 // addLate writes points in order of number, those of one series added up.
 func (p *putter) addLate(k lateKey, l []placed) error {
+	r, err := p.runFor(scopeID{partID{k.tier, partOf(k.tier, k.slot)}, k.scope})
+	if err != nil {
+		return err
+	}
 	entries := slices.Grow(p.entries[:0], len(l))
 	var kinds map[uint32]series.Kind
 	if p.retry {
@@ -78,9 +82,17 @@ func (p *putter) addLate(k lateKey, l []placed) error {
 			if err != nil {
 				return err
 			}
-			data = p.copyMerged(sum)
+			data = sum
+			if r == nil {
+				data = p.copyMerged(sum)
+			}
 		}
-		entries = append(entries, entry{number, data})
+		if r != nil {
+			r.add(p.rankOf(first.Series), k.slot, data)
+		} else {
+			entries = append(entries, entry{number, data})
+		}
+		p.s.stats.late.Add(1)
 		if p.retry {
 			kinds[number] = kind
 		}
@@ -103,11 +115,7 @@ func (p *putter) addLate(k lateKey, l []placed) error {
 			return err
 		}
 	}
-	if err := p.writeChunks(k.tier, k.slot, k.scope, originLate, entries); err != nil {
-		return err
-	}
-	p.s.stats.late.Add(uint64(len(entries)))
-	return nil
+	return p.writeChunks(k.tier, k.slot, k.scope, originLate, entries)
 }
 
 // copyMerged copies b into merged, or into its next block.

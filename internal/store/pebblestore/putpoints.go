@@ -13,13 +13,18 @@ import (
 // checkEvery is the number of points between Put's checks of ctx.
 const checkEvery = 1024
 
-func (p *putter) points(ctx context.Context) error {
+// sortPoints sets pts.
+func (p *putter) sortPoints() {
 	pts := p.b.Points
 	if !slices.IsSortedFunc(pts, func(a, b store.Point) int { return cmp.Compare(a.Slot, b.Slot) }) {
 		pts = slices.Clone(pts)
 		slices.SortStableFunc(pts, func(a, b store.Point) int { return cmp.Compare(a.Slot, b.Slot) })
 	}
 	p.pts = pts
+}
+
+func (p *putter) points(ctx context.Context) error {
+	pts := p.pts
 	var units []*unitPut
 	for i := 0; i < len(pts); {
 		slot, end := pts[i].Slot, i+1
@@ -162,15 +167,23 @@ func (p *putter) writeSlot(tier int, slot int64, sc scope, pts []store.Point, re
 		}
 	}
 	if slot >= p.floor[tier] && len(write) > 0 {
-		if err := p.writeChunks(tier, slot, sc, originPut, write); err != nil {
+		id := scopeID{partID{tier, partOf(tier, slot)}, sc}
+		if r, err := p.runFor(id); err != nil {
+			return err
+		} else if r != nil {
+			for _, rec := range recs {
+				pt := &pts[uint32(rec)]
+				r.add(p.rankOf(pt.Series), slot, pt.Data)
+			}
+		} else if err := p.writeChunks(tier, slot, sc, originPut, write); err != nil {
 			return err
 		}
-		if id := (partID{tier, partOf(tier, slot)}); tier > 0 && tier < tierSamples {
+		if tier > 0 && tier < tierSamples {
 			p.s.mu.RLock()
-			known := p.s.direct[id]
+			known := p.s.direct[id.partID]
 			p.s.mu.RUnlock()
 			if !known {
-				p.direct[id] = true
+				p.direct[id.partID] = true
 			}
 		}
 	}

@@ -15,7 +15,9 @@ func (s *Store) rollUp(ctx context.Context, tier int, now time.Time) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		s.write.Lock()
 		more, err := s.rollNext(ctx, tier, now)
+		s.write.Unlock()
 		if err != nil || !more {
 			return err
 		}
@@ -23,10 +25,8 @@ func (s *Store) rollUp(ctx context.Context, tier int, now time.Time) error {
 }
 
 // rollNext rolls up the next slot that holds something, and reports whether there may be
-// another.
+// another. The caller holds write.
 func (s *Store) rollNext(ctx context.Context, tier int, now time.Time) (more bool, err error) {
-	s.write.Lock()
-	defer s.write.Unlock()
 	s.mu.RLock()
 	ready := s.ready
 	s.mu.RUnlock()
