@@ -65,7 +65,7 @@ func (e *Encoder) end() {
 
 // Add appends the point of a slot of the current series. Slots rise within a
 // series. data is hist's compact form; it is not retained. It refuses data
-// that hist does not decode, and then the run is as it was.
+// that hist does not decode or encode, and then the run is as it was.
 func (e *Encoder) Add(slot uint32, data []byte) error {
 	if !e.inside {
 		return fmt.Errorf("add slot %d: no series was begun", slot)
@@ -77,12 +77,10 @@ func (e *Encoder) Add(slot uint32, data []byte) error {
 	if err := e.h.UnmarshalBinary(data); err != nil {
 		return fmt.Errorf("add slot %d: %w", slot, err)
 	}
-	var err error
-	if e.buf, err = e.h.AppendBinary(e.buf[:0]); err != nil {
+	p, hd, class, err := e.classify(data)
+	if err != nil {
 		return fmt.Errorf("add slot %d: %w", slot, err)
 	}
-	canonical := bytes.Equal(e.buf, data)
-
 	e.gap(uint64(gap))
 	m := &e.m
 	m.slot = int64(slot)
@@ -90,7 +88,6 @@ func (e *Encoder) Add(slot uint32, data []byte) error {
 	if gap > 1 {
 		m.where = 2
 	}
-	p, hd, class := e.classify(data, canonical)
 	e.c.tree(m.class[m.last][:], 3, uint32(class))
 	m.last = class
 	switch class {
@@ -154,23 +151,25 @@ type point struct {
 	counts        []uint64 // of buckets lo to hi
 }
 
-// classify returns how the point in e.h can be coded so that it decodes to the same
-// bytes.
-func (e *Encoder) classify(data []byte, canonical bool) (p point, hd header, class int) {
-	if !canonical {
-		return p, hd, raw
-	}
+// classify returns how the point in e.h can be coded. It decodes to the same bytes, but for
+// a dense one whose bytes are not those of AppendBinary: that decodes to AppendBinary's,
+// and is not encoded again here to find out.
+func (e *Encoder) classify(data []byte) (p point, hd header, class int, err error) {
 	if p, class = e.whole(data); class != raw {
-		return p, hd, class
+		return p, hd, class, nil
 	}
-	if p, hd, ok := e.describe(); ok {
-		return p, hd, general
+	if e.buf, err = e.h.AppendBinary(e.buf[:0]); err != nil {
+		return p, hd, raw, err
 	}
-	return p, hd, raw
+	if bytes.Equal(e.buf, data) {
+		if p, hd, ok := e.describe(); ok {
+			return p, hd, general, nil
+		}
+	}
+	return p, hd, raw, nil
 }
 
-// whole returns how the canonical point in e.h can be coded if it is of whole nanoseconds,
-// else raw.
+// whole returns how the point in e.h can be coded if it is of whole nanoseconds, else raw.
 func (e *Encoder) whole(data []byte) (p point, class int) {
 	h := &e.h
 	if h.Schema != hist.DefaultSchema || h.ZeroThreshold != hist.DefaultZeroThreshold ||

@@ -35,6 +35,14 @@ func pack(t testing.TB, series [][]entry, groups map[int]bool) []byte {
 	return e.AppendTo(nil)
 }
 
+// encoded returns what hist makes of a point that it has decoded.
+func encoded(data []byte) []byte {
+	var h hist.Histogram
+	_ = h.UnmarshalBinary(data)
+	b, _ := h.AppendBinary(nil)
+	return b
+}
+
 // unpack reads a run back, in four ways, and compares.
 func unpack(t interface{ Fatalf(string, ...any) }, run []byte, series [][]entry, groups map[int]bool) {
 	var byBytes, byHist, byMerge, byMoment Decoder
@@ -61,7 +69,7 @@ func unpack(t interface{ Fatalf(string, ...any) }, run []byte, series [][]entry,
 			if p.data == nil {
 				continue
 			}
-			if b, err := byBytes.Append(nil); err != nil || !bytes.Equal(b, p.data) {
+			if b, err := byBytes.Append(nil); err != nil || !bytes.Equal(b, p.data) && !bytes.Equal(b, encoded(p.data)) {
 				t.Fatalf("got %x, %v, want %x", b, err, p.data)
 			}
 			if err := byHist.Next(h); err != nil {
@@ -72,9 +80,7 @@ func unpack(t interface{ Fatalf(string, ...any) }, run []byte, series [][]entry,
 				t.Fatalf("moments %+v, %v, want %+v", m, err, want)
 			}
 			if b, err := h.AppendBinary(nil); err == nil && !bytes.Equal(b, p.data) {
-				var g hist.Histogram
-				_ = g.UnmarshalBinary(p.data)
-				if c, _ := g.AppendBinary(nil); !bytes.Equal(b, c) {
+				if !bytes.Equal(b, encoded(p.data)) {
 					t.Fatalf("histogram %x, want %x", b, p.data)
 				}
 			}
