@@ -301,6 +301,11 @@ type ServiceVerdict struct {
 	// Together are the marks, this one among them, that are too near each other to be told
 	// apart: what is said is of all of them. Empty of a mark that is by itself.
 	Together []MarkName `json:"together"`
+	// Outage is when nothing was answered, or nothing measured, up to the mark: Before ends
+	// at it.
+	Outage *MarkOutage `json:"outage,omitempty"`
+	// Then is what changed a while after the mark. Verdict and Sentence are of both.
+	Then *MarkThen `json:"then,omitempty"`
 	// Lists of marks, and of services, leave out what follows; one mark has it.
 	// Measures are p50, p95, p99, p99.9 and errors; Operations, Tenants and Cohorts those
 	// that changed, TenantsJudged and CohortsJudged how many could be judged.
@@ -311,6 +316,29 @@ type ServiceVerdict struct {
 	Cohorts       []CompareRow     `json:"cohorts"`
 	CohortsJudged int              `json:"cohorts_judged"`
 	Warnings      []CompareWarning `json:"warnings"`
+}
+
+// MarkThen is a change that was found within a quarter of an hour after a mark, with no
+// other mark between: a late effect of the mark, or a change that nobody marked. The time
+// after the mark ends at it. Changes that follow it closely are taken together with it.
+type MarkThen struct {
+	Time Float `json:"time" nullable:"false"` // of the change, the first of several, Unix seconds
+	Low  Float `json:"low" nullable:"false"`  // interval of the moment, 95 %
+	High Float `json:"high" nullable:"false"`
+	// Changes are the ids of all of them; Change says what the first is.
+	Changes []string `json:"changes"`
+	Change  string   `json:"change"`
+	// After is the time after the last of them, which is compared with the time before the
+	// mark; Verdict and Sentence say what was found.
+	After    Range   `json:"after"`
+	Verdict  Verdict `json:"verdict"`
+	Sentence string  `json:"sentence"`
+}
+
+// MarkOutage is a time without requests of a service. Up says that other services had some.
+type MarkOutage struct {
+	Range
+	Up bool `json:"up"`
 }
 
 // MarkName is what a mark is called, and when it was.

@@ -8,8 +8,12 @@ type CompareResponse struct {
 	Of     string      `json:"of"` // what is compared, in words
 	A      CompareSide `json:"a"`
 	B      CompareSide `json:"b"`
-	Mark   *Mark       `json:"mark,omitempty"`  // that the sides are before and after
-	Label  string      `json:"label,omitempty"` // that tells the sides apart
+	Mark   *Mark       `json:"mark,omitempty"` // that the sides are before and after
+	// Together, Outage and Then are of a mark, as those of ServiceVerdict.
+	Together []MarkName  `json:"together,omitempty"`
+	Outage   *MarkOutage `json:"outage,omitempty"`
+	Then     *MarkThen   `json:"then,omitempty"`
+	Label    string      `json:"label,omitempty"` // that tells the sides apart
 	// Paired says that slots of the same time, or of the same time of another
 	// day, were set against each other.
 	Paired bool  `json:"paired"`

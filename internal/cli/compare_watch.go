@@ -27,7 +27,7 @@ const (
 // watch looks at a comparison until there is a verdict.
 type watch struct {
 	ask   func(context.Context) (*api.CompareResponse, error)
-	done  func(*api.CompareResponse) bool // that nothing more will come
+	done  func(r *api.CompareResponse, now time.Time) bool // that nothing more will come
 	every time.Duration
 	until time.Time
 	now   func() time.Time
@@ -56,12 +56,15 @@ const leastSlots = 20
 
 // complete reports whether more data would change nothing: side B is as long as it will
 // be, or side A is too short, since what lies before a mark does not grow.
-func (f *compareFlags) complete(r *api.CompareResponse) bool {
+func (f *compareFlags) complete(r *api.CompareResponse, now time.Time) bool {
 	switch {
 	case f.wanted.Mark != "" && r.A.Slots < leastSlots:
 		return true
 	case f.wanted.Mark != "":
 		length := cmp.Or(f.wanted.Window, time.Hour)
+		if r.Mark != nil && now.After(r.Mark.Time.Time().Add(length+time.Minute)) {
+			return true // it ends earlier, at a mark or at a change that was found
+		}
 		return time.Duration(r.B.End-r.B.Start)*time.Second > length-time.Duration(r.Slot)*time.Second
 	case f.wanted.Label != "":
 		return false
@@ -81,7 +84,7 @@ func (w *watch) run(ctx context.Context) (*api.CompareResponse, error) {
 			if judge.Moved(r.Verdict) || r.Verdict == judge.Same || r.Verdict == judge.WithinTolerance {
 				return r, nil
 			}
-			if w.done(r) {
+			if w.done(r, w.now()) {
 				w.printProgress("complete", "there is no more to come: "+r.Sentence)
 				return r, nil
 			}

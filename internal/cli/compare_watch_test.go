@@ -89,10 +89,10 @@ func TestWatchWithoutBefore(t *testing.T) {
 	f := &compareFlags{question: &question{}, wanted: api.CompareRequest{Mark: "x"}}
 	r := compareFixture()
 	r.B.End = r.B.Start + 60
-	if f.complete(r) {
+	if f.complete(r, time.Time{}) {
 		t.Error("complete after a minute of an hour")
 	}
-	if r.A.Slots = 19; !f.complete(r) {
+	if r.A.Slots = 19; !f.complete(r, time.Time{}) {
 		t.Error("waits for what was before")
 	}
 }

@@ -41,9 +41,11 @@ type Request struct {
 	// WantedA and WantedB count the windows of a side that repeats; default 0, for windows
 	// that are given one by one.
 	WantedA, WantedB int
-	Mark             string // id of a mark
-	Label            string
-	ValueA, ValueB   string
+	// Mark is the id of a mark. A and B, if not zero, are then its sides, which may end
+	// nearer than Length.
+	Mark           string
+	Label          string
+	ValueA, ValueB string
 	// Moment, if not zero, is what lies between sides A and B, as a mark does: what comes
 	// and goes at it belongs to neither side.
 	Moment time.Time
@@ -111,11 +113,13 @@ const (
 // DefaultDays is how many earlier days make side A unless said otherwise.
 const DefaultDays = 4
 
+// DefaultLevel is the confidence of intervals.
+const DefaultLevel = 0.95
+
 // DefaultWithin is the relative change within which figures are the same.
 const DefaultWithin = 0.05
 
 const (
-	defaultLevel  = 0.95
 	defaultLimit  = 20
 	maxLimit      = 500
 	defaultLength = time.Hour
@@ -125,7 +129,7 @@ const (
 
 func (r *Request) check() error {
 	if r.Level == 0 {
-		r.Level = defaultLevel
+		r.Level = DefaultLevel
 	}
 	if !(r.Level >= 0.5 && r.Level < 1) {
 		return query.Invalid("level", "a confidence of %g is not between 0.5 and 1; write one such as 0.95", r.Level)

@@ -27,7 +27,7 @@ var slotLengths = []int64{int64(series.Base), int64(series.Minute), int64(series
 // sides reads both sides.
 func (c *comparison) sides(ctx context.Context) error {
 	ways := 0
-	for _, given := range []bool{!c.A.Start.IsZero() || !c.B.Start.IsZero() || c.severalWindows(), c.Mark != "", c.Label != ""} {
+	for _, given := range []bool{c.Mark == "" && (!c.A.Start.IsZero() || !c.B.Start.IsZero()) || c.severalWindows(), c.Mark != "", c.Label != ""} {
 		if given {
 			ways++
 		}
@@ -133,7 +133,7 @@ func (c *comparison) windows(step int64) (a, b where, err error) {
 		return c.laid(step)
 	}
 	wa, wb := c.A, c.B
-	if c.mark != nil {
+	if c.mark != nil && c.B.Start.IsZero() {
 		length := c.Length
 		if length == 0 {
 			length = defaultLength
@@ -220,7 +220,10 @@ func (c *comparison) findMark(ctx context.Context) error {
 	}
 	for i := range all {
 		if all[i].ID == c.Mark {
-			c.mark, c.Moment = &all[i], all[i].Time
+			c.mark = &all[i]
+			if c.Moment.IsZero() {
+				c.Moment = c.mark.Time
+			}
 			if c.mark.Time.After(c.Now) && !c.Now.IsZero() {
 				return query.TooEarly("mark", "%s has not come yet; ask again after it", quote(c.mark.Name))
 			}

@@ -9,7 +9,9 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/compare"
+	"tailscope/internal/compare/changes"
 	"tailscope/internal/judge"
+	"tailscope/internal/judge/marks"
 	"tailscope/internal/query"
 )
 
@@ -71,11 +73,24 @@ func (s *server) compare(ctx context.Context, in *api.CompareRequest) (*api.Comp
 		return nil, err
 	}
 	r.OfRows = in.Measures
-	out, err := compare.Compare(ctx, s.Store, r)
+	var out *api.CompareResponse
+	if r.Mark != "" {
+		at := marks.Around{Store: s.Store, Changes: s.cuts(now)}
+		out, err = at.Compare(ctx, s.Verdicts, r)
+	} else {
+		out, err = compare.Compare(ctx, s.Store, r)
+	}
 	if err == nil && out.A.Requests+out.B.Requests == 0 && !r.B.End.After(r.Now) { // else it may come yet
 		err = query.CheckNames(ctx, s.Store, sel)
 	}
 	return out, err
+}
+
+// cuts returns what finds the changes that no side of a comparison may hold.
+func (s *server) cuts(now time.Time) func(context.Context, query.Selection) ([]api.Change, error) {
+	return func(ctx context.Context, of query.Selection) ([]api.Change, error) {
+		return s.changes.Cuts(ctx, changes.Request{Selection: of, CohortOf: s.cohortOf(), Now: now})
+	}
 }
 
 // cohortOf returns what tells a tenant's cohort by the list of tenants, nil if there is none.

@@ -10,7 +10,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"tailscope/api"
-	"tailscope/internal/compare/changes"
 	"tailscope/internal/observe/explain"
 	"tailscope/internal/query"
 )
@@ -26,9 +25,7 @@ func (s *server) explain(ctx context.Context, in *api.ExplainRequest) (*api.Expl
 		return nil, err
 	}
 	r := explain.Request{Selection: sel, Low: math.Inf(-1), High: math.Inf(1), Labels: in.Labels, Alone: in.Pairs != nil && !*in.Pairs, Limit: in.Limit, Against: in.Against,
-		Changes: func(ctx context.Context, of query.Selection) ([]api.Change, error) {
-			return s.changes.Cuts(ctx, changes.Request{Selection: of, CohortOf: s.cohortOf(), Now: now})
-		}}
+		Changes: s.cuts(now)}
 	if in.Before != "" {
 		w, err := parseWindow("before", in.Before, now)
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 func TestVerdicts(t *testing.T) {
 	st := filled(t, storetest.NewTwin())
 	clock := now.Add(-time.Minute)
-	judge := marks.New(marks.Options{Store: st, Now: func() time.Time { return clock }})
+	judge := marks.New(marks.Options{Around: marks.Around{Store: st}, Now: func() time.Time { return clock }})
 	srv := serve(t, Options{Store: st, Verdicts: judge})
 	for _, m := range []store.Mark{
 		{ID: "1", Time: now.Add(-40 * time.Minute), Name: "one", Service: "checkout"},
@@ -107,7 +107,7 @@ func TestLatestMark(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	judge := marks.New(marks.Options{Store: st, Now: func() time.Time { return now }})
+	judge := marks.New(marks.Options{Around: marks.Around{Store: st}, Now: func() time.Time { return now }})
 	if err := judge.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -19,12 +19,12 @@ func (s *Server) startVerdicts() {
 	if s.tenants.Len() > 0 {
 		cohortOf = s.tenants.Cohort
 	}
+	cuts := func(ctx context.Context, of query.Selection) ([]api.Change, error) {
+		return finder.Cuts(ctx, changes.Request{Selection: of, CohortOf: cohortOf})
+	}
 	s.verdicts = marks.New(marks.Options{
-		Store: s.store, Seconds: s.seconds, Now: s.now, Keep: s.cfg.Retain.Base, Logger: s.log.With("part", "verdicts"),
+		Around: marks.Around{Store: s.store, Changes: cuts}, Seconds: s.seconds, Now: s.now, Keep: s.cfg.Retain.Base, Logger: s.log.With("part", "verdicts"),
 		CohortOf: cohortOf,
-		Changes: func(ctx context.Context, of query.Selection) ([]api.Change, error) {
-			return finder.Cuts(ctx, changes.Request{Selection: of, CohortOf: cohortOf})
-		},
 	})
 	s.metrics.registry.MustRegister(verdictCollector{s.verdicts.Stats})
 	if !s.ticks {

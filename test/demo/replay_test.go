@@ -52,7 +52,7 @@ func replay(t *testing.T, noChange bool) (*api.MarkVerdict, *stopwatch) {
 	}
 	m := store.Mark{ID: "1", Name: "recorded", Time: at, Service: "shop"}
 	now := at
-	judge := marks.New(marks.Options{Store: st, Now: func() time.Time { return now }})
+	judge := marks.New(marks.Options{Around: marks.Around{Store: st}, Now: func() time.Time { return now }})
 	if err := w.Put(t.Context(), st, 1); err != nil {
 		t.Fatal(err)
 	}

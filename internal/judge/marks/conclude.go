@@ -22,6 +22,12 @@ func conclude(v *api.MarkVerdict) {
 		if judge.Moved(of.Verdict) && !weigh(of) {
 			demote(of)
 		}
+		if of.Verdict == judge.NoEvidence && v.State == Early && of.Then == nil {
+			of.Sentence = tooEarly(of.Service, v.Next)
+		}
+		of.Sentence = judge.WithShapes(of.Shapes, of.Verdict, of.Sentence)
+		of.Verdict, of.Sentence = withThen(of.Verdict, of.Sentence, of.Shapes, of.Then)
+		of.Sentence = withBeside(of.Sentence, of.Outage, of.Together)
 		of.Operations = of.Operations[:min(len(of.Operations), mostRows)]
 		of.Tenants = of.Tenants[:min(len(of.Tenants), mostRows)]
 	}
@@ -29,16 +35,6 @@ func conclude(v *api.MarkVerdict) {
 	slices.SortStableFunc(v.Services, func(a, b api.ServiceVerdict) int {
 		return cmp.Or(slices.Index(order, a.Verdict)-slices.Index(order, b.Verdict), spikes(&b)-spikes(&a))
 	})
-	for i := range v.Services {
-		of := &v.Services[i]
-		if of.Verdict == judge.NoEvidence && v.State == Early {
-			of.Sentence = tooEarly(of.Service, v.Next)
-		}
-		of.Sentence = judge.WithShapes(of.Shapes, of.Verdict, of.Sentence)
-		if together := apart(of.Together); together != "" {
-			of.Sentence += "; " + together
-		}
-	}
 	v.Verdict, v.Sentence = whole(v)
 	v.Sentence = figure.Sentence(v.Sentence)
 	for i := range v.Services {
@@ -50,6 +46,11 @@ func conclude(v *api.MarkVerdict) {
 // small part of the error, so it finds less than a comparison of the same sides.
 func tooEarly(name string, next api.Float) string {
 	return fmt.Sprintf("too early to say whether %s changed; the next look is at %s UTC", name, next.Time().UTC().Format(time.TimeOnly))
+}
+
+// spiked reports whether something came and went at the mark.
+func spiked(shapes []api.Shape) bool {
+	return slices.ContainsFunc(shapes, func(s api.Shape) bool { return s.Kind == judge.Spike && s.Side == "" })
 }
 
 // spikes counts what came and went of a service at the mark.

@@ -12,7 +12,6 @@
 package marks
 
 import (
-	"context"
 	"log/slog"
 	"slices"
 	"sync"
@@ -20,7 +19,6 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/judge"
-	"tailscope/internal/query"
 	"tailscope/internal/seconds"
 	"tailscope/internal/store"
 )
@@ -36,13 +34,10 @@ const (
 // Options configures a Judge. Store is required; the zero value of every other
 // field means its default.
 type Options struct {
-	Store store.Store
+	Around
 	// Seconds are the newest minutes in slots of one second; nil: marks have no
 	// provisional verdicts.
 	Seconds *seconds.Ring
-	// Changes, if not nil, returns the changes of a selection's requests that no side of a
-	// mark may hold, whoever made them; nil: sides end at marks alone.
-	Changes func(ctx context.Context, of query.Selection) ([]api.Change, error)
 	// CohortOf, if not nil, names the cohort of a tenant as a list of tenants has it, see
 	// compare.Request.
 	CohortOf func(tenant string) (cohort string, ok bool)
@@ -68,7 +63,7 @@ func (o *Options) ensureDefaults() {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Window <= 0 {
-		o.Window = time.Hour
+		o.Window = defaultWindow
 	}
 	if o.Keep <= 0 {
 		o.Keep = 48 * time.Hour

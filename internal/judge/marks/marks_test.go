@@ -73,7 +73,7 @@ type world struct {
 
 func newWorld(t *testing.T, st store.Store) *world {
 	w := &world{t: t, store: st}
-	w.judge = New(Options{Store: st, Now: func() time.Time { return w.now }})
+	w.judge = New(Options{Around: Around{Store: st}, Now: func() time.Time { return w.now }})
 	return w
 }
 
@@ -157,7 +157,7 @@ func TestAMarkIsJudged(t *testing.T) {
 
 	// It is not judged again, but outlives a restart.
 	w.round(moment + 7000)
-	w.judge = New(Options{Store: st, Now: func() time.Time { return w.now }})
+	w.judge = New(Options{Around: Around{Store: st}, Now: func() time.Time { return w.now }})
 	w.round(moment + 7010)
 	if again := w.full(m); again.Judged != v.Judged || again.Sentence != v.Sentence {
 		t.Errorf("after a restart %+v, before %+v", again, v)
@@ -355,7 +355,7 @@ func TestDamagedRecord(t *testing.T) {
 	if _, err := st.PutRecords(t.Context(), kind, store.RecordWrite{Key: "x", Value: []byte("{")}); err != nil {
 		t.Fatal(err)
 	}
-	if err := New(Options{Store: st}).Round(t.Context()); !errors.Is(err, store.ErrCorrupt) {
+	if err := New(Options{Around: Around{Store: st}}).Round(t.Context()); !errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -376,7 +376,7 @@ func TestRun(t *testing.T) {
 		if err := w.Put(t.Context(), st, 1); err != nil {
 			t.Fatal(err)
 		}
-		j := New(Options{Store: st})
+		j := New(Options{Around: Around{Store: st}})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); j.Run(ctx) }()
@@ -411,7 +411,7 @@ func TestVerdictKeepsItsNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.judge = New(Options{Store: st, Now: func() time.Time { return w.now }})
+	w.judge = New(Options{Around: Around{Store: st}, Now: func() time.Time { return w.now }})
 	if err := w.judge.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}

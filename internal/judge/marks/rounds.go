@@ -2,7 +2,6 @@ package marks
 
 import (
 	"context"
-	"errors"
 	"math"
 	"slices"
 	"time"
@@ -13,8 +12,6 @@ import (
 	"tailscope/internal/compare"
 	"tailscope/internal/judge"
 	"tailscope/internal/judge/refresh"
-	"tailscope/internal/query"
-	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
 
@@ -205,7 +202,7 @@ func (j *Judge) compare(ctx context.Context, marks []store.Mark, i int, now time
 			return v, err
 		}
 		for _, environment := range environments {
-			found, err := j.compareService(ctx, service, environment, s, m, now)
+			found, err := j.compareService(ctx, marks, i, service, environment, s, now)
 			if err != nil {
 				return v, err
 			}
@@ -225,19 +222,10 @@ func (j *Judge) compare(ctx context.Context, marks []store.Mark, i int, now time
 	return v, nil
 }
 
-// changesBeside returns the changes that were found where the sides are, as far as they
-// have come by now.
-func (j *Judge) changesBeside(ctx context.Context, matchers []*labels.Matcher, s sides, now time.Time) ([]api.Change, error) {
-	if j.o.Changes == nil {
-		return nil, nil
-	}
-	sel := query.Selection{Family: series.SpanDuration, Matchers: matchers, Start: time.Unix(s.before.start, 0), End: time.Unix(min(s.after.end, now.Unix()-ripe), 0)}
-	return j.o.Changes(ctx, sel)
-}
-
-func (j *Judge) compareService(ctx context.Context, service string, environment *labels.Matcher, s sides, m *store.Mark, now time.Time) (api.ServiceVerdict, error) {
+func (j *Judge) compareService(ctx context.Context, marks []store.Mark, i int, service string, environment *labels.Matcher, s sides, now time.Time) (api.ServiceVerdict, error) {
+	m := &marks[i]
 	r := compare.Request{
-		Now: now, Moment: s.first().Time, Measures: measures, Limit: allRows, Gates: gatesOf(m), Include: []string{compare.IncludeCohorts}, CohortOf: j.o.CohortOf,
+		Now: now, Measures: measures, Limit: allRows, Gates: gatesOf(m), Include: []string{compare.IncludeCohorts}, CohortOf: j.o.CohortOf,
 		// An early verdict is one of several looks at what is still coming in.
 		Live: now.Before(time.Unix(s.complete(), 0)), Share: shareAt(m.Time, j.lastLook(m.ID), now),
 	}
@@ -249,17 +237,19 @@ func (j *Judge) compareService(ctx context.Context, service string, environment 
 	if environment != nil {
 		r.Matchers, name = append(r.Matchers, environment), environment.Value
 	}
-	found, err := j.changesBeside(ctx, r.Matchers, s, now)
-	if err != nil {
+	if s, err = j.o.sides(ctx, marks, i, service, r.Matchers, s, now); err != nil {
 		return api.ServiceVerdict{}, err
 	}
-	s.cutAt(found)
-	r.A, r.B = s.before.window(), s.after.window()
+	r.A, r.B, r.Moment = s.before.window(), s.after.window(), s.first().Time
 	out, err := compare.Compare(ctx, j.o.Store, r)
-	var invalid *query.Error
-	if errors.As(err, &invalid) && (invalid.Code == query.CodeInvalid || invalid.Code == query.CodeTooEarly) {
-		// The data of a side is gone, or has slots longer than it.
-		v := tooLittle(service, s, invalid.Message)
+	why := refused(err)
+	if err == nil || why != nil {
+		if err := s.judgeThen(ctx, j.o.Store, r, now); err != nil {
+			return api.ServiceVerdict{}, err
+		}
+	}
+	if why != nil {
+		v := tooLittle(service, s, why.Message)
 		v.Environment = name
 		return v, nil
 	}

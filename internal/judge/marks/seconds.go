@@ -141,9 +141,8 @@ func (j *Judge) compareSeconds(ctx context.Context, m *store.Mark, service strin
 		r.Matchers = append(r.Matchers, query.InEnvironment(m.Environment))
 	}
 	out, err := compare.Compare(ctx, j.o.Store, r)
-	var invalid *query.Error
-	if errors.As(err, &invalid) && (invalid.Code == query.CodeInvalid || invalid.Code == query.CodeTooEarly) {
-		v := tooLittle(service, s, invalid.Message)
+	if why := refused(err); why != nil {
+		v := tooLittle(service, s, why.Message)
 		v.Environment = m.Environment
 		return v, nil
 	}

@@ -64,7 +64,7 @@ func simulate(t testing.TB, seed uint64, mark int64, tr traffic) *simulation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.judge = New(Options{Store: s.store, Seconds: s.ring, Now: clock})
+	s.judge = New(Options{Around: Around{Store: s.store}, Seconds: s.ring, Now: clock})
 	s.speed, s.burst = s.rng.NormFloat64()*tr.sd, s.rng.NormFloat64()*tr.bursts
 	return s
 }
@@ -251,7 +251,7 @@ func TestProvisional(t *testing.T) {
 	}
 
 	s.ring = seconds.New(seconds.Options{Now: func() time.Time { return s.now }})
-	s.judge = New(Options{Store: s.store, Seconds: s.ring, Now: func() time.Time { return s.now }})
+	s.judge = New(Options{Around: Around{Store: s.store}, Seconds: s.ring, Now: func() time.Time { return s.now }})
 	for s.now.Before(at(s.mark + 270)) {
 		s.second()
 		if err := s.judge.Round(t.Context()); err != nil {

@@ -62,7 +62,7 @@ func inMinutes(seconds int64) string {
 func emptyVerdict(service string, s sides) api.ServiceVerdict {
 	return api.ServiceVerdict{
 		Service: service, Before: api.Range{Start: s.before.start, End: s.before.end}, After: api.Range{Start: s.after.start, End: s.after.end},
-		Together: s.names(), Measures: []api.CompareMeasure{}, Operations: []api.CompareRow{}, Tenants: []api.CompareRow{}, Cohorts: []api.CompareRow{}, Shapes: []api.Shape{}, Warnings: s.warnings([]api.CompareWarning{}),
+		Together: s.names(), Outage: s.outage, Then: s.then, Measures: []api.CompareMeasure{}, Operations: []api.CompareRow{}, Tenants: []api.CompareRow{}, Cohorts: []api.CompareRow{}, Shapes: []api.Shape{}, Warnings: s.warnings([]api.CompareWarning{}),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -25,6 +26,8 @@ const (
 	slot = int64(series.Base)
 	// settle is left out after the slot of a mark, before its effect is measured.
 	settle = slot
+	// defaultWindow is how long a side is at most.
+	defaultWindow = time.Hour
 	// fewest slots a side needs to be judged, and has even if another mark is nearer.
 	fewest = 20
 	// ripe is how long after its end a slot is read, in seconds: all of it has come.
@@ -51,9 +54,11 @@ func (s span) window() compare.Window {
 // but has its fewest slots in any case.
 type sides struct {
 	before, after       span
-	cutBefore, cutAfter string        // what cut them short, as a sentence names it; empty if nothing did
-	together            []*store.Mark // see together
-	near                string        // a change that was found too near to the mark to be left out
+	cutBefore, cutAfter string          // what cut them short, as a sentence names it; empty if nothing did
+	together            []*store.Mark   // see together
+	near                string          // a change that was found too near to the mark to be left out
+	then                *api.MarkThen   // what began a while after, without its verdict; nil if nothing did
+	outage              *api.MarkOutage // what was over about the mark; nil if nothing was
 }
 
 func slotOf(t time.Time) int64 { return series.Base.Slot(t.Unix()) }
@@ -96,23 +101,43 @@ func together(marks []store.Mark, i int, service string) []*store.Mark {
 func sidesOf(marks []store.Mark, i int, service string, window time.Duration) sides {
 	length := max(int64(window/time.Second)/slot, fewest) * slot
 	s := sides{together: together(marks, i, service)}
-	at, from := slotOf(s.first().Time), slotOf(s.last().Time)+slot+settle
-	s.before, s.after = span{at - length, at}, span{from, from + length}
-	for k := range marks {
-		m := &marks[k]
-		if slices.Contains(s.together, m) || !m.Concerns(service, marks[i].Environment) {
-			continue
-		}
-		switch t := slotOf(m.Time); {
-		case t >= from && t < s.after.end:
-			s.after.end, s.cutAfter = t, theMark(m)
-		case t < at && t+slot+settle > s.before.start:
+	s.placeBefore(marks, i, service, slotOf(s.first().Time), length)
+	s.placeAfter(marks, i, service, slotOf(s.last().Time)+slot+settle, length)
+	return s
+}
+
+// placeBefore makes the side before of what ends at a moment, without the marks within.
+func (s *sides) placeBefore(marks []store.Mark, i int, service string, end, length int64) {
+	s.before, s.cutBefore = span{end - length, end}, ""
+	for m := range s.others(marks, i, service) {
+		if t := slotOf(m.Time); t < end && t+slot+settle > s.before.start {
 			s.before.start, s.cutBefore = t+slot+settle, theMark(m)
 		}
 	}
-	s.before.start = max(0, min(s.before.start, at-fewest*slot))
-	s.after.end = max(s.after.end, from+fewest*slot)
-	return s
+	s.before.start = max(0, min(s.before.start, end-fewest*slot))
+}
+
+// placeAfter makes the side after of what begins at a moment, up to the first mark within.
+func (s *sides) placeAfter(marks []store.Mark, i int, service string, start, length int64) {
+	s.after, s.cutAfter = span{start, start + length}, ""
+	for m := range s.others(marks, i, service) {
+		if t := slotOf(m.Time); t >= start && t < s.after.end {
+			s.after.end, s.cutAfter = t, theMark(m)
+		}
+	}
+	s.after.end = max(s.after.end, start+fewest*slot)
+}
+
+// others are the marks that concern a service beside those that the sides are of, in order
+// of time.
+func (s *sides) others(marks []store.Mark, i int, service string) iter.Seq[*store.Mark] {
+	return func(yield func(*store.Mark) bool) {
+		for k := range marks {
+			if m := &marks[k]; !slices.Contains(s.together, m) && m.Concerns(service, marks[i].Environment) && !yield(m) {
+				return
+			}
+		}
+	}
 }
 
 func theMark(m *store.Mark) string { return fmt.Sprintf("the mark %q", m.Name) }
@@ -156,37 +181,6 @@ func apart(marks []api.MarkName) string {
 		text += " apart"
 	}
 	return text + " and cannot be told apart"
-}
-
-// cutAt ends the sides at changes that were found beside the mark. A change that may lie
-// nearer than the fewest slots of a side is taken for that of the mark: people mark late,
-// and what they do takes a while. Where its moment is surely another, near says so.
-func (s *sides) cutAt(found []api.Change) {
-	for i := range found {
-		c := &found[i]
-		low, high := int64(c.Low), int64(c.High)
-		switch {
-		case low >= s.after.start+fewest*slot:
-			if low < s.after.end {
-				s.after.end, s.cutAfter = series.Base.Slot(low), theChange(found, c)
-			}
-		case high <= s.before.end-fewest*slot:
-			if high > s.before.start {
-				s.before.start, s.cutBefore = series.Base.Slot(high+slot-1), theChange(found, c)
-			}
-		case low > s.after.start+surelyApart || high < s.before.end-surelyApart:
-			s.near = theChange(found, c)
-		}
-	}
-}
-
-// theChange names a change that was found, with its moment and how likely chance alone
-// shows one as clear: that of the service as a whole, if it changed at the same moment.
-func theChange(found []api.Change, c *api.Change) string {
-	if i := slices.IndexFunc(found, func(x api.Change) bool { return x.Operation == "" && x.Low <= c.High && c.Low <= x.High }); i >= 0 {
-		c = &found[i]
-	}
-	return fmt.Sprintf("a change that was found: %s (p %s)", c.Sentence, figure.TwoDigits(float64(c.P)))
 }
 
 // earliest and complete are when the first verdict, and the final one, can be

@@ -786,6 +786,7 @@ export interface components {
             measures: components["schemas"]["CompareMeasure"][];
             of: string;
             operations: components["schemas"]["CompareRow"][];
+            outage?: components["schemas"]["MarkOutage"];
             paired: boolean;
             per?: string;
             provisional?: boolean;
@@ -795,6 +796,8 @@ export interface components {
             strata: number;
             strata_by: string[];
             tenants: components["schemas"]["CompareRow"][];
+            then?: components["schemas"]["MarkThen"];
+            together?: components["schemas"]["MarkName"][];
             unit: string;
             verdict: components["schemas"]["Verdict"];
             warnings: components["schemas"]["CompareWarning"][];
@@ -1262,6 +1265,21 @@ export interface components {
             name: string;
             time: number | null;
         };
+        MarkOutage: {
+            end: number;
+            start: number;
+            up: boolean;
+        };
+        MarkThen: {
+            after: components["schemas"]["Range"];
+            change: string;
+            changes: string[];
+            high: number;
+            low: number;
+            sentence: string;
+            time: number;
+            verdict: components["schemas"]["Verdict"];
+        };
         MarkVerdict: {
             first: number | null;
             judged: number | null;
@@ -1711,11 +1729,13 @@ export interface components {
             environment?: string;
             measures: components["schemas"]["CompareMeasure"][];
             operations: components["schemas"]["CompareRow"][];
+            outage?: components["schemas"]["MarkOutage"];
             sentence: string;
             service: string;
             shapes: components["schemas"]["Shape"][];
             tenants: components["schemas"]["CompareRow"][];
             tenants_judged: number;
+            then?: components["schemas"]["MarkThen"];
             together: components["schemas"]["MarkName"][];
             verdict: components["schemas"]["Verdict"];
             warnings: components["schemas"]["CompareWarning"][];
@@ -2160,6 +2180,8 @@ export type MaintenanceResponse = components['schemas']['MaintenanceResponse'];
 export type Mark = components['schemas']['Mark'];
 export type MarkGroup = components['schemas']['MarkGroup'];
 export type MarkName = components['schemas']['MarkName'];
+export type MarkOutage = components['schemas']['MarkOutage'];
+export type MarkThen = components['schemas']['MarkThen'];
 export type MarkVerdict = components['schemas']['MarkVerdict'];
 export type MarkedIncident = components['schemas']['MarkedIncident'];
 export type MarksResponse = components['schemas']['MarksResponse'];

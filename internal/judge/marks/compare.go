@@ -1,0 +1,105 @@
+package marks
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/api"
+	"tailscope/internal/compare"
+	"tailscope/internal/figure"
+	"tailscope/internal/query"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// Compare answers a comparison at the mark that r names. Its sides are those that the mark's
+// own verdict is of. Where the question is the mark's own, so are its verdict and its
+// sentence once that is final, by judge if there is one: a mark has one story wherever it is
+// told.
+func (o *Around) Compare(ctx context.Context, judge *Judge, r compare.Request) (*api.CompareResponse, error) {
+	marks, err := store.AllMarks(ctx, o.Store)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(marks, func(m store.Mark) bool { return m.ID == r.Mark })
+	if i < 0 || marks[i].Time.After(r.Now) {
+		return compare.Compare(ctx, o.Store, r) // which says what is wrong
+	}
+	m, service := &marks[i], query.Named(r.Matchers, series.LabelService)
+	if r.Gates == nil {
+		r.Gates = gatesOf(m)
+	}
+	window := cmp.Or(r.Length, defaultWindow)
+	s := sidesOf(marks, i, service, window)
+	if r.Settle >= 0 {
+		s.leave(r.Settle)
+	}
+	of := slices.DeleteFunc(slices.Clone(r.Matchers), func(m *labels.Matcher) bool {
+		return m.Name != series.LabelService && m.Name != series.LabelEnvironment
+	})
+	if m.Environment != "" && query.Named(of, series.LabelEnvironment) == "" {
+		of = append(of, query.InEnvironment(m.Environment))
+	}
+	if s, err = o.sides(ctx, marks, i, service, of, s, r.Now); err != nil {
+		return nil, err
+	}
+	s.before.start = max(s.before.start, s.before.end-int64(window/time.Second))
+	s.after.end = min(s.after.end, s.after.start+int64(window/time.Second))
+	r.A, r.B, r.Moment = s.before.window(), s.after.window(), s.first().Time
+	out, err := compare.Compare(ctx, o.Store, r)
+	if err != nil || out.Provisional {
+		return out, err
+	}
+	if err := s.judgeThen(ctx, o.Store, r, r.Now); err != nil {
+		return nil, err
+	}
+	out.Warnings = append(out.Warnings, s.warnings(nil)...)
+	out.Together, out.Outage, out.Then = s.names(), s.outage, s.then
+	if v := judge.finalOf(m, &r, of); v != nil && v.Before == out.A.Range && v.After == out.B.Range {
+		out.Verdict, out.Sentence, out.Then = v.Verdict, v.Sentence, v.Then
+		return out, nil
+	}
+	out.Verdict, out.Sentence = withThen(out.Verdict, out.Sentence, out.Shapes, out.Then)
+	out.Sentence = figure.Sentence(withBeside(out.Sentence, out.Outage, out.Together))
+	return out, nil
+}
+
+// finalOf returns the final verdict of a mark on what r compares, if r asks what the mark
+// itself does: of a service in an environment, all of them by default. It is nil otherwise.
+func (j *Judge) finalOf(m *store.Mark, r *compare.Request, of []*labels.Matcher) *api.ServiceVerdict {
+	own := r.Family == "" || r.Family == series.SpanDuration
+	for _, x := range of {
+		own = own && x.Type == labels.MatchEqual
+	}
+	own = own && len(r.Matchers) <= len(of) && !r.Live && len(r.Measures) == 0 && r.Per == "" && r.Settle < 0 &&
+		(r.Level == 0 || r.Level == compare.DefaultLevel) && (r.Within == 0 || r.Within == compare.DefaultWithin) && (r.Length == 0 || r.Length == defaultWindow) && slices.Equal(r.Gates, gatesOf(m))
+	if !own || j == nil {
+		return nil
+	}
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	k := j.known[m.ID]
+	if k == nil || k.brief.State != Final {
+		return nil
+	}
+	service, environment := query.Named(of, series.LabelService), query.Named(of, series.LabelEnvironment)
+	i := slices.IndexFunc(k.brief.Services, func(v api.ServiceVerdict) bool { return v.Service == service && v.Environment == environment })
+	if i < 0 {
+		return nil
+	}
+	v := k.brief.Services[i]
+	return &v
+}
+
+// leave leaves out another time than settle after the slot of a mark.
+func (s *sides) leave(d time.Duration) {
+	more := (int64((d+time.Second-1)/time.Second)+slot-1)/slot*slot - settle
+	if s.after.start += more; s.cutAfter == "" {
+		s.after.end += more
+	}
+	s.after.end = max(s.after.end, s.after.start+fewest*slot)
+}

@@ -1,0 +1,313 @@
+package marks
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/api"
+	"tailscope/internal/compare"
+	"tailscope/internal/figure"
+	"tailscope/internal/judge"
+	"tailscope/internal/query"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+const (
+	// lateWithin is how long after a mark a change that ends the time after it may begin, in
+	// seconds, to be told with the mark: a deploy that rolls out takes a while.
+	lateWithin = 15 * 60
+	// leastOutage is the least length of an outage that is left out, and farthestOutage how
+	// far before a mark without requests before it the last ones are looked for, in seconds.
+	leastOutage    = 60
+	farthestOutage = 24 * 3600
+)
+
+// Around reads what lies around marks, so that their sides hold no other change.
+type Around struct {
+	Store store.Store
+	// Changes, if not nil, returns the changes of a selection's requests that no side of a
+	// mark may hold, whoever made them; nil: sides end at marks alone.
+	Changes func(ctx context.Context, of query.Selection) ([]api.Change, error)
+}
+
+// withBeside returns a sentence with what the sides of a mark leave out.
+func withBeside(sentence string, o *api.MarkOutage, together []api.MarkName) string {
+	if o != nil {
+		what := "nothing was measured for"
+		if o.Up {
+			what = "there was an outage of"
+		}
+		sentence += fmt.Sprintf("; before it %s %s, from %s on", what, judge.Span(o.End-o.Start), clock(o.Start))
+	}
+	if names := apart(together); names != "" {
+		sentence += "; " + names
+	}
+	return sentence
+}
+
+// sides returns the sides of mark i for what matchers select of a service, as they are
+// compared: without an outage that ends about the mark, and up to the changes that were found.
+func (r *Around) sides(ctx context.Context, marks []store.Mark, i int, service string, matchers []*labels.Matcher, s sides, now time.Time) (sides, error) {
+	if err := r.leaveOutage(ctx, marks, i, service, matchers, &s, now); err != nil {
+		return s, err
+	}
+	if r.Changes == nil {
+		return s, nil
+	}
+	found, err := r.Changes(ctx, query.Selection{
+		Family: series.SpanDuration, Matchers: matchers, Start: time.Unix(s.before.start, 0), End: time.Unix(min(s.after.end, now.Unix()-ripe), 0),
+	})
+	if err == nil {
+		s.cutAt(found)
+	}
+	return s, err
+}
+
+// leaveOutage ends the side before where an outage began that was over about the mark, as
+// where it is that of a restart: the time before it is then compared with the time after.
+func (r *Around) leaveOutage(ctx context.Context, marks []store.Mark, i int, service string, matchers []*labels.Matcher, s *sides, now time.Time) error {
+	until := min(s.after.end, now.Unix()-ripe)
+	has, from, err := r.occupied(ctx, matchers, s.before.start, until)
+	if err != nil || !slices.Contains(has, true) {
+		return err
+	}
+	if first := from + int64(slices.Index(has, true))*slot; first >= s.before.end-fewest*slot {
+		if has, from, err = r.occupied(ctx, matchers, s.before.end-farthestOutage, until); err != nil {
+			return err
+		}
+	}
+	o := outageAt(has, from, s.before.end)
+	if o == nil {
+		return nil
+	}
+	measured, err := query.Occupied(ctx, r.Store, o.Start, o.End, slot)
+	if err != nil {
+		return err
+	}
+	o.Up, s.outage = slices.Contains(measured, true), o
+	s.placeBefore(marks, i, service, o.Start, s.before.end-s.before.start)
+	if start := o.End + slot; start > s.after.start { // its first slot was cut
+		s.placeAfter(marks, i, service, start, s.after.end-s.after.start)
+	}
+	return nil
+}
+
+// occupied reports which slots of a range have requests of a service; from is the first one.
+func (r *Around) occupied(ctx context.Context, matchers []*labels.Matcher, start, end int64) (has []bool, from int64, err error) {
+	start = max(0, start)
+	if end <= start {
+		return nil, start, nil
+	}
+	found, err := query.Requests(ctx, r.Store, query.RequestsRequest{
+		Selection: query.Selection{Family: series.SpanDuration, Matchers: matchers, Start: time.Unix(start, 0), End: time.Unix(end, 0)},
+		Grid:      query.Grid{Step: slot}, Measure: store.Moments,
+	})
+	if err != nil {
+		return nil, start, err
+	}
+	has = make([]bool, (found.End-found.Start)/slot)
+	for _, g := range found.Groups {
+		for k := range g.Good {
+			if g.Count(k) == 0 {
+				continue
+			}
+			for t := range found.Step / slot {
+				if at := int64(k)*found.Step/slot + t; at < int64(len(has)) {
+					has[at] = true
+				}
+			}
+		}
+	}
+	return has, found.Start, nil
+}
+
+// outageAt returns the stretch without requests that began a minute or more before a moment,
+// and was over at most the fewest slots before it or later; nil if there is none.
+func outageAt(has []bool, from, at int64) *api.MarkOutage {
+	n, first, last := 0, -1, -1
+	for k, any := range has {
+		if any {
+			if n++; first < 0 {
+				first = k
+			}
+			last = k
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	least := max(leastOutage, query.LongestWait(float64(int64(last+1-first)*slot), n))
+	for k, begin := first, first; k <= last; k++ {
+		if !has[k] {
+			continue
+		}
+		o := api.Range{Start: from + int64(begin)*slot, End: from + int64(k)*slot}
+		if float64(o.End-o.Start) >= least && o.Start <= at-leastOutage && o.End >= at-fewest*slot {
+			return &api.MarkOutage{Range: o}
+		}
+		begin = k + 1
+	}
+	return nil
+}
+
+// cutAt ends the sides at changes that were found beside the mark. A change that may lie
+// nearer than the fewest slots of a side is taken for that of the mark: people mark late,
+// and what they do takes a while. Where its moment is surely another, near says so.
+func (s *sides) cutAt(found []api.Change) {
+	end, cut := s.after.end, (*api.Change)(nil)
+	for i := range found {
+		c := &found[i]
+		low, high := int64(c.Low), int64(c.High)
+		switch {
+		case low >= s.after.start+fewest*slot:
+			if low < s.after.end {
+				cut = wholeOf(found, c)
+				s.after.end, s.cutAfter = series.Base.Slot(low), theChange(cut)
+			}
+		case high <= s.before.end-fewest*slot:
+			if high > s.before.start {
+				s.before.start, s.cutBefore = series.Base.Slot(high+slot-1), theChange(wholeOf(found, c))
+			}
+		case low > s.after.start+surelyApart || high < s.before.end-surelyApart:
+			s.near = theChange(wholeOf(found, c))
+		}
+	}
+	if cut != nil && s.after.end <= s.after.start+lateWithin {
+		s.then = s.late(found, cut, end)
+	}
+}
+
+// late returns what began a while after the mark, given the changes that were found, that
+// which ends the side after, and where that ended without it. Changes that follow it so
+// closely that no side fits between, or within lateWithin of the mark, are of one event.
+func (s *sides) late(found []api.Change, first *api.Change, end int64) *api.MarkThen {
+	then := &api.MarkThen{Time: first.Time, Low: first.Low, High: first.High, Change: cmp.Or(first.Headline, first.Sentence), Changes: []string{}, Verdict: first.Verdict}
+	then.Sentence = then.Change
+	found = slices.Clone(found)
+	slices.SortStableFunc(found, func(x, y api.Change) int { return cmp.Compare(x.Low, y.Low) })
+	from := int64(first.High)
+	for _, c := range found {
+		low := int64(c.Low)
+		switch {
+		case low < s.after.end || low >= end:
+			continue
+		case low > s.after.start+lateWithin && low >= from+fewest*slot:
+			end = series.Base.Slot(low)
+		default:
+			from = max(from, int64(c.High))
+			if !slices.Contains(then.Changes, c.ID) { // what came and went is two of one id
+				then.Changes = append(then.Changes, c.ID)
+			}
+		}
+	}
+	from = series.Base.Slot(from+slot-1) + slot
+	then.After = api.Range{Start: from, End: max(from, end)}
+	return then
+}
+
+// wholeOf returns the change of the service as a whole at the moment of a change, if it
+// changed as well, else the change itself.
+func wholeOf(found []api.Change, c *api.Change) *api.Change {
+	if i := slices.IndexFunc(found, func(x api.Change) bool { return x.Operation == "" && x.Low <= c.High && c.Low <= x.High }); i >= 0 {
+		return &found[i]
+	}
+	return c
+}
+
+// theChange names a change that was found, with its moment and how likely chance alone
+// shows one as clear.
+func theChange(c *api.Change) string {
+	return fmt.Sprintf("a change that was found: %s (p %s)", c.Sentence, figure.TwoDigits(float64(c.P)))
+}
+
+// judgeThen gives what began a while after the mark its verdict, that of a comparison of the
+// time after it. Where that is too short yet, the change speaks for itself, unless r has
+// gates: of those it knows nothing.
+func (s *sides) judgeThen(ctx context.Context, st store.Store, r compare.Request, now time.Time) error {
+	if s.then == nil {
+		return nil
+	}
+	if len(r.Gates) > 0 {
+		s.then.Verdict = judge.TooLittle
+	}
+	after := span{s.then.After.Start, min(s.then.After.End, series.Base.Slot(now.Unix()-ripe))}
+	if after.end < after.start+fewest*slot {
+		return nil
+	}
+	r.B, r.Newest = after.window(), nil
+	out, err := compare.Compare(ctx, st, r)
+	switch {
+	case refused(err) != nil || err == nil && out.Verdict == judge.TooLittle:
+		return nil
+	case err != nil:
+		return err
+	}
+	s.then.After, s.then.Verdict, s.then.Sentence = out.B.Range, out.Verdict, ofAMark.Replace(out.Sentence)
+	return nil
+}
+
+// refused returns the error of a comparison that says why there is nothing to compare: the
+// data of a side is gone or has not come yet, or has slots longer than it. Other errors are nil.
+func refused(err error) *query.Error {
+	var invalid *query.Error
+	if errors.As(err, &invalid) && (invalid.Code == query.CodeInvalid || invalid.Code == query.CodeTooEarly) {
+		return invalid
+	}
+	return nil
+}
+
+// withThen returns what a verdict of the time up to a late change and that of the time after
+// it amount to, and the sentence of both: a late effect counts as one of the mark, so that
+// who waits for a verdict is not told that all is well.
+func withThen(v judge.Verdict, sentence string, shapes []api.Shape, then *api.MarkThen) (judge.Verdict, string) {
+	if then == nil {
+		return v, sentence
+	}
+	at := clock(int64(then.Time))
+	since := "since then "
+	switch {
+	case spiked(shapes), v != judge.NoEvidence && v != judge.TooLittle:
+		since = "since " + at + " "
+	case v == judge.NoEvidence:
+		sentence = "no evidence of change until " + at
+	default:
+		sentence = "too little data until " + at
+	}
+	switch {
+	case judge.Moved(then.Verdict):
+		var sum judge.Sum
+		sum.Add(v, "")
+		sum.Add(then.Verdict, "")
+		return sum.Verdict(), sentence + "; " + since + inner(then.Sentence) + ": a late effect of the mark, or a change that nobody marked"
+	case then.Verdict == judge.TooLittle:
+		return v, sentence + "; then a change was found: " + inner(then.Change)
+	case judge.Moved(v):
+		return v, sentence + "; " + since + inner(then.Sentence)
+	}
+	return v, sentence + "; then a change was found: " + inner(then.Change) + "; since then " + inner(then.Sentence)
+}
+
+// inner returns a sentence as it stands within another one.
+func inner(s string) string {
+	if first, _, _ := strings.Cut(s, " "); slices.Contains([]string{"The", "No", "Too", "None", "Of", "Whatever"}, first) {
+		return strings.ToLower(s[:1]) + s[1:]
+	}
+	return s
+}
+
+// clock writes a moment of the day.
+func clock(t int64) string {
+	at := time.Unix(t, 0).UTC()
+	if at.Second() == 0 {
+		return at.Format("15:04 UTC")
+	}
+	return at.Format(time.TimeOnly + " UTC")
+}

@@ -1,0 +1,124 @@
+package verdicts
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"tailscope/api"
+	"tailscope/internal/judge"
+)
+
+// story returns what is said of a mark of shop once it is final, which is the same of the
+// mark, of a comparison at it by the API, and by the command line, whose exit code follows
+// from it.
+func (w *world) story(id string) *api.ServiceVerdict {
+	w.t.Helper()
+	v := w.final(id)
+	s := &v.Services[0]
+	r, err := w.Compare(w.t.Context(), api.CompareRequest{Selection: ofService("shop"), Mark: id})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if r.Verdict != v.Verdict || r.Sentence != v.Sentence || r.A.Range != s.Before || r.B.Range != s.After || (r.Then == nil) != (s.Then == nil) || len(r.Together) != len(s.Together) {
+		w.t.Errorf("the mark says %s: %s (%v, %v)\na comparison at it %s: %s (%v, %v)", v.Verdict, v.Sentence, s.Before, s.After, r.Verdict, r.Sentence, r.A.Range, r.B.Range)
+	}
+	for _, x := range s.Warnings {
+		if (x.Code == "cut" || x.Code == "near") && warning(r.Warnings, x.Code) == "" {
+			w.t.Errorf("a comparison at the mark does not warn that %s", x.Text)
+		}
+	}
+	code, output := w.tailscope("compare", "--service", "shop", "--mark", id)
+	want := map[api.Verdict]int{judge.Regression: 1, judge.Mixed: 1, judge.TooLittle: 2}[v.Verdict]
+	if code != want || !strings.Contains(output, v.Sentence) {
+		w.t.Errorf("compare --mark exits with %d, want %d: %s", code, want, output)
+	}
+	w.t.Logf("%s: %s", v.Verdict, v.Sentence)
+	return s
+}
+
+// A mark has one verdict, one sentence and the same sides wherever it is told.
+func TestMarkHasOneStory(t *testing.T) {
+	loads := crowd("shop", 5)
+	t.Run("change that nobody marked", func(t *testing.T) {
+		w := newWorld(t, 1500)
+		w.send(time.Hour, loads...)
+		id := w.mark("nothing", "shop")
+		w.send(30*time.Minute, loads...)
+		w.send(35*time.Minute, with(loads, slow("", "", 1.5))...)
+		if s := w.story(id); judge.Moved(s.Verdict) || s.Then != nil {
+			t.Errorf("%s, then %+v", s.Verdict, s.Then)
+		}
+	})
+	t.Run("marks at one moment", func(t *testing.T) {
+		w := newWorld(t, 1501)
+		w.send(time.Hour, loads...)
+		id := w.mark("config", "shop")
+		w.send(30*time.Second, with(loads, slow("", "", 2))...)
+		w.mark("deploy", "shop")
+		w.send(70*time.Minute, with(loads, slow("", "", 2))...)
+		if s := w.story(id); s.Verdict != judge.Regression || len(s.Together) != 2 {
+			t.Errorf("%s, together %v", s.Verdict, s.Together)
+		}
+	})
+}
+
+// A deploy that takes effect after six minutes, over twelve, or instance by instance, is a
+// regression of its mark, which says since when.
+func TestLateEffectOfAMark(t *testing.T) {
+	loads := crowd("shop", 10)
+	for _, c := range []struct {
+		name string
+		play func(w *world)
+	}{
+		{"after six minutes", func(w *world) { w.send(6*time.Minute, loads...) }},
+		{"ramp", func(w *world) {
+			for i := range 12 {
+				w.send(time.Minute, with(loads, slow("", "", 1+float64(i)/12))...)
+			}
+		}},
+		{"four instances", func(w *world) {
+			for i := range 4 {
+				share := float64(i) / 4
+				old := with(loads, func(l *load) { l.perSecond *= 1.0001 - share })
+				w.send(3*time.Minute, append(old, with(loads, func(l *load) { l.perSecond *= 0.0001 + share; l.median *= 2 })...)...)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, 1510)
+			w.send(time.Hour, loads...)
+			id := w.mark("deploy", "shop")
+			c.play(w)
+			w.send(70*time.Minute, with(loads, slow("", "", 2))...)
+			s := w.story(id)
+			if s.Verdict != judge.Regression || s.Then == nil || s.Then.Verdict != judge.Regression || !strings.HasSuffix(s.Sentence, ": a late effect of the mark, or a change that nobody marked") {
+				t.Errorf("%s: %s, then %+v", s.Verdict, s.Sentence, s.Then)
+			}
+		})
+	}
+}
+
+// At a restart the time before the outage is compared with the time after it, and the
+// sentence says how long it was.
+func TestMarkAfterAnOutage(t *testing.T) {
+	loads := crowd("shop", 6)
+	for _, c := range []struct {
+		name   string
+		down   time.Duration
+		factor float64
+		want   api.Verdict
+	}{{"5 min", 5 * time.Minute, 1.5, judge.Regression}, {"20 min", 20 * time.Minute, 1.5, judge.Regression}, {"90 min", 90 * time.Minute, 1.5, judge.Regression}, {"20 min", 20 * time.Minute, 1, judge.NoEvidence}} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, 1520)
+			w.send(time.Hour, append(loads, goingOn)...)
+			w.send(c.down, goingOn)
+			id := w.mark("restart", "shop")
+			w.send(70*time.Minute, append(with(loads, slow("", "", c.factor)), goingOn)...)
+			s := w.story(id)
+			if s.Verdict != c.want || !strings.HasSuffix(s.Sentence, "; before it there was an outage of "+c.name+", from 11:00 UTC on") || s.Outage == nil || s.Before.End != epoch.Add(time.Hour).Unix() {
+				t.Errorf("%s: %s, before %v", s.Verdict, s.Sentence, s.Before)
+			}
+		})
+	}
+}
