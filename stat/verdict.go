@@ -18,14 +18,14 @@ func (v Verdict) String() string {
 	return [...]string{"too little data", "no evidence", "same", "less", "more", "drifts"}[v]
 }
 
-// Verdict returns Same if Within the margin at the confidence of the interval, else, if
-// the interval excludes 0, Drifts where the change may be the slots' own, Less, or More;
-// else NoEvidence. A margin of 0 never gives Same.
+// Verdict returns Same if the interval lies within the margin, else, if it excludes 0,
+// Drifts where the change may be the slots' own, Less, or More; else NoEvidence. A margin
+// of 0 never gives Same. See Within for the size of a margin.
 func (c *Change) Verdict(margin float64) Verdict {
 	switch {
 	case c.Short != "":
 		return TooLittle
-	case margin > 0 && c.Within(margin) < 1-c.Level:
+	case margin > 0 && c.inside(margin):
 		return Same
 	case c.Drifts:
 		return Drifts
@@ -37,6 +37,14 @@ func (c *Change) Verdict(margin float64) Verdict {
 	return NoEvidence
 }
 
+// inside says that the interval lies within a margin of 0.
+func (c *Change) inside(margin float64) bool {
+	if c.Log {
+		margin = math.Log1p(margin)
+	}
+	return c.CI.Low >= -margin && c.CI.High <= margin
+}
+
 // Within returns the probability of data that look as much the same if the two sides
 // differed by the margin or more: two one-sided tests (Schuirmann 1987, J. Pharmacokin.
 // Biopharm. 15). A margin of 0.05 is a ratio from 1/1.05 to 1.05 if Log is set, and a
@@ -44,17 +52,17 @@ func (c *Change) Verdict(margin float64) Verdict {
 // within. For a Live change it is 0 if the interval lies within, else 1: no smaller
 // probability holds at every look.
 func (c *Change) Within(margin float64) float64 {
-	if c.Log {
-		margin = math.Log1p(margin)
-	}
 	switch {
 	case c.Short != "" || math.IsNaN(c.Effect) || math.IsNaN(c.SE) || math.IsInf(c.SE, 0) || !(margin > 0):
 		return 1
 	case c.options.Live != nil:
-		if c.CI.Low >= -margin && c.CI.High <= margin {
+		if c.inside(margin) {
 			return 0
 		}
 		return 1
+	}
+	if c.Log {
+		margin = math.Log1p(margin)
 	}
 	inside := func(crit float64) bool {
 		below, above := c.halves(crit)

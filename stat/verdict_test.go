@@ -26,6 +26,9 @@ func TestVerdict(t *testing.T) {
 		// Surely changed, and surely by less than what matters.
 		{"small", change(0.02, 0.005, 60), 0.05, Same},
 		{"small, and that matters", change(0.02, 0.005, 60), 0, More},
+		// The 90 % interval lies within the margin, and the one that is said does not.
+		{"hardly small", change(0.03, 0.0105, 60), 0.05, More},
+		{"hardly the same", change(0.015, 0.018, 60), 0.05, NoEvidence},
 		{"none", Change{Short: "side A: no observations", Level: 0.95}, 0.05, TooLittle},
 	} {
 		if got := tc.c.Verdict(tc.margin); got != tc.want {

@@ -94,20 +94,23 @@ func drifts(m *api.CompareMeasure) bool {
 	return m.Verdict == judge.Drifts && float64(m.Adjusted) <= discovery
 }
 
-// headline is the sentence of the measure that stands for all. Where a few tenants or
-// operations changed and most did not, theirs comes first, but behind errors of all that
-// became more. What went the other way comes last. Whole is the verdict of the measures
-// that did not change.
+// headline is the sentence of the measure that stands for all. What got worse comes first,
+// what got better last. Where a few tenants or operations changed and most did not, theirs
+// comes first, but behind errors of all that became more. Whole is the verdict of the
+// measures that did not change.
 func (c *comparison) headline(whole judge.Verdict) string {
-	lead := Lead(c.out.Measures, c.found, c.Within)
-	way := judge.Worse
-	switch {
-	case lead != nil:
-		way = lead.Change
-	case c.out.Verdict == judge.Improvement:
-		way = judge.Better
-	case c.out.Verdict == judge.Changed:
-		way = ""
+	way, other := judge.Leading(c.out.Verdict)
+	found := func(way judge.Way) func(*api.CompareMeasure) bool {
+		return func(m *api.CompareMeasure) bool { return m.Change == way && c.found(m) }
+	}
+	lead := leadOf(c.out.Measures, found(way), c.Within)
+	last := ""
+	if other != "" {
+		if m := leadOf(c.out.Measures, found(other), c.Within); m != nil {
+			whole, last = "", "but "+m.Sentence // all of it did change
+		} else if row := c.rowSentence(other); row != "" {
+			last = "but " + row
+		}
 	}
 	var said []string
 	few := c.few(way)
@@ -123,16 +126,8 @@ func (c *comparison) headline(whole judge.Verdict) string {
 		said = slices.Insert(said, 0, Say(c.out.Measures, c.found, c.Within))
 	case lead != nil:
 		said = append(said, Say(c.out.Measures, c.found, c.Within))
-	case few != "" && whole == judge.TooLittle:
-		said = append(said, "too little data to judge "+c.out.Of+" as a whole")
-	case few != "" && whole == judge.WithinTolerance:
-		said = append(said, c.out.Of+" as a whole is within tolerance")
-	case few != "" && whole == judge.Drifts:
-		said = append(said, c.out.Of+" as a whole may only drift")
-	case few != "" && whole == judge.Same:
-		said = append(said, c.out.Of+" as a whole is the same")
 	case few != "":
-		said = append(said, "no evidence that "+c.out.Of+" changed as a whole")
+		said = append(said, asAWhole(c.out.Of, whole)...)
 	case mix != nil:
 		said = append(said, mix.Text(c.out.Of), "like for like "+c.likeForLike().Sentence)
 	case !judge.Moved(c.out.Verdict):
@@ -142,21 +137,31 @@ func (c *comparison) headline(whole judge.Verdict) string {
 	default:
 		said = append(said, c.most(way))
 	}
-	if c.out.Verdict == judge.Mixed {
-		other := judge.Better
-		if way == judge.Better {
-			other = judge.Worse
-		}
-		if m := leadOf(c.out.Measures, func(m *api.CompareMeasure) bool { return m.Change == other && c.found(m) }, c.Within); m != nil {
-			said = append(said, "but "+m.Sentence)
-		} else if row := c.rowSentence(other); row != "" {
-			said = append(said, "but "+row)
-		}
+	if last != "" {
+		said = append(said, last)
 	}
 	if len(said) == 0 {
 		return "no evidence of a change, as many measures were looked at"
 	}
 	return strings.Join(said, "; ")
+}
+
+// asAWhole says of measures of all that did not change what they amount to; nothing of an
+// empty verdict.
+func asAWhole(of string, v judge.Verdict) []string {
+	switch v {
+	case "":
+		return nil
+	case judge.TooLittle:
+		return []string{"too little data to judge " + of + " as a whole"}
+	case judge.WithinTolerance:
+		return []string{of + " as a whole is within tolerance"}
+	case judge.Drifts:
+		return []string{of + " as a whole may only drift"}
+	case judge.Same:
+		return []string{of + " as a whole is the same"}
+	}
+	return []string{"no evidence that " + of + " changed as a whole"}
 }
 
 // likeForLike returns the measure of those that the mix explains that stands for them; nil
@@ -297,15 +302,24 @@ func MoreErrors(m *api.CompareMeasure) bool {
 }
 
 // leadOf returns the candidate that stands for all: a share of errors that rose before any
-// time, as a request that failed is worse than one that was slow, and a quantile between two
-// bumps only if there is no other.
+// time, as a request that failed is worse than one that was slow, a quantile between two
+// bumps only if there is no other, and Apdex, which says no time, if there is not even that.
 func leadOf(of []api.CompareMeasure, candidate func(*api.CompareMeasure) bool, within float64) *api.CompareMeasure {
 	if i := slices.IndexFunc(of, func(m api.CompareMeasure) bool { return MoreErrors(&m) && candidate(&m) }); i >= 0 {
 		return &of[i]
 	}
-	for _, between := range []bool{false, true} {
+	last := func(m *api.CompareMeasure) int {
+		switch {
+		case m.Name == judge.Apdex:
+			return 2
+		case m.Between != nil:
+			return 1
+		}
+		return 0
+	}
+	for place := range 3 {
 		lead := judge.Lead(of, judge.Reading, func(m *api.CompareMeasure) string {
-			if m.Between != nil != between || !candidate(m) {
+			if last(m) != place || !candidate(m) {
 				return ""
 			}
 			return m.Name

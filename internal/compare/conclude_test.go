@@ -65,12 +65,40 @@ func TestHeadline(t *testing.T) {
 		{"same", []api.CompareMeasure{
 			of("p50", judge.Same, "", 1, 0.99, 1.01), of("p99", judge.TooLittle, "", 1, nan, nan),
 		}, judge.Same, "p50 is same"},
+		{"Apdex moved more margins than p99", []api.CompareMeasure{
+			of("p50", judge.NoEvidence, "", 1.1, 0.8, 1.4), of("p99", judge.Slower, judge.Worse, 1.53, 1.51, 1.56), of(judge.Apdex, judge.Lower, judge.Worse, -0.13, -0.13, -0.12),
+		}, judge.Regression, "p99 is slower"},
 		{"all by chance", []api.CompareMeasure{late}, judge.NoEvidence, "No evidence of a change, as many measures were looked at"},
 	} {
 		k := &comparison{Request: Request{Within: 0.05}, out: &api.CompareResponse{Measures: c.measures}}
 		k.conclude()
 		if k.out.Verdict != c.verdict || k.out.Sentence != c.sentence {
 			t.Errorf("%s: %s: %q, want %s: %q", c.name, k.out.Verdict, k.out.Sentence, c.verdict, c.sentence)
+		}
+	}
+}
+
+// A tenant that got worse comes before all that got better.
+func TestWorseComesFirst(t *testing.T) {
+	measure := func(of string, verdict judge.Verdict, change judge.Way, effect api.Float) api.CompareMeasure {
+		return api.CompareMeasure{Name: "p99", Verdict: verdict, Change: change, Sentence: "p99 of " + of + " is " + string(verdict), Adjusted: 0.001, Scale: "ratio",
+			Raw: api.CompareFigure{Effect: effect, Low: effect * 0.99, High: effect * 1.01}}
+	}
+	row := func(tenant string, m api.CompareMeasure) api.CompareRow {
+		return api.CompareRow{Tenant: tenant, Adjusted: 0.001, RequestsA: 10000, RequestsB: 10000, Measures: []api.CompareMeasure{m}}
+	}
+	slower, faster := row("acme", measure("acme", judge.Slower, judge.Worse, 1.5)), row("acme", measure("acme", judge.Faster, judge.Better, 0.5))
+	same := row("globex", measure("globex", judge.Same, "", 1))
+	for _, c := range []struct {
+		all, first api.CompareRow
+		want       string
+	}{
+		{row("", measure("shop", judge.Faster, judge.Better, 0.5)), slower, "p99 of acme is slower; but p99 of shop is faster"},
+		{row("", measure("shop", judge.Slower, judge.Worse, 1.5)), faster, "p99 of shop is slower; but p99 of acme is faster"},
+	} {
+		k := &comparison{Request: Request{Within: 0.05}, out: &api.CompareResponse{Of: "shop", Measures: c.all.Measures, Tenants: []api.CompareRow{c.first, same}}}
+		if k.conclude(); k.out.Verdict != judge.Mixed || k.out.Sentence != c.want {
+			t.Errorf("%s: %q, want %q", k.out.Verdict, k.out.Sentence, c.want)
 		}
 	}
 }

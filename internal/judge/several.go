@@ -78,6 +78,20 @@ func (s *Sum) Verdict() Verdict {
 	return TooLittle
 }
 
+// Leading returns the way that a sentence of several findings begins with, and the one that
+// it ends with, empty if there is none: what got worse comes before what got better.
+func Leading(v Verdict) (first, last Way) {
+	switch v {
+	case Mixed:
+		return Worse, Better
+	case Improvement:
+		return Better, ""
+	case Changed:
+		return "", ""
+	}
+	return Worse, ""
+}
+
 // Word is Verdict with the word of a figure in place of regression, improvement and
 // changed: that of times before that of errors, and mixed where figures of which
 // nobody knows whether more is better went both ways.

@@ -208,7 +208,7 @@ func (j *judged) finding(of, against string) *judge.Finding {
 	} else {
 		v := c.Verdict(0)
 		f.Evidence = judge.Evidence{Short: c.Short, Sure: j.claimed() && (v == stat.Less || v == stat.More)}
-		f.Same = !f.Sure && c.Within(f.Margin) < 1-level
+		f.Same = !f.Sure && c.Verdict(f.Margin) == stat.Same
 		f.Hidden = v != stat.NoEvidence && !j.beyond()
 	}
 	f.Conclude()
