@@ -71,7 +71,7 @@ func TestCohortsOfManyTenants(t *testing.T) {
 
 // A cohort of a list that is too long to be read by name is small.
 func TestMembersAreBounded(t *testing.T) {
-	c := &comparison{tenantCounts: [2]map[string]hist.Moment{{}, {}}}
+	c := &comparison{tenantCounts: [2]map[string]hist.Moment{{}, {}}, tenantTotals: [2]uint64{3 * mostCohortTenants, 3 * mostCohortTenants}}
 	for i := range 3 * mostCohortTenants {
 		c.tenantCounts[0][fmt.Sprint(i)], c.tenantCounts[1][fmt.Sprint(i)] = hist.Moment{Count: 1}, hist.Moment{Count: 1}
 	}

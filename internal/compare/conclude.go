@@ -170,51 +170,28 @@ func (c *comparison) likeForLike() *api.CompareMeasure {
 	return leadOf(c.out.Measures, ByMix, c.Within)
 }
 
-// few is the sentence of the tenant, else of the operation, that surely changed the
-// most in a way, if at most half of its list did or seems to have changed half as much;
-// empty if there is none.
+// few is the sentence of the tenant, else of the operation, that surely changed the most in a
+// way, if at most half of its list did; empty if there is none.
 func (c *comparison) few(way judge.Way) string {
 	for _, list := range [][]api.CompareRow{c.out.Tenants, c.out.Operations} {
-		if n, judged := c.movedRows(list, way); judged >= 2 && n > 0 && 2*n <= judged {
+		if reach, _ := c.reach(list, way); reach.Few() {
 			return c.sentenceOf(list, way)
 		}
 	}
 	return ""
 }
 
-// most says for how many rows of a list a measure went a way, where it is more than a few.
+// most says for which rows of a list a measure went a way, where it is more than a few.
 func (c *comparison) most(way judge.Way) string {
 	for _, list := range []struct {
 		rows []api.CompareRow
 		name string
 	}{{c.out.Operations, "operation"}, {c.out.Tenants, "tenant"}} {
-		n, judged := c.movedRows(list.rows, way)
-		if m := firstLead(list.rows, way, c.Within); m != nil && judged >= 2 && c.kind == ofSpans {
-			return fmt.Sprintf("%s is %s for %d of %s", judge.Title(m.Name, c.out.Of), (&judge.Finding{Verdict: m.Verdict}).Adjective(), n, figure.Counted(judged, list.name))
+		if reach, m := c.reach(list.rows, way); m != nil && reach.Judged >= 2 && c.kind == ofSpans {
+			return fmt.Sprintf("%s is %s for %s", judge.Title(m.Name, c.out.Of), (&judge.Finding{Verdict: m.Verdict}).Adjective(), reach.Text(list.name))
 		}
 	}
 	return c.rowSentence(way)
-}
-
-// movedRows returns how many rows of a list surely changed in a way, or seem to have
-// changed at least half as much as the first that did, and how many were judged.
-func (c *comparison) movedRows(list []api.CompareRow, way judge.Way) (n, judged int) {
-	lead := firstLead(list, way, c.Within)
-	for i := range list {
-		r := &list[i]
-		if math.IsNaN(float64(r.Adjusted)) {
-			continue
-		}
-		judged++
-		if lead == nil {
-			continue
-		}
-		k := slices.IndexFunc(r.Measures, func(m api.CompareMeasure) bool { return m.Name == lead.Name })
-		if rowLead(r, way, c.Within) != nil || k >= 0 && 2*effectOf(&r.Measures[k])/effectOf(lead) >= 1 {
-			n++
-		}
-	}
-	return n, judged
 }
 
 // effectOf is the effect on a measure on the scale on which effects add up.
