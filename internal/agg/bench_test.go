@@ -1,6 +1,7 @@
 package agg
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -365,4 +366,44 @@ func cpuTime() time.Duration {
 		panic(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkFresh asks for what is not stored yet while 146,000 series have cells: of all
+// services, of an operation, and of a tenant of one operation.
+func BenchmarkFresh(b *testing.B) {
+	a, targets, l, ns := prepare(b, 146_000, 1, nil)
+	now := time.Now()
+	bt := a.NewBatch()
+	for i, t := range targets {
+		bt.Observe(t, now.UnixNano(), ns[i%len(ns)], 1)
+		if i%1000 == 999 || i == len(targets)-1 {
+			if _, err := bt.Commit(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			bt = a.NewBatch()
+		}
+	}
+	equal := func(name, value string) *labels.Matcher { return labels.MustNewMatcher(labels.MatchEqual, name, value) }
+	one := l.ids[0]
+	for _, c := range []struct {
+		name string
+		q    store.Query
+	}{
+		{"total", store.Query{View: series.Total}},
+		{"operation", store.Query{View: series.Marginal, Matchers: []*labels.Matcher{equal(series.LabelOperation, one.Operation)}}},
+		{"tenant", store.Query{View: series.Full, Matchers: []*labels.Matcher{equal(series.LabelOperation, one.Operation), equal(series.LabelTenant, one.Tenant)}}},
+		{"metric", store.Query{Family: "queue_depth", View: series.Full}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			q := c.q
+			q.Family = cmp.Or(q.Family, series.SpanDuration)
+			q.Start, q.End, q.Schema = now.Unix()-600, now.Unix()+600, hist.DefaultSchema
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := a.unstored(b.Context(), &q); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

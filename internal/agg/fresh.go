@@ -131,8 +131,9 @@ const (
 
 // readGeneration calls yield with each matching series that has cells in g: the number of
 // the series whose cells are to be read, and the series that they are counted under, which
-// differ where Total cells are not made yet. It holds mu meanwhile, and returns it between
-// calls. It ends early when g is stored.
+// differ where Total cells are not made yet. Of the registry it reads the lists of series
+// that may match. It holds mu meanwhile, and returns it between calls. It ends early when g
+// is stored.
 func (a *Aggregator) readGeneration(ctx context.Context, g *generation, family string, view series.View, matchers []*labels.Matcher,
 	yield func(number uint32, s *series.Series) (cells int, err error)) error {
 	g.reading.RLock()
@@ -140,54 +141,87 @@ func (a *Aggregator) readGeneration(ctx context.Context, g *generation, family s
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	units := 0
-	// Series that share their labels are matched once but for the tenant.
-	common := map[uint32]*series.Series{} // by marginal; nil if it does not match
-	ofTenant, ofRest := splitTenant(matchers)
-	for n := uint32(1); int(n) < len(g.cells.heads); n++ {
-		if units++; units > readAtOnce {
-			units = 0
-			a.mu.Unlock()
-			err := ctx.Err()
-			a.mu.Lock()
+	// each calls of with the numbers of a list that have cells. A series that is numbered
+	// meanwhile may be missing; those with cells in g keep their numbers.
+	each := func(list []uint32, of func(n uint32) (cells int, err error)) error {
+		for _, n := range slices.Clone(list) {
+			if units++; units > readAtOnce {
+				units = 0
+				a.mu.Unlock()
+				err := ctx.Err()
+				a.mu.Lock()
+				if err != nil {
+					return err
+				}
+			}
+			if g.stored {
+				return nil
+			}
+			if int(n) >= len(g.cells.heads) || g.cells.heads[n] == 0 {
+				continue
+			}
+			cells, err := of(n)
 			if err != nil {
 				return err
 			}
+			units += readMatch * cells
 		}
-		if g.stored {
-			return nil
-		}
-		if g.cells.heads[n] == 0 {
-			continue
-		}
+		return nil
+	}
+	whole := func(n uint32) (int, error) {
 		s := a.reg.meta.at(n)
 		if total := a.reg.series.at(n).total; view == series.Total && !g.totals && total != 0 {
 			s = a.reg.meta.at(total)
 		}
-		if r := a.reg.series.at(n); r.like != 0 {
-			if view != series.Full {
-				continue
-			}
-			shared, known := common[r.like]
-			if !known {
-				if x := a.reg.common(r.like); (family == "" || x.Family == family) && series.Matches(x.Labels, ofRest) {
-					shared = &x
-				}
-				common[r.like] = shared
-			}
-			name := a.reg.tenants.at(r.tenant).name
-			if shared == nil || slices.ContainsFunc(ofTenant, func(m *labels.Matcher) bool { return !m.Matches(name) }) {
-				continue
-			}
-			whole := shared.WithTenant(name)
-			s = &whole
-		} else if s.View != view || family != "" && s.Family != family || !series.Matches(s.Labels, matchers) {
-			continue
+		if s.View != view || family != "" && s.Family != family || !series.Matches(s.Labels, matchers) {
+			return 0, nil
 		}
 		cells, err := yield(n, s)
-		if err != nil {
+		return 1 + cells, err
+	}
+	families := []string{family}
+	if family == "" {
+		families = slices.Collect(maps.Keys(a.reg.families))
+	}
+	ofTenant, ofRest := splitTenant(matchers)
+	for _, name := range families {
+		of := view
+		if view == series.Total && !g.totals {
+			of = series.Marginal
+		}
+		if err := each(a.reg.listed[listKey{family: name, view: of}], whole); err != nil {
 			return err
 		}
-		units += readMatch * (1 + cells)
+		if view != series.Full {
+			continue
+		}
+		// Series that share their labels are matched once but for the tenant.
+		for _, marginal := range slices.Clone(a.reg.listed[listKey{family: name, view: series.Marginal}]) {
+			list := a.reg.listed[listKey{like: marginal}]
+			if units++; len(list) == 0 {
+				continue
+			}
+			shared := a.reg.common(marginal)
+			if !series.Matches(shared.Labels, ofRest) {
+				continue
+			}
+			err := each(list, func(n uint32) (int, error) {
+				r := a.reg.series.at(n)
+				if r.like != marginal {
+					return 0, nil
+				}
+				tenant := a.reg.tenants.at(r.tenant).name
+				if slices.ContainsFunc(ofTenant, func(m *labels.Matcher) bool { return !m.Matches(tenant) }) {
+					return 0, nil
+				}
+				s := shared.WithTenant(tenant)
+				cells, err := yield(n, &s)
+				return 1 + cells, err
+			})
+			if err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

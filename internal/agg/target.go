@@ -53,7 +53,16 @@ type seriesRec struct {
 	recent     uint32 // for a marginal: its number in Options.Seconds; 0 if it was not asked for, noRecent if it has none
 	like       uint32 // for a Full series without labels of its own: the Marginal that it differs from in tenant, instance and peer only
 	tenant     uint32 // for such a series: its tenant's number in tables.tenants
+	place      uint32 // its index in the list of registry.listed that holds it
 	live       bool
+}
+
+// listKey is what the series of a list have in common: family and view, or for Full series
+// without labels of their own the Marginal that they are like.
+type listKey struct {
+	family string
+	view   series.View
+	like   uint32
 }
 
 // tables holds the series by number. A copy keeps what it had when it was made.
@@ -107,6 +116,9 @@ type registry struct {
 	spareTenants []uint32          // numbers free for reuse
 	labelBytes   int64             // of labels and tenants' names
 	added        uint64            // series ever numbered
+
+	// listed holds the numbers of all series, so that a question reads those that it can match.
+	listed map[listKey][]uint32
 
 	services   []*service // number 0 is never used
 	serviceOf  map[string]uint32
@@ -226,6 +238,7 @@ func newRegistry(o *Options) *registry {
 		services:  make([]*service, 1),
 		serviceOf: map[string]uint32{},
 		families:  map[string]*familyName{},
+		listed:    map[listKey][]uint32{},
 		groups:    map[series.ID]*group{},
 		builder:   labels.NewScratchBuilder(16),
 	}
@@ -616,7 +629,37 @@ func (r *registry) add(s series.Series, id series.ID) uint32 {
 	n := r.number(id)
 	*r.meta.at(n) = s
 	r.labelBytes += labelSize(s.Labels)
+	r.list(n)
 	return n
+}
+
+// keyOf returns the key of the list that holds a series.
+func (r *registry) keyOf(n uint32) listKey {
+	if like := r.series.at(n).like; like != 0 {
+		return listKey{like: like}
+	}
+	s := r.meta.at(n)
+	return listKey{family: s.Family, view: s.View}
+}
+
+// list adds a series to the list that holds it.
+func (r *registry) list(n uint32) {
+	k := r.keyOf(n)
+	r.series.at(n).place = uint32(len(r.listed[k]))
+	r.listed[k] = append(r.listed[k], n)
+}
+
+// unlist removes a series from the list that holds it.
+func (r *registry) unlist(n uint32) {
+	k := r.keyOf(n)
+	all := r.listed[k]
+	last, at := all[len(all)-1], r.series.at(n).place
+	all[at], r.series.at(last).place = last, at
+	if all = all[:len(all)-1]; len(all) == 0 {
+		delete(r.listed, k)
+	} else if r.listed[k] = all; cap(all) > 1024 && len(all) < cap(all)/4 {
+		r.listed[k] = slices.Clone(all)
+	}
 }
 
 // describe sets the labels of a new Full series: those of its marginal and its tenant.
@@ -624,6 +667,7 @@ func (r *registry) describe(n, marginal uint32, tenant string) {
 	s := r.series.at(n)
 	s.like, s.tenant = marginal, r.nameTenant(tenant)
 	r.series.at(marginal).refs++
+	r.list(n)
 }
 
 // tenantNameBytes is the memory of a tenant's name beside the name: itself and its map entry.
@@ -684,10 +728,14 @@ func (r *registry) number(id series.ID) (n uint32) {
 
 func labelSize(l labels.Labels) int64 { return int64(l.ByteSize()) + 16 }
 
+// listBytes is the memory of a series in the list that holds it, with the list's spare room
+// and its share of the map.
+const listBytes = 8
+
 // bytes estimates the memory of the tables.
 func (r *registry) bytes() int64 {
 	n := r.targets.capacity()*40 + int64(cap(r.keys))*16 + r.lookup.Bytes() +
-		r.series.capacity()*32 + r.meta.capacity()*40 + int64(cap(r.ids))*16 + r.byID.Bytes() +
+		r.series.capacity()*(36+listBytes) + r.meta.capacity()*40 + int64(cap(r.ids))*16 + r.byID.Bytes() +
 		r.labelBytes + int64(len(r.groups))*500 + r.tenantBytes
 	return n
 }
@@ -747,6 +795,7 @@ func (r *registry) reclaim(pinned, oldest uint32) {
 			continue
 		}
 		r.byID.Delete(r.ids[n], n)
+		r.unlist(n)
 		if s.like != 0 {
 			r.release(s.like)
 			r.releaseTenant(s.tenant)
