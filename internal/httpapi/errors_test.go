@@ -156,6 +156,8 @@ func TestMarks(t *testing.T) {
 		{"POST", "/api/v1/marks", `{"name":"a","time":"whenever"}`, 400, "time", "is not a time"},
 		{"POST", "/api/v1/marks", `{"name":"a","time":-4}`, 400, "time", "before 1970"},
 		{"POST", "/api/v1/marks", `{"name":"a","time":"2300-01-01T00:00:00Z"}`, 400, "time", "too far away"},
+		{"POST", "/api/v1/marks", `{"name":"a","time":"2031-01-01T00:00:00Z"}`, 400, "time", "2031-01-01T00:00:00Z has not come yet"},
+		{"POST", "/api/v1/marks", `{"name":"a","time":"now+6m"}`, 400, "time", "name the moment when it comes"},
 		{"POST", "/api/v1/marks", `{"name":"a","id":"7"}`, 400, "id", "leave it out"},
 		{"POST", "/api/v1/marks", `{"name":"a","link":"javascript:alert(1)"}`, 400, "link", "https://"},
 		{"POST", "/api/v1/marks", `{"name":"` + strings.Repeat("x", 5000) + `"}`, 400, "name", "longer than 4096"},
@@ -182,6 +184,10 @@ func TestMarks(t *testing.T) {
 	deploy := post(`{"name":"deploy","service":"checkout","time":"now-10m","revision":"abc","user":"kim","description":"index","link":"https://x/1"}`)
 	if want := float64(now.Unix() - 600); float64(deploy.Time) != want {
 		t.Errorf("time %v, want %v", deploy.Time, want)
+	}
+	ahead := post(`{"name":"of a clock that is fast","time":"now+4m"}`)
+	if status, got := send(t, srv, "DELETE", "/api/v1/marks/"+ahead.ID, ""); status != 204 {
+		t.Errorf("status %d, %s", status, got)
 	}
 	nightly := post(`{"name":"nightly"}`)
 	if float64(nightly.Time) != float64(now.Unix()) {

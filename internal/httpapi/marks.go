@@ -103,6 +103,10 @@ const maxMarkText = 4096
 // in the year 2262.
 const latestMark = math.MaxInt64 / 1_000_000_000
 
+// clocksApart is how far ahead of the server's clock a mark may be: those who name moments
+// have clocks of their own.
+const clocksApart = 5 * time.Minute
+
 func (s *server) putMark(ctx context.Context, raw []byte) (*api.Mark, error) {
 	var b markBody
 	dec := json.NewDecoder(bytes.NewReader(raw))
@@ -156,6 +160,9 @@ func (s *server) putMark(ctx context.Context, raw []byte) (*api.Mark, error) {
 	}
 	if at.Unix() >= latestMark {
 		return nil, query.Invalid("time", "time is too far away; %s", timeHint)
+	}
+	if at.After(now.Add(clocksApart)) {
+		return nil, query.Invalid("time", "%s has not come yet, it is %s; name the moment when it comes, without a time for now", at.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
 	var id [8]byte
 	rand.Read(id[:]) //nolint:errcheck // never fails

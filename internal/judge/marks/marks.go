@@ -90,9 +90,12 @@ type Judge struct {
 
 // known is what is remembered of a mark.
 type known struct {
-	beside  string          // the marks it was judged beside, and its own moment
-	brief   api.MarkVerdict // without figures
-	fails   int             // in a row
+	beside string          // the marks it was judged beside, and its own moment
+	brief  api.MarkVerdict // without figures
+	counted
+	checked time.Time // when requests were last counted
+	grew    bool      // more came since it was judged
+	fails   int       // in a row
 	retryAt time.Time
 }
 

@@ -45,8 +45,14 @@ type operation struct {
 // send writes requests into the slots of [0, seconds), with a change at a moment.
 func send(t testing.TB, st store.Store, seed uint64, seconds, moment int64, ops ...operation) {
 	t.Helper()
+	sendRange(t, st, seed, 0, seconds, moment, ops...)
+}
+
+// sendRange is send from a second on.
+func sendRange(t testing.TB, st store.Store, seed uint64, from, until, moment int64, ops ...operation) {
+	t.Helper()
 	w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(seed, 1))
-	for slot := int64(0); slot < seconds; slot += 10 {
+	for slot := from; slot < until; slot += 10 {
 		for _, o := range ops {
 			median := o.median
 			if o.ratio != 0 && slot >= moment {
@@ -58,7 +64,7 @@ func send(t testing.TB, st store.Store, seed uint64, seconds, moment int64, ops 
 			}
 		}
 	}
-	if err := w.Put(t.Context(), st, 1); err != nil {
+	if err := w.Put(t.Context(), st, seed); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -438,12 +444,54 @@ func TestAfterTheFact(t *testing.T) {
 		t.Fatalf("without data: %+v", v)
 	}
 	send(t, st, 9, 1200, 600, operation{service: "shop", name: "GET /", median: 0.02, ratio: 2})
-	w.round(1230 + 150) // not yet a quarter of its age later
+	w.round(1230 + 29)
 	if v := w.judge.Brief(m); v.Verdict != judge.TooLittle {
 		t.Fatalf("too soon: %+v", v)
 	}
-	w.round(1230 + 158)
+	w.round(1230 + 30)
 	if v := w.judge.Brief(m); v.Verdict != judge.Regression {
 		t.Fatalf("with data: %+v", v)
+	}
+}
+
+// A final verdict on too few requests, or on those of one side alone, is made anew when more
+// come, however much later, and after a restart; one that more requests would hardly change
+// is not.
+func TestFinalOnPartOfTheData(t *testing.T) {
+	op := operation{service: "shop", name: "GET /", median: 0.02, ratio: 2}
+	for _, c := range []struct {
+		name             string
+		first, then      func(st store.Store)
+		verdict, becomes api.Verdict
+	}{
+		{"nothing", func(store.Store) {}, func(st store.Store) { send(t, st, 9, 8000, 4000, op) }, judge.TooLittle, judge.Regression},
+		{"the side after alone", func(st store.Store) { sendRange(t, st, 9, 4000, 8000, 4000, op) }, func(st store.Store) { sendRange(t, st, 8, 0, 4000, 4000, op) }, judge.TooLittle, judge.Regression},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			st := storetest.NewTwin()
+			w, m := newWorld(t, st), mark("deploy", 4000, "shop")
+			c.first(st)
+			if err := store.PutMark(t.Context(), st, m); err != nil {
+				t.Fatal(err)
+			}
+			w.round(9000)
+			w.round(9000 + ripe)
+			if v := w.judge.Brief(m); v.State != Final || v.Verdict != c.verdict {
+				t.Fatalf("at first %+v", v)
+			}
+			c.then(st)
+			w = newWorld(t, st) // a restart
+			w.round(9000 + 6*3600)
+			v := w.judge.Brief(m)
+			if v.State != Final || v.Verdict != c.becomes {
+				t.Fatalf("with all the data %+v", v)
+			}
+			for _, later := range []int64{1, 2, 3} {
+				w.round(9000 + 6*3600 + 3600*later)
+			}
+			if again := w.judge.Brief(m); again.Judged != v.Judged {
+				t.Errorf("judged again without more data: %+v", again)
+			}
+		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"tailscope/api"
+	"tailscope/internal/judge"
 	"tailscope/internal/store"
 )
 
@@ -19,6 +20,7 @@ type record struct {
 	Mark    string          `json:"mark"`
 	Beside  string          `json:"beside"`
 	Verdict api.MarkVerdict `json:"verdict"`
+	counted
 }
 
 // Load reads what is kept; only the first call that works does anything.
@@ -31,7 +33,7 @@ func (j *Judge) Load(ctx context.Context) error {
 	err := j.o.Store.ListRecords(ctx, kind, "", func(x store.Record) error {
 		r, err := decode(x)
 		if err == nil {
-			j.known[x.Key] = &known{beside: r.Beside, brief: brief(r.Verdict)}
+			j.known[x.Key] = &known{beside: r.Beside, brief: brief(r.Verdict), counted: r.counted}
 		}
 		return err
 	})
@@ -67,6 +69,7 @@ func decode(x store.Record) (r record, err error) {
 	if r.Verdict.Step == 0 { // older than slots of one second
 		r.Verdict.Step, r.Verdict.First = slot, api.Float(math.NaN())
 	}
+	r.Open = r.Open || r.Verdict.Verdict == judge.TooLittle // older than what is counted
 	return r, nil
 }
 

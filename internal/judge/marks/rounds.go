@@ -10,7 +10,6 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/compare"
-	"tailscope/internal/judge"
 	"tailscope/internal/judge/refresh"
 	"tailscope/internal/store"
 )
@@ -39,6 +38,9 @@ func (j *Judge) Round(ctx context.Context) error {
 		return err
 	}
 	begin := j.o.Now()
+	if err := j.recount(ctx, marks, begin); err != nil {
+		return err
+	}
 	for i := range slices.Backward(marks) { // the newest are waited for
 		if err := ctx.Err(); err != nil {
 			return err
@@ -80,17 +82,7 @@ func (j *Judge) due(marks []store.Mark, i int, now time.Time) bool {
 			return true
 		}
 	}
-	if k.brief.Verdict == judge.TooLittle && !m.Time.Add(-j.o.Window).Before(now.Add(-j.o.Keep)) && !now.Before(again(m.Time, k.brief.Judged)) {
-		return true
-	}
-	return k.brief.State != Final && !now.Before(k.brief.Next.Time())
-}
-
-// again is when a mark that had too little data is judged anew, for more may
-// come late: in a quarter of its age, so ever less often.
-func again(at time.Time, judged api.Float) time.Time {
-	t := judged.Time()
-	return t.Add(max(30*time.Second, min(t.Sub(at)/4, 6*time.Hour)))
+	return k.grew || k.brief.State != Final && !now.Before(k.brief.Next.Time())
 }
 
 // waiting is the verdict of a mark that cannot be judged yet.
@@ -115,12 +107,21 @@ func (j *Judge) waiting(marks []store.Mark, i int) api.MarkVerdict {
 func (j *Judge) judge(ctx context.Context, marks []store.Mark, i int, now time.Time) error {
 	m := &marks[i]
 	begin := time.Now()
-	v, err := j.compare(ctx, marks, i, now)
+	var v api.MarkVerdict
+	var requests [2]uint64
+	var err error
+	if s := sidesOf(marks, i, m.Service, j.o.Window); now.Unix() >= s.earliest() {
+		requests, err = j.count(ctx, m, s) // before it is judged, so that what comes meanwhile is seen later
+	}
+	if err == nil {
+		v, err = j.compare(ctx, marks, i, now)
+	}
+	n := j.countedOf(m.ID, &v, requests)
 	if v.State != Waiting {
 		v.First = j.first(m.ID, now)
 	}
 	if err == nil && v.State != Waiting {
-		err = j.keep(ctx, record{Mark: m.ID, Beside: beside(marks, i, j.o.Window), Verdict: v})
+		err = j.keep(ctx, record{Mark: m.ID, Beside: beside(marks, i, j.o.Window), Verdict: v, counted: n})
 	}
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
@@ -152,7 +153,7 @@ func (j *Judge) judge(ctx context.Context, marks []store.Mark, i int, now time.T
 	case Final:
 		j.stats.Final++
 	}
-	*k = known{beside: beside(marks, i, j.o.Window), brief: brief(v)}
+	*k = known{beside: beside(marks, i, j.o.Window), brief: brief(v), counted: n, checked: now}
 	return nil
 }
 
