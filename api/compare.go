@@ -212,12 +212,16 @@ type CompareRow struct {
 	Tenant    string `json:"tenant,omitempty"`
 	Cohort    string `json:"cohort,omitempty"` // of a row of cohorts, and of tenants beside those
 	// Tenants is the number of tenants of a cohort with requests on both sides; absent where
-	// some of them are not told apart. At a mark it is the number judged by themselves.
-	Tenants    int    `json:"tenants,omitempty"`
-	RequestsA  uint64 `json:"requests_a"`
-	RequestsB  uint64 `json:"requests_b"`
-	EffectiveA uint64 `json:"effective_a,omitempty"` // see DistributionGroup
-	EffectiveB uint64 `json:"effective_b,omitempty"`
+	// some of them are not told apart. TenantsJudged is how many of them were judged by
+	// themselves, at a mark. Alone is the one that makes more than half of how much more, or
+	// less, time its requests take, or of how many more, or fewer, failed.
+	Tenants       int    `json:"tenants,omitempty"`
+	TenantsJudged int    `json:"tenants_judged,omitempty"`
+	Alone         string `json:"alone,omitempty"`
+	RequestsA     uint64 `json:"requests_a"`
+	RequestsB     uint64 `json:"requests_b"`
+	EffectiveA    uint64 `json:"effective_a,omitempty"` // see DistributionGroup
+	EffectiveB    uint64 `json:"effective_b,omitempty"`
 	// MeanA and MeanB are of all observations of a side: with how many there are
 	// they say how much time a row takes more or less.
 	MeanA    Float            `json:"mean_a"`

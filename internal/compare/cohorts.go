@@ -186,7 +186,7 @@ func (c *comparison) countTenants(ctx context.Context) (ok bool, err error) {
 	}
 	var counts [2]map[string]hist.Moment
 	for i, of := range []*side{c.a, c.b} {
-		counts[i] = map[string]hist.Moment{}
+		counts[i], c.tenantFailed[i] = map[string]hist.Moment{}, map[string]uint64{}
 		for _, w := range of.where().ranges(of.step) {
 			sel := c.within(w, c.only(i)...)
 			sel.Matchers = slices.DeleteFunc(sel.Matchers, func(m *labels.Matcher) bool { return m.Name == series.LabelTenant })
@@ -199,6 +199,9 @@ func (c *comparison) countTenants(ctx context.Context) (ok bool, err error) {
 				n := counts[i][name]
 				n.Merge(g.Moment(0))
 				counts[i][name] = n
+				if failed := g.Failed[0]; failed != nil {
+					c.tenantFailed[i][name] += failed.Count
+				}
 			}
 		}
 		// A tenant's share is of all requests, also where some tenants are asked for.

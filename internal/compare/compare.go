@@ -189,6 +189,7 @@ type comparison struct {
 	fineA, fineB *side
 	tenantCounts [2]map[string]hist.Moment // requests of tenants on either side; nil if not told apart
 	tenantTotals [2]uint64                 // requests of all, also of tenants that are not asked for
+	tenantFailed [2]map[string]uint64      // those of them that failed
 	// Of a family that is not of spans: how often it is exported, in seconds, what
 	// its points are, the labels that tell strata apart, and the series of either side.
 	interval int64

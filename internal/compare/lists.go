@@ -325,6 +325,7 @@ func (c *comparison) cohortRows() error {
 		}
 	}
 	counts := c.countCohorts()
+	defer func() { c.nameAlone(c.out.Cohorts) }()
 	return c.list(&c.out.Cohorts, len(chosen), func(i int) (row, error) {
 		r, err := c.rowOfAll(in(c.fineA, chosen[i]), in(c.fineB, chosen[i]), c.of+" for "+chosen[i]+" tenants")
 		r.api.Cohort, r.api.Tenants = chosen[i], counts[chosen[i]]

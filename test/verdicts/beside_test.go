@@ -159,6 +159,38 @@ func TestMarkNamesACohort(t *testing.T) {
 	}
 }
 
+// One light tenant of a cohort becomes slower, or fails, with too few requests to be judged
+// by itself: the mark names it, and does not say that its cohort became slower.
+func TestMarkNamesNoCohortForOneTenant(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(l *load)
+	}{{"slower", slow("", "light-7", 6)}, {"errors", func(l *load) {
+		if l.tenant == "light-7" {
+			l.failed = 0.8
+		}
+	}}} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, 1530)
+			loads := crowd("shop", 8)
+			for i := range 40 {
+				l := load{service: "shop", operation: "GET /search", tenant: fmt.Sprint("light-", i), perSecond: 0.01, median: 0.05}
+				if i == 7 {
+					l.perSecond = 0.02
+				}
+				loads = append(loads, l)
+			}
+			w.send(time.Hour, loads...)
+			id := w.mark("deploy", "shop")
+			w.send(70*time.Minute, with(loads, c.change)...)
+			s := w.story(id)
+			if v := s.Sentence; strings.Contains(v, " tenants is ") || !judge.Moved(s.Verdict) || !strings.Contains(v, "light-7") {
+				t.Errorf("%s: %s, cohorts %+v", s.Verdict, v, s.Cohorts)
+			}
+		})
+	}
+}
+
 // Four orders that wait for a second are a spike of their mark, with its height and length,
 // early and finally, and nothing lasts.
 func TestShortSpikeIsTold(t *testing.T) {

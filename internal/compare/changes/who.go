@@ -55,7 +55,7 @@ func nameWho(ctx context.Context, st store.Store, s *compare.Stretches, r *Reque
 		who.Cohorts, who.CohortsJudged = movedRows(found.Cohorts, func(x *api.CompareRow) string { return x.Cohort })
 		all := len(who.Cohorts) == who.CohortsJudged
 		who.Cohorts = slices.DeleteFunc(who.Cohorts, func(cohort string) bool {
-			return all || slices.ContainsFunc(found.Cohorts, func(x api.CompareRow) bool { return x.Cohort == cohort && ofSingleTenants(found.Tenants, x) })
+			return all || slices.ContainsFunc(found.Cohorts, func(x api.CompareRow) bool { return x.Cohort == cohort && ofSingleTenants(found.Tenants, &x) })
 		})
 		if who.Sentence = whoText(who, movedAlike(found.Tenants)); who.Sentence != "" {
 			c.Who = who
@@ -141,14 +141,11 @@ func movedRows(rows []api.CompareRow, name func(*api.CompareRow) string) (moved 
 	return moved, judged
 }
 
-// ofSingleTenants reports whether a cohort moved since at most half of its tenants did, or
-// its only one. A tenant that is not listed may have moved as well: only so many are, and
-// those with few requests are not.
-func ofSingleTenants(tenants []api.CompareRow, cohort api.CompareRow) bool {
+// ofSingleTenants reports that a cohort moved for single tenants.
+func ofSingleTenants(tenants []api.CompareRow, cohort *api.CompareRow) bool {
 	tenants = slices.DeleteFunc(slices.Clone(tenants), func(x api.CompareRow) bool { return x.Cohort != cohort.Cohort })
 	moved, judged := movedRows(tenants, func(x *api.CompareRow) string { return x.Tenant })
-	may := len(moved) + cohort.Tenants - judged
-	return len(moved) > 0 && cohort.Tenants > 0 && (cohort.Tenants == 1 || 2*may <= cohort.Tenants)
+	return compare.OfSingleTenants(cohort, len(moved), judged)
 }
 
 // whoText says who moved: all that can be judged, or the most changed of them.

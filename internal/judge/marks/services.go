@@ -95,7 +95,7 @@ func serviceVerdict(service string, s sides, r *api.CompareResponse) api.Service
 			continue
 		}
 		v.CohortsJudged++
-		row.Tenants = of[row.Cohort]
+		row.TenantsJudged = of[row.Cohort]
 		v.Cohorts = append(v.Cohorts, row)
 	}
 	for _, w := range r.Warnings {
@@ -233,6 +233,9 @@ func say(v *api.ServiceVerdict) string {
 	if len(said) == 0 { // most tenants or cohorts, and nothing else
 		said = append(said, tell(changedOfRow(&slices.Concat(v.Tenants, v.Cohorts)[0])).Sentence)
 	}
+	if i := slices.IndexFunc(v.Cohorts, func(row api.CompareRow) bool { return row.Alone != "" }); len(v.Tenants) == 0 && i >= 0 {
+		said = append(said, fmt.Sprintf("most of what changed of the cohort %s is of %s alone", v.Cohorts[i].Cohort, v.Cohorts[i].Alone))
+	}
 	text := strings.Join(said, "; ")
 	if v.Verdict != judge.Mixed {
 		return text
@@ -263,9 +266,8 @@ func worse(v *api.ServiceVerdict) *api.CompareMeasure {
 }
 
 // wholeCohort returns the cohort to name in place of tenants: that of which a change matters
-// most, if at most half of the cohorts changed, and most of its tenants did, or none by
-// itself, as where they are too many or too small to be told apart. It is nil if there is
-// none.
+// most, if at most half of the cohorts changed and it did not for single tenants, see
+// compare.OfSingleTenants. It is nil if there is none.
 func wholeCohort(v *api.ServiceVerdict) *api.CompareRow {
 	if 2*len(v.Cohorts) > v.CohortsJudged {
 		return nil
@@ -277,7 +279,7 @@ func wholeCohort(v *api.ServiceVerdict) *api.CompareRow {
 				n++
 			}
 		}
-		if n == 0 || n > 1 && 2*n > row.Tenants {
+		if !compare.OfSingleTenants(row, n, row.TenantsJudged) {
 			return row
 		}
 	}

@@ -806,6 +806,7 @@ export interface components {
         };
         CompareRow: {
             adjusted_p: number | null;
+            alone?: string;
             changed: boolean;
             cohort?: string;
             effective_a?: number;
@@ -819,6 +820,7 @@ export interface components {
             service?: string;
             tenant?: string;
             tenants?: number;
+            tenants_judged?: number;
         };
         CompareSide: {
             days?: components["schemas"]["Range"][];
