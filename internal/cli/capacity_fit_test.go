@@ -52,7 +52,7 @@ func TestCapacityFitByConfiguration(t *testing.T) {
 	r.Configurations = []api.ScalingConfiguration{
 		{Range: api.Range{Start: 1778313600, End: 1778314800}, Requests: 12000, Rate: 10, Mean: 0.098, Quantiles: quantiles, Errors: 0.001, Apdex: 0.91, CPU: 3, Memory: 2e9},
 		{Range: api.Range{Start: 1778314860, End: 1778316000}, Name: "cache", Requests: 22800, Rate: 20, Mean: 0.055, Quantiles: quantiles, Errors: 0, Apdex: 0.99, CPU: 2, Memory: api.Float(math.NaN()),
-			Change: &api.ScalingChange{Before: 0.096, After: 0.054, Sentence: "the mean is 44 % faster (95 % interval 40–47 %)"}},
+			Change: &api.ScalingChange{Before: 0.096, After: 0.054, Sentence: "the mean is 44 % faster (95 % interval 40 … 47 %)"}},
 	}
 	srv, _ := answering(t, r)
 	out, stderr, code := run(t, "capacity", "fit", "--service", "shop", "--width", "100", "--format", "text", "--server", srv.URL)

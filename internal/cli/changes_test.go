@@ -43,14 +43,14 @@ func changesFixture() *api.ChangesResponse {
 					measure("calls_per_request", "ratio", "higher", "worse", 2, 9, 4.5, 4.4, 4.6),
 					measure("time_per_request", "ratio", "no evidence", "", 0.0065, 0.0066, 1.015, 0.99, 1.03),
 				},
-				Headline: "calls of SELECT cards (postgresql) per request of payments 2 → 9, 4.5 times as many (95 % interval 4.4–4.6)", Sentence: "a sentence"},
+				Headline: "calls of SELECT cards (postgresql) per request of payments 2 → 9, 4.5 times as many (95 % interval 4.4 … 4.6)", Sentence: "a sentence"},
 			{ID: "5f1c0de5f1c0de11", Time: at, Low: at - 30, High: at + 20, Service: "shop", Found: []string{"durations", "rate"}, P: 0.0004, Measures: whole, Verdict: "regression",
 				Shape:    &api.Shape{Kind: "step", Sentence: "p95 of shop is at one level before, 51 ms, and at another after, 70.4 ms", Usual: 0.051, Value: 0.0704},
 				Who:      &api.ChangeWho{Tenants: []string{"acme"}, TenantsJudged: 12, Operations: []string{"GET /search", "GET /cart"}, OperationsJudged: 5, Sentence: "of 12 tenants acme moved; of 5 operations GET /search and GET /cart moved"},
-				Headline: "p95 of shop is 40 % slower (95 % interval 34–45 %)", Sentence: "a sentence", Name: "p95 of shop slower", Status: "new",
+				Headline: "p95 of shop is 40 % slower (95 % interval 34 … 45 %)", Sentence: "a sentence", Name: "p95 of shop slower", Status: "new",
 				Near: []api.Mark{{ID: "m1", Name: "deploy \x1b[1m1.4", Time: at - 60}}, Operations: []string{"GET /search", "GET /cart"}},
 			{ID: "5f1c0de5f1c0de12", Time: at, Low: at, High: at, Service: "shop", Operation: "GET /search", Found: []string{"durations"}, P: 0.001, Measures: slower, Verdict: "regression",
-				Headline: "p95 of GET /search of shop is 38 % slower (95 % interval 33–42 %)", Sentence: "a sentence", Name: "p95 of GET /search slower", Status: "confirmed",
+				Headline: "p95 of GET /search of shop is 38 % slower (95 % interval 33 … 42 %)", Sentence: "a sentence", Name: "p95 of GET /search slower", Status: "confirmed",
 				Mark: "5f1c0de5f1c0de12", Near: []api.Mark{}},
 		},
 	}
@@ -80,8 +80,8 @@ func TestChangesOutput(t *testing.T) {
 // A change is decided of as it was found.
 func TestChangesDecide(t *testing.T) {
 	for args, want := range map[string]api.ChangeDecision{
-		"confirm 5f1c0de5f1c0de11":                    {Status: "confirmed", Name: "p95 of shop slower", Description: "p95 of shop is 40 % slower (95 % interval 34–45 %)"},
-		"confirm 5f1c0de5f1c0de11 --name index":       {Status: "confirmed", Name: "index", Description: "p95 of shop is 40 % slower (95 % interval 34–45 %)"},
+		"confirm 5f1c0de5f1c0de11":                    {Status: "confirmed", Name: "p95 of shop slower", Description: "p95 of shop is 40 % slower (95 % interval 34 … 45 %)"},
+		"confirm 5f1c0de5f1c0de11 --name index":       {Status: "confirmed", Name: "index", Description: "p95 of shop is 40 % slower (95 % interval 34 … 45 %)"},
 		"dismiss 5f1c0de5f1c0de11 --since 2d":         {Status: "dismissed"},
 		"undo 5f1c0de5f1c0de11 --service shop":        {Status: "new"},
 		"confirm 5f1c0de5f1c0de11 --description why!": {Status: "confirmed", Name: "p95 of shop slower", Description: "why!"},

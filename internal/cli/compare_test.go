@@ -26,7 +26,7 @@ func compareFixture() *api.CompareResponse {
 	short.Short, short.Needed, short.NeededSeconds = "too few observations beyond this figure", 2.5, 9000
 	r := &api.CompareResponse{
 		Family: "span_duration_seconds", Of: "shop", Slot: 10, Level: 0.95, Within: 0.05, Verdict: "mixed", Strata: 2, StrataBy: []string{"service", "operation"}, Covered: 1,
-		Sentence: "p99 of shop is 38 % faster (95 % interval 33–42 %)",
+		Sentence: "p99 of shop is 38 % faster (95 % interval 33 … 42 %)",
 		A:        api.CompareSide{Range: api.Range{Start: 1778313600, End: 1778317200}, Name: "before the index", Slots: 360, Requests: 122814, Errors: 122, Rate: 34.115},
 		B:        api.CompareSide{Range: api.Range{Start: 1778317220, End: 1778320820}, Name: "after the index", Slots: 360, Requests: 121004, Errors: 1210, Rate: 33.612},
 		Mark:     &api.Mark{ID: "5f1c0de", Name: "the index", Time: 1778317203},
@@ -149,7 +149,7 @@ func TestCompareWindows(t *testing.T) {
 func TestCompareUnits(t *testing.T) {
 	r := compareFixture()
 	r.Family, r.Per, r.Unit, r.Whole, r.Operations, r.Tenants, r.Warnings = "net_bytes_total", "request", "bytes", nil, nil, nil, nil
-	r.Sentence, r.Verdict = "net_bytes_total of shop per request is 12 % higher (95 % interval 8–16 %)", "regression"
+	r.Sentence, r.Verdict = "net_bytes_total of shop per request is 12 % higher (95 % interval 8 … 16 %)", "regression"
 	r.Measures = r.Measures[2:3]
 	m := &r.Measures[0]
 	m.Name, m.Verdict, m.Like = "per_request", "higher", nil

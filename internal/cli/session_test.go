@@ -26,7 +26,7 @@ func sessionFixture() (*api.Session, *api.MirrorVerdictResponse) {
 	}
 	x := &api.Session{
 		ID: "5f1c0de5f1c0de11", Kind: "mirror", Name: "new cache", Service: "shop", Start: start, End: start + 1800, Updated: start + 1800, State: "ended",
-		Headline: "p99 of GET /search is 38 % faster than control (95 % interval 33–42 %; noise floor ±3 %), everything else: no evidence of change",
+		Headline: "p99 of GET /search is 38 % faster than control (95 % interval 33 … 42 %; noise floor ±3 %), everything else: no evidence of change",
 		Mirror: &api.MirrorState{
 			Mode: "http", Listen: "127.0.0.1:8080", Primary: target("primary", "primary", 1, 1, nil),
 			Shadows: []api.MirrorTarget{

@@ -512,14 +512,14 @@ func TestWords(t *testing.T) {
 		f    api.CompareFigure
 		want string
 	}{
-		{p99, figure(judge.Faster, 0.62, 0.58, 0.67, nan, nan), "p99 of GET /search is 38 % faster (95 % interval 33–42 %)"},
-		{p99, figure(judge.Slower, 1.123, 1.08, 1.17, nan, nan), "p99 of GET /search is 12 % slower (95 % interval 8–17 %)"},
+		{p99, figure(judge.Faster, 0.62, 0.58, 0.67, nan, nan), "p99 of GET /search is 38 % faster (95 % interval 33 … 42 %)"},
+		{p99, figure(judge.Slower, 1.123, 1.08, 1.17, nan, nan), "p99 of GET /search is 12 % slower (95 % interval 8 … 17 %)"},
 		{p99, figure(judge.Slower, 3.1, 2.4, math.Inf(1), nan, nan), "p99 of GET /search is 3.1 times as slow (95 % interval 2.4 or more)"},
-		{p99, figure(judge.Same, 1.01, 0.98, 1.03, nan, nan), "p99 of GET /search is the same within 5 % (95 % interval −2 % to +3 %)"},
-		{p99, figure(judge.NoEvidence, 1.01, 0.9, 1.14, 3, 10800), "no evidence that p99 of GET /search changed (95 % interval −10 % to +14 %); a change of 5 % needs about 3 h a side"},
+		{p99, figure(judge.Same, 1.01, 0.98, 1.03, nan, nan), "p99 of GET /search is the same within 5 % (95 % interval −2 % … +3 %)"},
+		{p99, figure(judge.NoEvidence, 1.01, 0.9, 1.14, 3, 10800), "no evidence that p99 of GET /search changed (95 % interval −10 % … +14 %); a change of 5 % needs about 3 h a side"},
 		{p99, figure(judge.TooLittle, nan, nan, nan, 2, 120), "too little data to judge p99 of GET /search: 3 slots; about 2 min a side may do"},
-		{errors, figure(judge.MoreErrors, 0.012, 0.004, 0.02, nan, nan), "the share of errors of GET /search is 1.2 points higher (95 % interval 0.4–2 points)"},
-		{apdex, figure(judge.Lower, -0.05, -0.08, -0.02, nan, nan), "Apdex of GET /search is 0.05 lower (95 % interval 0.02–0.08)"},
+		{errors, figure(judge.MoreErrors, 0.012, 0.004, 0.02, nan, nan), "the share of errors of GET /search is 1.2 points higher (95 % interval 0.4 … 2 points)"},
+		{apdex, figure(judge.Lower, -0.05, -0.08, -0.02, nan, nan), "Apdex of GET /search is 0.05 lower (95 % interval 0.02 … 0.08)"},
 	} {
 		if got := c.finding(x.m, "GET /search", &x.f).Sentence(); got != x.want {
 			t.Errorf("got  %s\nwant %s", got, x.want)

@@ -143,7 +143,7 @@ func (f *Finding) ends() string {
 		}
 		low = strings.TrimSuffix(low, f.suffix())
 	}
-	return low + " to " + high
+	return low + " … " + high
 }
 
 func (f *Finding) signed(effect float64) string {
@@ -194,5 +194,5 @@ func between(low, high, unit string) string {
 	case low == "":
 		return "up to " + high + unit
 	}
-	return low + "–" + high + unit
+	return low + " … " + high + unit
 }

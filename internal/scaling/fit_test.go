@@ -347,8 +347,8 @@ func TestPeakDenied(t *testing.T) {
 
 func TestSentence(t *testing.T) {
 	want := map[string]string{
-		"raytracer": "throughput nears 378 requests/s (95 % interval 347–460) and has no peak that data show",
-		"specsdm91": "throughput peaks at 1,884 requests/s (95 % interval 1,748–2,031) with 96.5 requests at a time (95 % interval 77.9–157)",
+		"raytracer": "throughput nears 378 requests/s (95 % interval 347 … 460) and has no peak that data show",
+		"specsdm91": "throughput peaks at 1,884 requests/s (95 % interval 1,748 … 2,031) with 96.5 requests at a time (95 % interval 77.9 … 157)",
 	}
 	for _, d := range datasets(t) {
 		if want[d.name] == "" {

@@ -98,7 +98,7 @@ func (l Law) Sentence() string {
 		case math.IsInf(v.High, 1):
 			return fmt.Sprintf("%s interval from %s", level, figure.ThreeDigits(v.Low))
 		default:
-			return fmt.Sprintf("%s interval %s–%s", level, figure.ThreeDigits(v.Low), figure.ThreeDigits(v.High))
+			return fmt.Sprintf("%s interval %s … %s", level, figure.ThreeDigits(v.Low), figure.ThreeDigits(v.High))
 		}
 	}
 	switch {

@@ -228,7 +228,7 @@ func innerTitle(p api.ChangePart, service string) string {
 }
 
 // byText writes a figure before and after, and by how much it moved: 2 → 9, 4.5 times
-// as many (95 % interval 4.4–4.6).
+// as many (95 % interval 4.4 … 4.6).
 func byText(m *api.CompareMeasure, much string, value func(float64) string) string {
 	f := m.Judged()
 	out := value(float64(f.A)) + " → " + value(float64(f.B))
@@ -237,7 +237,7 @@ func byText(m *api.CompareMeasure, much string, value func(float64) string) stri
 		return out
 	}
 	if effect >= 2 {
-		return fmt.Sprintf("%s, %s times as %s (95 %% interval %s–%s)", out, figure.Digits(effect), much, figure.Digits(low), figure.Digits(high))
+		return fmt.Sprintf("%s, %s times as %s (95 %% interval %s … %s)", out, figure.Digits(effect), much, figure.Digits(low), figure.Digits(high))
 	}
-	return fmt.Sprintf("%s, %s %% (95 %% interval %s to %s %%)", out, figure.Signed(100*(effect-1)), figure.Signed(100*(low-1)), figure.Signed(100*(high-1)))
+	return fmt.Sprintf("%s, %s %% (95 %% interval %s … %s %%)", out, figure.Signed(100*(effect-1)), figure.Signed(100*(low-1)), figure.Signed(100*(high-1)))
 }

@@ -70,17 +70,17 @@ func TestSentences(t *testing.T) {
 		effect, low, high, floor float64
 		want                     string
 	}{
-		{"p99", "GET /search", judge.Faster, 0.62, 0.58, 0.67, 0.03, "p99 of GET /search is 38 % faster than control (95 % interval 33–42 %; noise floor ±3 %)"},
-		{"ratio", "", judge.Slower, 1.052, 1.048, 1.056, 0.022, "the typical request is 5.2 % slower than control (95 % interval 4.8–5.6 %; noise floor ±2.2 %)"},
-		{"mean", "acme", judge.Slower, 3.14159, 2.9, 3.4, 0.03, "the mean of acme is 3.1 times as slow as control (95 % interval 2.9–3.4; noise floor ±3 %)"},
-		{"errors", "", judge.MoreErrors, 0.0052, 0.004, 0.0064, 0.0004, "the share of errors is 0.52 points higher than control (95 % interval 0.4–0.64 points; noise floor ±0.04 points)"},
-		{"errors", "", judge.FewerErrors, -0.3, -0.32, -0.28, 0.0004, "the share of errors is 30 points lower than control (95 % interval 28–32 points; noise floor ±0.04 points)"},
-		{"bytes", "", judge.Lower, 0.5, 0.49, 0.51, 0.001, "the mean size of answers is 50 % lower than control (95 % interval 49–51 %; noise floor ±0.1 %)"},
-		{"bytes", "", judge.Higher, 12, 11.9, 12.1, 0.001, "the mean size of answers is 12 times as high as control (95 % interval 12–12; noise floor ±0.1 %)"},
-		{"p50", "", judge.NoEvidence, 1.01, 0.96, 1.06, 0.03, "no evidence that p50 differs from control (95 % interval −4 % to +6 %; noise floor ±3 %)"},
-		{"mean", "", judge.NoEvidence, 0.93, 0.9, 0.96, 0.035, "the mean differs from control by −7 %, which is no evidence among so many figures (95 % interval −10 % to −4 %; noise floor ±3.5 %)"},
-		{"p50", "", judge.Same, 1.01, 1, 1.02, 0.03, "p50 is the same as control within 5 % (95 % interval 0 % to +2 %; noise floor ±3 %)"},
-		{"first_byte", "", judge.WithinFloor, 1.02, 1.01, 1.03, 0.03, "the median to the first byte differs from control by +2 %, not surely more than control from the primary (95 % interval +1 % to +3 %; noise floor ±3 %)"},
+		{"p99", "GET /search", judge.Faster, 0.62, 0.58, 0.67, 0.03, "p99 of GET /search is 38 % faster than control (95 % interval 33 … 42 %; noise floor ±3 %)"},
+		{"ratio", "", judge.Slower, 1.052, 1.048, 1.056, 0.022, "the typical request is 5.2 % slower than control (95 % interval 4.8 … 5.6 %; noise floor ±2.2 %)"},
+		{"mean", "acme", judge.Slower, 3.14159, 2.9, 3.4, 0.03, "the mean of acme is 3.1 times as slow as control (95 % interval 2.9 … 3.4; noise floor ±3 %)"},
+		{"errors", "", judge.MoreErrors, 0.0052, 0.004, 0.0064, 0.0004, "the share of errors is 0.52 points higher than control (95 % interval 0.4 … 0.64 points; noise floor ±0.04 points)"},
+		{"errors", "", judge.FewerErrors, -0.3, -0.32, -0.28, 0.0004, "the share of errors is 30 points lower than control (95 % interval 28 … 32 points; noise floor ±0.04 points)"},
+		{"bytes", "", judge.Lower, 0.5, 0.49, 0.51, 0.001, "the mean size of answers is 50 % lower than control (95 % interval 49 … 51 %; noise floor ±0.1 %)"},
+		{"bytes", "", judge.Higher, 12, 11.9, 12.1, 0.001, "the mean size of answers is 12 times as high as control (95 % interval 12 … 12; noise floor ±0.1 %)"},
+		{"p50", "", judge.NoEvidence, 1.01, 0.96, 1.06, 0.03, "no evidence that p50 differs from control (95 % interval −4 % … +6 %; noise floor ±3 %)"},
+		{"mean", "", judge.NoEvidence, 0.93, 0.9, 0.96, 0.035, "the mean differs from control by −7 %, which is no evidence among so many figures (95 % interval −10 % … −4 %; noise floor ±3.5 %)"},
+		{"p50", "", judge.Same, 1.01, 1, 1.02, 0.03, "p50 is the same as control within 5 % (95 % interval 0 % … +2 %; noise floor ±3 %)"},
+		{"first_byte", "", judge.WithinFloor, 1.02, 1.01, 1.03, 0.03, "the median to the first byte differs from control by +2 %, not surely more than control from the primary (95 % interval +1 % … +3 %; noise floor ±3 %)"},
 	} {
 		for _, m := range measures {
 			if m.Name != tc.name {

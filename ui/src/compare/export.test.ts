@@ -6,7 +6,7 @@ const f = (o: Partial<CompareFigure>): CompareFigure => ({ a: 0.1, b: 0.14, effe
 const answer: CompareResponse = {
   family: 'span_duration_seconds', of: 'shop', a: { start: 1700000000, end: 1700003600, name: 'A', slots: 360, requests: 12000, errors: 3, rate: 3.33 },
   b: { start: 1700003600, end: 1700007200, name: 'B', slots: 360, requests: 12100, errors: 4, rate: 3.36 }, paired: false, slot: 10, level: 0.95, within: 0.05,
-  verdict: 'regression', sentence: 'p99 of shop is 40 % slower (95 % interval 30–50 %)', covered: 1, strata: 2, strata_by: ['operation'],
+  verdict: 'regression', sentence: 'p99 of shop is 40 % slower (95 % interval 30 … 50 %)', covered: 1, strata: 2, strata_by: ['operation'],
   measures: [{ name: 'p99', scale: 'ratio', raw: f({ effect: 1.45 }), like_for_like: f({}), verdict: 'slower', change: 'worse', adjusted_p: 1e-3, sentence: '' }],
   operations: [{ operation: 'GET /a,"b"', requests_a: 100, requests_b: 200, mean_a: null, mean_b: null, measures: [{ name: 'p50', scale: 'ratio', raw: f({}), verdict: 'slower', change: 'worse', adjusted_p: 0.01, sentence: '' }], adjusted_p: 0.01, changed: true }],
   tenants: [], warnings: [{ code: 'mix', text: 'the mix moved' }], unit: 'seconds', live: false, shapes: [],
@@ -24,7 +24,7 @@ describe('compareCommand', () => {
 
 it('writes a report', () => {
   const s = compareMarkdown(answer, 'seconds', 'http://a/compare');
-  expect(s).toContain('## p99 of shop is 40 % slower (95 % interval 30–50 %)');
+  expect(s).toContain('## p99 of shop is 40 % slower (95 % interval 30 … 50 %)');
   expect(s).toContain('| p99 | 100 ms | 140 ms | 40 % slower | 30–50 % | 45 % slower | slower |');
   expect(s).toContain('| GET /a,"b" | 40 % slower (30–50 %) | – | – | – | 100 → 200 |');
   expect(s).toContain('- warning: the mix moved');

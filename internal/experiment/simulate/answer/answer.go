@@ -279,7 +279,7 @@ func interval(v api.ScalingValue) string {
 	if math.IsNaN(float64(v.Low)) || math.IsNaN(float64(v.High)) {
 		return ""
 	}
-	return fmt.Sprintf(" (95 %% interval %s–%s)", Seconds(float64(v.Low)), Seconds(float64(v.High)))
+	return fmt.Sprintf(" (95 %% interval %s … %s)", Seconds(float64(v.Low)), Seconds(float64(v.High)))
 }
 
 // Seconds writes a duration for people, with three digits.

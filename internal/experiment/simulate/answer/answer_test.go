@@ -88,8 +88,8 @@ func TestHeadline(t *testing.T) {
 	}
 	s := &spec.Spec{Asks: 0.99, Variable: "nodes"}
 	for want, layouts := range map[string][]api.SimulationLayout{
-		"surely lower, and lowest, with 8: 500 ms (95 % interval 490 ms–510 ms), 50 % less; from 4 to 7 nodes nothing is gained": curve(0.98, 1, 1, 0.99, 1, 0.5, 0.5),
-		"surely lower, and lowest, with 6: 922 ms (95 % interval 903 ms–940 ms), 8 % less":                                       curve(0.98, 1, 0.96, 0.9216),
+		"surely lower, and lowest, with 8: 500 ms (95 % interval 490 ms … 510 ms), 50 % less; from 4 to 7 nodes nothing is gained": curve(0.98, 1, 1, 0.99, 1, 0.5, 0.5),
+		"surely lower, and lowest, with 6: 922 ms (95 % interval 903 ms … 940 ms), 8 % less":                                       curve(0.98, 1, 0.96, 0.9216),
 		"too few queries for its interval": curve(math.NaN(), 1, 0.5),
 	} {
 		got := headline(s, layouts)

@@ -19,13 +19,13 @@ describe('marks', () => {
   it('has a sign only once there is a verdict', () => {
     expect(told(undefined)).toBe('');
     expect(told(verdict({ state: 'waiting' }))).toBe('');
-    expect(told(verdict({ state: 'early', verdict: 'regression', sentence: 'p99 of shop is 9 % slower (95 % interval 3–15 %)' }))).toBe('\n! regression so far: p99 of shop is 9 % slower');
+    expect(told(verdict({ state: 'early', verdict: 'regression', sentence: 'p99 of shop is 9 % slower (95 % interval 3 … 15 %)' }))).toBe('\n! regression so far: p99 of shop is 9 % slower');
   });
 
   it('cuts a sentence at its interval', () => {
-    expect(short('p99 of shop is 38 % faster (95 % interval 33–42 %); most of all p99 of GET /a is 62 % faster (95 % interval 60–64 %)')).toBe('p99 of shop is 38 % faster');
-    expect(short('p99 of shop is 38 % faster (95 % interval 33–42 %)', 'shop')).toBe('p99 38 % faster');
-    expect(short('p99 of shop takes 3.1 times as long (95 % interval 2.1–4.7)', 'shop')).toBe('p99 takes 3.1 times as long');
+    expect(short('p99 of shop is 38 % faster (95 % interval 33 … 42 %); most of all p99 of GET /a is 62 % faster (95 % interval 60 … 64 %)')).toBe('p99 of shop is 38 % faster');
+    expect(short('p99 of shop is 38 % faster (95 % interval 33 … 42 %)', 'shop')).toBe('p99 38 % faster');
+    expect(short('p99 of shop takes 3.1 times as long (95 % interval 2.1 … 4.7)', 'shop')).toBe('p99 takes 3.1 times as long');
     expect(short('Too little data to judge a (b)')).toBe('Too little data to judge a (b)');
     expect(short(undefined)).toBe('');
   });
