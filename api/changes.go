@@ -83,7 +83,8 @@ type Change struct {
 	// Shape is how it moved: a spike that came and went, which is one change, a step, or a
 	// drift; absent where none is plainly the best description.
 	Shape *Shape `json:"shape,omitempty"`
-	// Who moved; only of changes of services, of the newest of them.
+	// Who moved; of the newest changes of services, and of operations and parts that changed
+	// without them.
 	Who *ChangeWho `json:"who,omitempty"`
 	// Kink says that a slope began, ended or changed at the moment, rather than that the
 	// level did. It is told of metrics.

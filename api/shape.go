@@ -26,7 +26,4 @@ type Shape struct {
 	// end of a drift, of which Usual is at the beginning.
 	Usual Float `json:"usual"`
 	Value Float `json:"value"`
-	// Step is the length of the slots that show a spike at a mark, in seconds, where they are
-	// shorter than the slots compared.
-	Step int64 `json:"step,omitempty"`
 }

@@ -21,7 +21,9 @@ import (
 // that is read while a generation is stored.
 //
 // Of a question with TopK, groups that are not among the greatest of what is stored are
-// left out until they are stored. Nearest and traces answer what is stored.
+// left out until they are stored. Nearest and traces answer what is stored: a trace is kept
+// seconds after its last span, with its own generation. Checks and verdicts of
+// marks ask the store itself, for they wait until the slots that they read are flushed.
 func (a *Aggregator) Fresh(st store.Store) store.Store { return &fresh{st, a} }
 
 type fresh struct {

@@ -6,11 +6,9 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"tailscope/api"
 	"tailscope/internal/query"
 	"tailscope/internal/seconds"
 	"tailscope/internal/series"
-	"tailscope/internal/store"
 )
 
 // bySeconds reads both sides, A and B, from slots of seconds. The end of side A and the
@@ -84,23 +82,4 @@ func (c *comparison) addSeconds(s *side, found []seconds.Group) error {
 		}
 	}
 	return nil
-}
-
-// SpikeAt returns the spike at the moment of a request that InSeconds returned, as slots of
-// seconds show it; nil if there is none. Tenants are not told apart.
-func SpikeAt(ctx context.Context, st store.Store, r Request) (*api.Shape, error) {
-	if err := r.check(); err != nil {
-		return nil, err
-	}
-	c := &comparison{Request: r, given: r.Matchers, st: st}
-	for _, step := range []func(context.Context) error{c.settleFamily, c.bySeconds, c.findShapes} {
-		if err := step(ctx); err != nil {
-			return nil, err
-		}
-	}
-	if len(c.shapes) == 0 {
-		return nil, nil
-	}
-	c.shapes[0].Step = c.step
-	return &c.shapes[0], nil
 }

@@ -70,16 +70,6 @@ func (c *comparison) findShapes(ctx context.Context) (err error) {
 				return c.gatherSeries(ctx, where{span: span{c.a.end, c.b.start}}, c.step)
 			}
 		}
-		if c.Seconds != nil {
-			read = func() (*side, error) {
-				s := newSide(span{c.a.end, c.b.start}, c.step)
-				found, err := c.readSeconds(s.span)
-				if err != nil {
-					return nil, err
-				}
-				return s, c.addSeconds(s, found)
-			}
-		}
 		between, err := read()
 		if err != nil {
 			return err

@@ -259,14 +259,5 @@ func (j *Judge) compareService(ctx context.Context, marks []store.Mark, i int, s
 	}
 	v := serviceVerdict(service, s, out)
 	v.Environment = name
-	if spikes(&v) == 0 {
-		spike, err := j.spikeInSeconds(ctx, m.ID, &v, r.Matchers, s, now)
-		if err != nil {
-			return v, err
-		}
-		if spike != nil {
-			v.Shapes = append([]api.Shape{*spike}, v.Shapes...)
-		}
-	}
 	return v, nil
 }

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
-
 	"tailscope/api"
 	"tailscope/internal/compare"
 	"tailscope/internal/judge"
@@ -91,44 +89,6 @@ func (j *Judge) bySeconds(ctx context.Context, marks []store.Mark, i int, now ti
 	v.State, v.Judged, v.Step = Provisional, api.UnixTime(now), 1
 	conclude(&v)
 	return v, true, nil
-}
-
-// spikeInSeconds returns the spike at a mark that slots of ten seconds hide, as seconds show
-// it, or as they did when the mark was last judged; nil if there is none.
-func (j *Judge) spikeInSeconds(ctx context.Context, id string, v *api.ServiceVerdict, matchers []*labels.Matcher, s sides, now time.Time) (*api.Shape, error) {
-	at := s.first().Time.Unix()
-	ours := func(x api.Shape) bool { // the mark may have been moved since
-		return x.Kind == judge.Spike && x.Side == "" && x.Step == 1 && x.Start >= at-slot && x.Start < s.after.start+fewest*slot
-	}
-	j.mu.RLock()
-	var known []api.ServiceVerdict
-	if k := j.known[id]; k != nil {
-		known = k.brief.Services
-	}
-	j.mu.RUnlock()
-	for _, o := range known {
-		if o.Service != v.Service || o.Environment != v.Environment {
-			continue
-		}
-		if i := slices.IndexFunc(o.Shapes, ours); i >= 0 {
-			return &o.Shapes[i], nil
-		}
-	}
-	if j.o.Seconds == nil {
-		return nil, nil
-	}
-	a, b, why := compare.SecondsOf(j.o.Seconds, v.Service, span{at - compare.MostBefore, at}.window(), span{at + compare.AfterMoment, min(at+compare.MostBefore, s.after.end)}.window(), now)
-	if why != "" {
-		return nil, nil // they are gone, or never were complete
-	}
-	r := compare.InSeconds(compare.Request{Selection: query.Selection{Matchers: matchers}}, j.o.Seconds, a, b)
-	r.Moment = s.first().Time
-	spike, err := compare.SpikeAt(ctx, j.o.Store, r)
-	var invalid *query.Error
-	if errors.As(err, &invalid) {
-		return nil, nil
-	}
-	return spike, err
 }
 
 func (j *Judge) compareSeconds(ctx context.Context, m *store.Mark, service string, s sides) (api.ServiceVerdict, error) {

@@ -1808,7 +1808,6 @@ export interface components {
             /** @enum {string} */
             side?: "a" | "b";
             start: number;
-            step?: number;
             usual: number | null;
             value: number | null;
         };
