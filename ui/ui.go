@@ -1,10 +1,11 @@
 // Package ui is the web page: a Svelte application built by `make build` into
 // dist and carried inside the binary, so that one file is the whole program.
 //
-// Handler answers three kinds of path. Files that exist are served as they are;
+// Handler answers four kinds of path. Files that exist are served as they are;
 // those under /assets/ carry their content's hash in their name and may be
-// cached for ever. Every other path is a view of the page (views are links, see
-// src/shared/page/url.ts) and gets index.html, which is never cached. A binary built
+// cached for ever. A path that begins as a view of the page does (views are links, see
+// src/shared/page/url.ts) gets index.html, which is never cached. Any other path is not
+// found: a browser gets index.html with it, which names the nearest view. A binary built
 // without Node has no index.html and says how to get one.
 package ui
 
@@ -18,6 +19,7 @@ import (
 	"mime"
 	"net/http"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -131,22 +133,31 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := strings.TrimPrefix(path.Clean(r.URL.Path), "/")
-	f, ok := h.files[name]
-	if !ok {
-		if strings.HasPrefix(name, "assets/") || strings.HasPrefix(name, "api/") || strings.HasPrefix(name, "prometheus/") {
-			http.NotFound(w, r)
+	if f, ok := h.files[name]; ok {
+		f.serve(w, r, http.StatusOK)
+		return
+	}
+	first, _, _ := strings.Cut(name, "/")
+	status := http.StatusOK
+	if !slices.Contains(views, first) {
+		status = http.StatusNotFound
+		if slices.Contains([]string{"assets", "api", "prometheus"}, first) || !strings.Contains(r.Header.Get("Accept"), "text/html") {
+			http.Error(w, "404: there is no "+r.URL.Path+"; the page is at /, the API under /api/v1 and /prometheus, health at /healthz and /readyz", status)
 			return
 		}
-		f, ok = h.files["index.html"]
 	}
+	f, ok := h.files["index.html"]
 	if !ok {
 		notBuilt(w)
 		return
 	}
-	f.serve(w, r)
+	f.serve(w, r, status)
 }
 
-func (f *file) serve(w http.ResponseWriter, r *http.Request) {
+// views are what the paths of the page's views begin with.
+var views = []string{"", "services", "tenants", "compare", "sessions", "checks", "marks", "families", "traces", "simulate", "scaling"}
+
+func (f *file) serve(w http.ResponseWriter, r *http.Request, status int) {
 	head := w.Header()
 	head.Set("Content-Type", f.contentType)
 	head.Set("X-Content-Type-Options", "nosniff")
@@ -168,13 +179,13 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 			body = gzipped
 		}
 	}
-	if r.Header.Get("If-None-Match") == f.etag {
+	if status == http.StatusOK && r.Header.Get("If-None-Match") == f.etag {
 		head.Del("Content-Encoding")
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
 	head.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(http.StatusOK)
+	w.WriteHeader(status)
 	if r.Method == http.MethodGet {
 		_, _ = w.Write(body)
 	}

@@ -3,8 +3,12 @@ package ui
 import (
 	"compress/gzip"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -31,8 +35,10 @@ func TestHandler(t *testing.T) {
 		{"asset of another build", "GET", "/assets/index-old.js", 404, "text/plain; charset=utf-8", "", "404"},
 		{"unknown API path is not the page", "GET", "/api/v1/nope", 404, "text/plain; charset=utf-8", "", "404"},
 		{"plain file", "GET", "/favicon.svg", 200, "image/svg+xml", "no-cache", "<svg/>"},
-		{"climbing out", "GET", "/assets/../../../etc/passwd", 200, "text/html; charset=utf-8", "no-cache", "<title>page</title>"},
-		{"hidden files are not served", "GET", "/.gitkeep", 200, "text/html; charset=utf-8", "no-cache", "<title>page</title>"},
+		{"climbing out", "GET", "/assets/../../../etc/passwd", 404, "text/plain; charset=utf-8", "", "404"},
+		{"hidden files are not served", "GET", "/.gitkeep", 404, "text/plain; charset=utf-8", "", "404"},
+		{"health that is asked for elsewhere", "GET", "/health", 404, "text/plain; charset=utf-8", "", "/healthz"},
+		{"logs", "GET", "/loki/api/v1/push", 404, "text/plain; charset=utf-8", "", "404"},
 		{"wrong method", "POST", "/", 405, "text/plain; charset=utf-8", "", "GET and HEAD"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -51,6 +57,34 @@ func TestHandler(t *testing.T) {
 				t.Errorf("body = %q, want it to contain %q", w.Body.String(), tc.body)
 			}
 		})
+	}
+}
+
+// A browser gets the page with its 404, which names the nearest view.
+func TestUnknownPathInABrowser(t *testing.T) {
+	h := newHandler(fstest.MapFS{"index.html": {Data: []byte("<title>page</title>")}})
+	r := httptest.NewRequest("GET", "/service/shop", nil)
+	r.Header.Set("Accept", "text/html,*/*;q=0.8")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	if w.Code != 404 || !strings.Contains(w.Body.String(), "<title>page</title>") {
+		t.Errorf("%d %q, want 404 with the page", w.Code, w.Body)
+	}
+}
+
+// The views are those that the page knows.
+func TestViews(t *testing.T) {
+	source, err := os.ReadFile("src/shared/page/url.ts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^const paths: .*$`).FindString(string(source))
+	known := map[string]bool{}
+	for _, m := range regexp.MustCompile(`'/([a-z]*)`).FindAllStringSubmatch(line, -1) {
+		known[m[1]] = true
+	}
+	if got, want := slices.Sorted(maps.Keys(known)), slices.Sorted(slices.Values(views)); !slices.Equal(got, want) {
+		t.Errorf("the page has views %q, the handler %q", got, want)
 	}
 }
 

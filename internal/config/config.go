@@ -49,9 +49,10 @@ type Config struct {
 
 // OTLP configures the addresses that receive OTLP, and bounds on requests.
 type OTLP struct {
-	OTLPGRPC   string `key:"grpc" default:"127.0.0.1:4317" flag:"yes" doc:"Address that takes OTLP over gRPC; empty turns it off."`
-	OTLPHTTP   string `key:"http" default:"127.0.0.1:4318" flag:"yes" doc:"Address that takes OTLP over HTTP; empty turns it off."`
-	MaxRequest int64  `key:"max_request" is:"bound" default:"16MiB" doc:"Largest OTLP request taken, after decompression; at most about a 64th of limits.memory."`
+	OTLPGRPC    string   `key:"grpc" default:"127.0.0.1:4317" flag:"yes" doc:"Address that takes OTLP over gRPC; empty turns it off."`
+	OTLPHTTP    string   `key:"http" default:"127.0.0.1:4318" flag:"yes" doc:"Address that takes OTLP over HTTP; empty turns it off."`
+	OTLPOrigins []string `key:"origins" is:"commas" doc:"Hosts whose pages may send by OTLP over HTTP from a browser, such as shop.example.com or localhost, on any port; ‘*’ for any. They may ask nothing. Default none."`
+	MaxRequest  int64    `key:"max_request" is:"bound" default:"16MiB" doc:"Largest OTLP request taken, after decompression; at most about a 64th of limits.memory."`
 }
 
 // Retention configures how long points of each resolution are kept, and bounds the bytes
@@ -236,9 +237,14 @@ func (c *Config) Validate() error {
 		}
 	}
 
-	for _, h := range c.AllowedHosts {
-		if u := (url.URL{Host: h}); h != "*" && (u.Hostname() != h || strings.ContainsAny(h, "/*@:?# ")) {
-			bad("allowed_hosts", "%q is not a host name: write one such as tailscope.example.com, without scheme and port, or * for any", h)
+	for _, list := range []struct {
+		key   string
+		hosts []string
+	}{{"allowed_hosts", c.AllowedHosts}, {"otlp.origins", c.OTLPOrigins}} {
+		for _, h := range list.hosts {
+			if u := (url.URL{Host: h}); h != "*" && (u.Hostname() != h || strings.ContainsAny(h, "/*@:?# ")) {
+				bad(list.key, "%q is not a host name: write one such as tailscope.example.com, without scheme and port, or * for any", h)
+			}
 		}
 	}
 

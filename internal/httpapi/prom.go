@@ -236,6 +236,11 @@ func (s *server) promRoutes(mux *http.ServeMux) {
 	} {
 		mux.Handle("GET "+base+name, s.promHandler(h))
 	}
+	// Clients ask the address itself whether anybody is there.
+	mux.HandleFunc("GET /prometheus/{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		fmt.Fprintf(w, "Prometheus' query API of tailscope: %squery\n", base)
+	})
 	mux.HandleFunc("/prometheus/", func(w http.ResponseWriter, r *http.Request) {
 		s.promFail(w, r, &promError{promNotFound, fmt.Errorf("there is no %s %s; the query API is under %s", r.Method, r.URL.Path, base)})
 	})

@@ -12,6 +12,7 @@
 package listen
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -90,6 +91,8 @@ func withPort(host, scheme string) string {
 // Guard checks requests and sets the headers that every response carries.
 type Guard struct {
 	Names Names
+	// Setting is what allows the pages of a host; default allowed_hosts.
+	Setting string
 	// Refuse answers a request that is refused. The default writes a line of text.
 	Refuse func(w http.ResponseWriter, r *http.Request, status int, message string)
 	// Tool reports whether a request cannot come from a browser; such a request may name
@@ -120,7 +123,7 @@ func (g *Guard) check(r *http.Request) (int, string) {
 	}
 	for _, o := range r.Header["Origin"] {
 		if !g.Names.origin(o, r.Host) {
-			return http.StatusForbidden, fmt.Sprintf("a page of another site (%q) asked for this: use the server's own page, the tailscope command or another program, or add the site's host to allowed_hosts", o)
+			return http.StatusForbidden, fmt.Sprintf("a page of another site (%q) asked for this: use the server's own page, the tailscope command or another program, or add the site's host to %s", o, cmp.Or(g.Setting, "allowed_hosts"))
 		}
 	}
 	if len(r.Header["Origin"]) == 0 && isForeign(r) {

@@ -18,10 +18,14 @@ import (
 // and the paths for operating the server.
 func (s *Server) routes(api, imports, page http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		writeText(w, http.StatusOK, "ok\n")
-	})
-	mux.HandleFunc("GET /readyz", s.serveReady)
+	for _, path := range []string{"/healthz", "/-/healthy", "/prometheus/-/healthy"} { // the latter as Prometheus has it
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			writeText(w, http.StatusOK, "ok\n")
+		})
+	}
+	for _, path := range []string{"/readyz", "/-/ready", "/prometheus/-/ready"} {
+		mux.HandleFunc("GET "+path, s.serveReady)
+	}
 	mux.Handle("GET /metrics", s.metrics.handler())
 	measured := s.metrics.measure(api)
 	measured = s.arriving.Handler(measured, httpapi.Refuse)

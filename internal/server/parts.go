@@ -116,6 +116,7 @@ func (s *Server) startListeners(ctx context.Context) error {
 		TargetBytes:      s.shares.Targets,
 		Log:              s.log.With("part", "otlp"),
 		Names:            s.names(),
+		Origins:          s.cfg.OTLPOrigins,
 	})
 	if err != nil {
 		return err

@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/gzip" // registered before this package's, which replaces it
@@ -21,6 +23,9 @@ type decompressor struct {
 	name string
 	new  func(io.Reader) (resetter, error)
 	pool *sync.Pool
+	// block, if not nil, unpacks a body that is not a stream, of a size that it says first;
+	// ok is false of a stream.
+	block func(b []byte, limit int, hold func(int) bool) (out []byte, ok bool, err error)
 }
 
 type resetter interface {
@@ -33,7 +38,52 @@ var (
 	zstdFormat = &decompressor{name: "zstd", pool: &sync.Pool{}, new: func(r io.Reader) (resetter, error) {
 		return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(8<<20))
 	}}
+	// The Collector's deflate and zlib are both RFC 1950's, as HTTP's deflate is.
+	deflateFormat = &decompressor{name: "deflate", pool: &sync.Pool{}, new: func(r io.Reader) (resetter, error) {
+		z, err := zlib.NewReader(r)
+		if err != nil {
+			return nil, err
+		}
+		return zlibReader{z}, nil
+	}}
+	// Snappy is sent as a block or, by older Collectors, as a stream.
+	snappyFormat = &decompressor{name: "snappy", pool: &sync.Pool{}, block: snappyBlock, new: func(r io.Reader) (resetter, error) {
+		return snappyReader{s2.NewReader(r, s2.ReaderMaxBlockSize(64<<10))}, nil
+	}}
 )
+
+type zlibReader struct{ io.ReadCloser }
+
+func (z zlibReader) Reset(r io.Reader) error { return z.ReadCloser.(zlib.Resetter).Reset(r, nil) }
+
+type snappyReader struct{ *s2.Reader }
+
+func (z snappyReader) Reset(r io.Reader) error {
+	z.Reader.Reset(r)
+	return nil
+}
+
+// snappyStream is what a stream begins with.
+const snappyStream = "\xff\x06\x00\x00sNaPpY"
+
+func snappyBlock(b []byte, limit int, hold func(int) bool) (out []byte, ok bool, err error) {
+	if bytes.HasPrefix(b, []byte(snappyStream)) {
+		return nil, false, nil
+	}
+	n, err := s2.DecodedLen(b)
+	switch {
+	case err != nil:
+		return nil, true, malformed("snappy: %v", err)
+	case n > limit:
+		return nil, true, errTooLarge
+	case !hold(n):
+		return nil, true, agg.ErrOverloaded
+	}
+	if out, err = s2.Decode(make([]byte, n), b); err != nil {
+		return nil, true, malformed("snappy: %v", err)
+	}
+	return out, true, nil
+}
 
 // open returns a reader of r decompressed; close returns it to the pool.
 func (d *decompressor) open(r io.Reader) (resetter, error) {
@@ -58,6 +108,11 @@ func (d *decompressor) close(z resetter) {
 // unpack appends b decompressed, at most limit bytes: more is errTooLarge. It calls hold
 // before the memory grows; see readAll.
 func (d *decompressor) unpack(dst, b []byte, limit int, hold func(int) bool) ([]byte, error) {
+	if d.block != nil {
+		if out, ok, err := d.block(b, limit, hold); ok {
+			return out, err
+		}
+	}
 	z, err := d.open(bytes.NewReader(b))
 	if err != nil {
 		return dst, malformed("%s: %v", d.name, err)

@@ -8,6 +8,7 @@ import (
 	"math"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,8 +40,11 @@ func (s *Server) handler() http.Handler {
 		}
 		s.refuse(w, contentType(r), code, status.Newf(st, "%s is not served here: tailscope takes /v1/traces and /v1/metrics; turn the exporter for anything else off", r.URL.Path))
 	})
+	names := s.o.Names
+	names.Allowed = slices.Concat(names.Allowed, s.o.Origins)
 	g := listen.Guard{
-		Names: s.o.Names,
+		Names:   names,
+		Setting: "otlp.origins",
 		Refuse: func(w http.ResponseWriter, r *http.Request, code int, message string) {
 			s.counters[overHTTP].requests.Add(1)
 			s.counters[overHTTP].broken.Add(1)
@@ -51,7 +55,33 @@ func (s *Server) handler() http.Handler {
 		// still restricted to the names.
 		Tool: func(r *http.Request) bool { return r.Method == http.MethodPost && contentType(r) == protobufType },
 	}
-	return g.Handler(mux)
+	return g.Handler(sharing(mux))
+}
+
+// sharing lets the pages that the guard has let pass read answers, and answers the question
+// that a browser asks before it sends another site's (https://fetch.spec.whatwg.org/#http-cors-protocol).
+func sharing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		origin := r.Header.Get("Origin")
+		if origin == "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		h := w.Header()
+		h.Set("Access-Control-Allow-Origin", origin)
+		h.Add("Vary", "Origin")
+		h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+		if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		h.Set("Access-Control-Allow-Methods", http.MethodPost)
+		if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
+			h.Set("Access-Control-Allow-Headers", asked) // SDKs send any that they are configured with
+		}
+		h.Set("Access-Control-Max-Age", "3600")
+		w.WriteHeader(http.StatusNoContent)
+	})
 }
 
 func contentType(r *http.Request) string {
@@ -84,10 +114,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, sig signal) {
 		unpack = gzipFormat
 	case "zstd":
 		unpack = zstdFormat
+	case "deflate", "zlib":
+		unpack = deflateFormat
+	case "snappy":
+		unpack = snappyFormat
 	default:
 		c.broken.Add(1)
-		w.Header().Set("Accept-Encoding", "gzip, zstd")
-		s.refuse(w, t, http.StatusUnsupportedMediaType, status.Newf(codes.InvalidArgument, "content encoding %q: send gzip, zstd or none", e))
+		w.Header().Set("Accept-Encoding", "gzip, zstd, deflate, snappy")
+		s.refuse(w, t, http.StatusUnsupportedMediaType, status.Newf(codes.InvalidArgument, "content encoding %q: send gzip, zstd, deflate, snappy or none", e))
 		return
 	}
 	b := arrival{limit: &s.limits[overHTTP]}

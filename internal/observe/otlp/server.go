@@ -42,6 +42,8 @@ type Options struct {
 	now func() time.Time // for tests of arrival
 
 	Names listen.Names // host names by which OTLP over HTTP may be addressed; see listen.Guard
+	// Origins are hosts whose pages may send over HTTP, as those of Names.Allowed.
+	Origins []string
 }
 
 // EnsureDefaults sets zero fields to their defaults.

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
 	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
 	"go.opentelemetry.io/otel/attribute"
@@ -303,6 +305,59 @@ func jsonOf(t testing.TB, b []byte) []byte {
 	return out
 }
 
+func deflated(b []byte) []byte {
+	var out bytes.Buffer
+	w := zlib.NewWriter(&out)
+	_, _ = w.Write(b)
+	_ = w.Close()
+	return out.Bytes()
+}
+
+func snappyFramed(b []byte) []byte {
+	var out bytes.Buffer
+	w := s2.NewWriter(&out, s2.WriterSnappyCompat())
+	_, _ = w.Write(b)
+	_ = w.Close()
+	return out.Bytes()
+}
+
+// A page of an allowed host may send, and is told so before it does; others may not.
+func TestPagesThatSend(t *testing.T) {
+	s := start(t, Options{Sink: newLedger(), Origins: []string{"shop.example.com"}})
+	ask := func(method, origin, kind string) *http.Response {
+		t.Helper()
+		r, err := http.NewRequest(method, "http://"+s.HTTPAddr().String()+"/v1/traces", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Origin", origin)
+		if method == http.MethodOptions {
+			r.Header.Set("Access-Control-Request-Method", "POST")
+			r.Header.Set("Access-Control-Request-Headers", "content-type,x-own")
+		} else {
+			r.Header.Set("Content-Type", kind)
+		}
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		return res
+	}
+	const own, other = "https://shop.example.com:8443", "https://evil.example.com"
+	if r := ask("OPTIONS", own, ""); r.StatusCode != 204 || r.Header.Get("Access-Control-Allow-Origin") != own || r.Header.Get("Access-Control-Allow-Headers") != "content-type,x-own" || r.Header.Get("Access-Control-Allow-Methods") != "POST" {
+		t.Errorf("asked before: %s %v", r.Status, r.Header)
+	}
+	if r := ask("POST", own, "application/json"); r.StatusCode != 200 || r.Header.Get("Access-Control-Allow-Origin") != own {
+		t.Errorf("sent: %s %v", r.Status, r.Header)
+	}
+	for _, method := range []string{"OPTIONS", "POST"} {
+		if r := ask(method, other, "application/json"); r.StatusCode != 403 || r.Header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s of another page: %s %v", method, r.Status, r.Header)
+		}
+	}
+}
+
 func TestHTTP(t *testing.T) {
 	l := newLedger()
 	s := start(t, Options{Sink: l})
@@ -317,6 +372,10 @@ func TestHTTP(t *testing.T) {
 		{"application/x-protobuf", "identity", b},
 		{"application/x-protobuf", "gzip", zip(b)},
 		{"application/x-protobuf", "zstd", zst(t, b)},
+		{"application/x-protobuf", "deflate", deflated(b)},
+		{"application/x-protobuf", "zlib", deflated(b)},
+		{"application/x-protobuf", "snappy", s2.EncodeSnappy(nil, b)},
+		{"application/x-protobuf", "snappy", snappyFramed(b)},
 		{"application/json", "", j},
 		{"application/json; charset=utf-8", "gzip", zip(j)},
 	} {
@@ -373,7 +432,13 @@ func TestHTTPErrors(t *testing.T) {
 	f("/v1/traces", pb, "gzip", good, 400, "gzip")
 	f("/v1/traces", pb, "gzip", zip(good)[:100], 400, "gzip")
 	f("/v1/traces", pb, "zstd", good, 400, "zstd")
-	f("/v1/traces", pb, "snappy", good, 415, "gzip, zstd")
+	f("/v1/traces", pb, "br", good, 415, "gzip, zstd")
+	f("/v1/traces", pb, "deflate", good, 400, "deflate")
+	f("/v1/traces", pb, "snappy", []byte("\xff\xff\xff\xff\x7f"), 400, "snappy")
+	f("/v1/traces", pb, "snappy", snappyFramed(good)[:40], 400, "snappy")
+	f("/v1/traces", pb, "deflate", deflated(make([]byte, 64<<20)), 413, "smaller batches")
+	f("/v1/traces", pb, "snappy", s2.EncodeSnappy(nil, make([]byte, 64<<20)), 413, "smaller batches")
+	f("/v1/traces", pb, "snappy", snappyFramed(make([]byte, 64<<20)), 413, "smaller batches")
 	f("/v1/traces", "text/plain", "", good, 415, "application/x-protobuf")
 	f("/v1/traces", pb, "", make([]byte, 2<<20), 413, "smaller batches")
 	f("/v1/traces", pb, "gzip", zip(make([]byte, 64<<20)), 413, "smaller batches")
@@ -406,7 +471,7 @@ func TestHTTPErrors(t *testing.T) {
 	if err := json.Unmarshal(body(t, p), &answer); err != nil || answer.PartialSuccess.RejectedSpans != "1" || answer.PartialSuccess.ErrorMessage == "" {
 		t.Errorf("partial success %+v, %v", answer, err)
 	}
-	if st := s.Stats(); st.InFlightBytes != 0 || st.InFlightRequests != 0 || st.HTTP.TooLarge != 3 || st.HTTP.Overloaded != 2 || st.HTTP.Unavailable != 1 {
+	if st := s.Stats(); st.InFlightBytes != 0 || st.InFlightRequests != 0 || st.HTTP.TooLarge != 6 || st.HTTP.Overloaded != 2 || st.HTTP.Unavailable != 1 {
 		t.Errorf("stats %+v", st)
 	}
 }

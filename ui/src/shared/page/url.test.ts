@@ -85,6 +85,8 @@ describe('misread', () => {
     ['/compare', '?service=shop&mark=M', 'The address has service, mark, which this page does not read.', '/compare?l.service==shop&by=mark&mark=M'],
     ['/compare', '?l.service==shop&mark=M', 'The address names a mark without by=mark.', '/compare?l.service==shop&by=mark&mark=M'],
     ['/services/shop', '?environment=production&rnage=1h', 'The address has environment, rnage, which this page does not read.', '/services/shop?range=1h&l.environment==production'],
+    ['/', '?start=now-1h&end=now', 'The address has start and end, which this page reads as two Unix times, the earlier first. Without them it shows the last hours.', '/?range=1h'],
+    ['/marks', '?start=20&end=10', 'The address has start and end, which this page reads as two Unix times, the earlier first. Without them it shows the last hours.', '/marks'],
     ['/', '?quuxquuxquux=1', 'The address has quuxquuxquux, which this page does not read.', '/'],
   ])('says what of %s%s no page reads', (path, search, text, to) => expect(misread(path, search)).toEqual({ text, to }));
 

@@ -134,9 +134,18 @@ export function misread(pathname: string, search: string): { text: string; to: s
     wrong.push('mark');
     to.set('by', 'mark');
   }
-  if (!wrong.length) return undefined;
+  const ends = ['start', 'end'].filter((k) => q.has(k));
+  const [start, end] = [moment(q.get('start')), moment(q.get('end'))];
+  const badEnds = ends.length > 0 && !(start != null && end != null && end > start);
+  if (badEnds) {
+    for (const k of ends) to.delete(k);
+    const back = /^now-(\w+)$/.exec(q.get('start') ?? '')?.[1];
+    if (back && parseSpan(back) != null && /^(now)?$/.test(q.get('end') ?? '')) to.set('range', back);
+  }
+  if (!wrong.length && !badEnds) return undefined;
   const names = wrong.join(', ');
   const { pathname: path, search: rightly } = new URL(`${pathname}?${to}`, 'http://x');
+  if (!wrong.length) return { text: `The address has ${ends.join(' and ')}, which this page reads as two Unix times, the earlier first. Without them it shows the last hours.`, to: encode(decode(path, rightly)) };
   return { text: page === 'compare' && names === 'mark' ? 'The address names a mark without by=mark.' : `The address has ${names}, which this page does not read.`, to: encode(decode(path, rightly)) };
 }
 
