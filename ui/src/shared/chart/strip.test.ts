@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { merged, strip } from './strip';
+import { merged, statesOf, strip } from './strip';
 import type { CheckState } from '../api/schema';
 
 describe('over time', () => {
@@ -16,4 +16,12 @@ describe('over time', () => {
     expect(merged(many, 10)).toEqual([at(0, 100, 'OK'), at(100, 104, 'CRITICAL'), at(104, 300, 'OK')]);
     expect(merged(many, 0)).toEqual(many);
   });
+});
+
+it('an incident is as bad as it was at each moment', () => {
+  const event = (time: number, kind: 'opened' | 'changed' | 'acknowledged', to: 'WARNING' | 'CRITICAL') => ({ seq: time, time, kind, from: 'OK' as const, to, text: '' });
+  const i = { id: 'i', kind: 'check' as const, start: 10, end: 40, worst: 'CRITICAL' as const, value: 1, text: 'x' };
+  const seen = (of: CheckState[]) => of.map((s) => [s.start, s.end, s.state]);
+  expect(seen(statesOf({ ...i, events: [event(10, 'opened', 'WARNING'), event(20, 'changed', 'CRITICAL'), event(25, 'acknowledged', 'CRITICAL'), event(30, 'changed', 'WARNING')] }))).toEqual([[10, 20, 'WARNING'], [20, 30, 'CRITICAL'], [30, 40, 'WARNING']]);
+  expect(seen(statesOf(i))).toEqual([[10, 40, 'CRITICAL']]);
 });

@@ -1,6 +1,6 @@
 // What held when, as bands under a chart over time. Pure.
 
-import type { Check, CheckState } from '../api/schema';
+import type { Check, CheckState, Incident } from '../api/schema';
 
 /** The worst first, as the server orders them. */
 export const states: Check['state'][] = ['CRITICAL', 'UNKNOWN', 'WARNING', 'OK', 'PENDING'];
@@ -15,6 +15,13 @@ export function strip(of: CheckState[] | undefined, start: number, end: number, 
 }
 
 type Held = CheckState & { start: number; end: number };
+
+/** What an incident went through, from its events; its worst state where it has none. */
+export function statesOf(i: Incident): CheckState[] {
+  const changes = (i.events ?? []).filter((e) => e.kind === 'opened' || e.kind === 'changed');
+  if (!changes.length) return [{ start: i.start, end: i.end, state: i.worst || 'UNKNOWN', soft: false, why: i.text }];
+  return changes.map((e, n) => ({ start: e.time, end: changes[n + 1]?.time ?? i.end, state: e.to, soft: false, why: e.text }));
+}
 
 /** States of which many would share a pixel: those within one become the worst of them. */
 export function merged(held: Held[], pixel: number): Held[] {

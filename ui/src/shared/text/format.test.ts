@@ -51,6 +51,7 @@ describe('percent', () => {
     [1, '100.0 %'],
     [0.0001, '< 0.1 %'], // something is never nothing
     [0.99996, '> 99.9 %'], // nearly all is never all
+    [-0.034, '−3.4 %'],
     [NaN, '–'],
   ])('%s is %s', (v, want) => expect(percent(v)).toBe(want));
 });
