@@ -206,6 +206,24 @@ func TestCompareExitCodes(t *testing.T) {
 }
 
 // What is wrong with a window is said in the syntax of the command line, and its flag once.
+// Earlier days are those of the same weekday, which the command says where they have no
+// requests.
+func TestCompareSaysWhichDays(t *testing.T) {
+	r := compareFixture()
+	r.Verdict, r.A.Requests = "too little data", 0
+	srv, _ := answering(t, r)
+	for like, want := range map[string]bool{"": true, "day": false} {
+		args := []string{"compare", "--b", "1778317200..1778320800", "--days", "1", "--server", srv.URL}
+		if like != "" {
+			args = append(args, "--set", "like="+like)
+		}
+		_, errOut, code := run(t, args...)
+		if got := strings.Contains(errOut, "--set like=day takes the days before"); got != want || code != exitTooLittle {
+			t.Errorf("like=%s: exit code %d, %q", like, code, errOut)
+		}
+	}
+}
+
 func TestCompareRefusesWindows(t *testing.T) {
 	for a, want := range map[string]string{
 		"daily 22:00-06:00 last 99": "--a: 99 windows are not between 1 and 60; write one such as daily",
