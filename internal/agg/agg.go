@@ -340,24 +340,6 @@ func (a *Aggregator) SpanTarget(id *SpanIdentity) Target {
 	return a.ofSpan(a.reg.span(series.SpanDuration, id, &key, a.pressed()))
 }
 
-// SelfTargets resolves series of span_self_seconds, and calls yield with each of them: the
-// identity of a request, and in turn the components that its time was spent in. Bounds on
-// names and views are those of span_duration_seconds. The look-ups of one call wait for memory
-// together.
-func (a *Aggregator) SelfTargets(id *SpanIdentity, components []string, yield func(Target)) {
-	var stack [8]spanKey
-	keys := appendKeys(stack[:0], series.SpanSelf, id, components)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	pressed := a.pressed()
-	a.reg.prefetch(keys)
-	one := *id
-	for i := range keys {
-		one.Component = components[i]
-		yield(a.ofSpan(a.reg.span(series.SpanSelf, &one, &keys[i], pressed)))
-	}
-}
-
 // pressed reports whether memory is so short that new tenants are folded. The caller holds mu.
 func (a *Aggregator) pressed() bool { return a.memory() > a.o.MemoryBytes*3/4 }
 

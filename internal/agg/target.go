@@ -129,7 +129,9 @@ type registry struct {
 
 	// groups holds the common part of identities that differ only in the tenant. It is
 	// emptied whenever folding may give other results.
-	groups map[series.ID]*group
+	groups   map[series.ID]*group
+	numbered []*group // groups by number
+	turns    uint32   // how often groups was emptied
 
 	builder labels.ScratchBuilder
 	idBuf   []byte
@@ -154,6 +156,8 @@ type grave struct{ target, epoch uint32 }
 // group is an identity without its tenant, with bounded values. A tenant that is new to
 // a group costs two entries in tables and its labels.
 type group struct {
+	key      series.ID // in look-ups
+	number   uint32
 	service  uint32
 	marginal uint32
 	full     series.ID // of the Full series, without the tenant
@@ -251,13 +255,6 @@ func appendPart(b []byte, s string) []byte {
 
 // keyOf hashes an identity in a span family.
 func keyOf(family string, id *SpanIdentity) spanKey {
-	var one [1]spanKey
-	return appendKeys(one[:0], family, id, []string{id.Component})[0]
-}
-
-// appendKeys appends the hash of an identity in a span family with each of the components in
-// place of its own.
-func appendKeys(keys []spanKey, family string, id *SpanIdentity, components []string) []spanKey {
 	var stack [512]byte
 	b := append(stack[:0], 'S')
 	if family != series.SpanDuration {
@@ -267,9 +264,7 @@ func appendKeys(keys []spanKey, family string, id *SpanIdentity, components []st
 	for _, s := range [...]string{id.Service, id.Kind, id.Status} {
 		b = appendPart(b, s)
 	}
-	dims := id.dims()
-	dims[dimComponent] = ""
-	for _, s := range dims {
+	for _, s := range id.dims() {
 		b = appendPart(b, s)
 	}
 	for _, l := range id.Extra {
@@ -277,13 +272,16 @@ func appendKeys(keys []spanKey, family string, id *SpanIdentity, components []st
 		b = appendPart(b, l.Value)
 	}
 	h := xxh3.Hash128(b)
-	k := spanKey{tenant: tenantHash(id.Tenant), label: series.ID{}.With(series.LabelTenant, id.Tenant)}
-	for _, c := range components {
-		k.group = series.ID{Hi: h.Hi, Lo: h.Lo}.With(series.LabelComponent, c)
-		k.target = k.group.Plus(k.label)
-		keys = append(keys, k)
-	}
-	return keys
+	k := spanKey{group: series.ID{Hi: h.Hi, Lo: h.Lo}}
+	k.setTenant(id.Tenant)
+	return k
+}
+
+// setTenant sets the fields of a key but for the group.
+func (k *spanKey) setTenant(name string) {
+	k.tenant = tenantHash(name)
+	k.label = series.ID{}.With(series.LabelTenant, name)
+	k.target = k.group.Plus(k.label)
 }
 
 var otherTenant = series.ID{}.With(series.LabelTenant, series.Other)
@@ -328,18 +326,36 @@ func (r *registry) span(family string, id *SpanIdentity, k *spanKey, pressed boo
 	if t := r.lookup.Find(r.keys, k.target); t != 0 {
 		return t
 	}
-	g := r.groups[k.group]
+	return r.member(r.group(family, id, k.group), id.Tenant, k, pressed)
+}
+
+// group returns the group of an identity in a span family.
+func (r *registry) group(family string, id *SpanIdentity, key series.ID) *group {
+	g := r.groups[key]
 	if g == nil {
 		g = r.newGroup(family, id)
 		if len(r.groups) >= maxGroups {
-			clear(r.groups)
+			r.clearGroups()
 		}
-		r.groups[k.group] = g
+		g.key, g.number = key, uint32(len(r.numbered))
+		r.groups[key] = g
+		r.numbered = append(r.numbered, g)
 	}
+	return g
+}
+
+// clearGroups has the values of identities bounded anew. No Group is valid any more.
+func (r *registry) clearGroups() {
+	r.groups, r.numbered = map[series.ID]*group{}, nil
+	r.turns++
+}
+
+// member resolves a tenant that has no target in its group yet.
+func (r *registry) member(g *group, tenant string, k *spanKey, pressed bool) uint32 {
 	r.foldedOps += g.ops
 	r.foldedVals += g.vals
 	hash, key := k.tenant, k.target
-	fold := id.Tenant == series.Other
+	fold := tenant == series.Other
 	switch {
 	case hash == 0 || fold:
 		hash = 0
@@ -359,7 +375,7 @@ func (r *registry) span(family string, id *SpanIdentity, k *spanKey, pressed boo
 	of := g.folded
 	if !fold {
 		of = g.full
-		if id.Tenant != "" {
+		if tenant != "" {
 			of = of.Plus(k.label)
 		}
 	}
@@ -375,41 +391,27 @@ func (r *registry) span(family string, id *SpanIdentity, k *spanKey, pressed boo
 		r.joinMarginal(g)
 	}
 	if fresh && !fold {
-		r.describe(full, g.marginal, id.Tenant)
+		r.describe(full, g.marginal, tenant)
 	}
 	n := r.newTarget(key, full, g.marginal)
 	t := r.targets.at(n)
-	t.service, t.tenant, t.folded = g.service, hash, fold && id.Tenant != series.Other
-	t.derived = family != series.SpanDuration
-	if t.request = series.IsRequest(id.Kind); t.request {
+	t.service, t.tenant, t.folded = g.service, hash, fold && tenant != series.Other
+	t.derived = g.names.family != series.SpanDuration
+	if t.request = series.IsRequest(g.names.kind); t.request {
 		r.services[g.service].serves = true
 	}
 	return n
-}
-
-// prefetch loads what span looks up for keys. Its loads do not wait for each other.
-func (r *registry) prefetch(keys []spanKey) {
-	sum := uint64(0)
-	for i := range keys {
-		k := &keys[i]
-		sum += r.lookup.Slot(k.target)
-		if g := r.groups[k.group]; g != nil {
-			sum += r.byID.Slot(g.full.Plus(k.label))
-		}
-	}
-	r.fetched = sum
 }
 
 // rename replaces the values of an identity that was resolved to target n by those that
 // it is counted under.
 func (r *registry) rename(n uint32, id *SpanIdentity, k *spanKey) {
 	t := r.targets.at(n)
-	if id.Tenant != "" && (t.folded || t.tenant == 0) {
+	if t.foldsTenant(id.Tenant) {
 		id.Tenant = series.Other
 	}
 	if g := r.groups[k.group]; g != nil {
-		id.Service, id.Kind, id.Status = g.names.service, g.names.kind, g.names.status
-		id.setDims(&g.names.values)
+		g.rename(id)
 		return
 	}
 	l := r.meta.at(t.marginal).Labels
@@ -419,6 +421,15 @@ func (r *registry) rename(n uint32, id *SpanIdentity, k *spanKey) {
 		values[d] = l.Get(name)
 	}
 	id.setDims(&values)
+}
+
+// foldsTenant reports whether the target counts a tenant under series.Other.
+func (t *target) foldsTenant(name string) bool { return name != "" && (t.folded || t.tenant == 0) }
+
+// rename replaces the values of an identity, but for the tenant, by those of the group.
+func (g *group) rename(id *SpanIdentity) {
+	id.Service, id.Kind, id.Status = g.names.service, g.names.kind, g.names.status
+	id.setDims(&g.names.values)
 }
 
 // newGroup bounds the values of an identity.
@@ -736,7 +747,7 @@ const listBytes = 8
 func (r *registry) bytes() int64 {
 	n := r.targets.capacity()*40 + int64(cap(r.keys))*16 + r.lookup.Bytes() +
 		r.series.capacity()*(36+listBytes) + r.meta.capacity()*40 + int64(cap(r.ids))*16 + r.byID.Bytes() +
-		r.labelBytes + int64(len(r.groups))*500 + r.tenantBytes
+		r.labelBytes + int64(len(r.groups))*530 + r.tenantBytes
 	return n
 }
 
@@ -807,7 +818,7 @@ func (r *registry) reclaim(pinned, oldest uint32) {
 				r.services[svc].marginals--
 			}
 			r.release(total)
-			clear(r.groups)
+			r.clearGroups()
 		}
 		if f := r.families[r.meta.at(n).Family]; f != nil {
 			if f.series--; f.series == 0 {
@@ -923,7 +934,7 @@ func (r *registry) turn() (changed bool) {
 			}
 		}
 	}
-	clear(r.groups)
+	r.clearGroups()
 	for _, s := range r.services[1:] {
 		s.serves = false
 	}

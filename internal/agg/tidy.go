@@ -1,10 +1,6 @@
 package agg
 
-import (
-	"time"
-
-	"tailscope/internal/series"
-)
+import "time"
 
 // crowdedIdle replaces IdleAfter once the tables of series are an eighth of the memory.
 const crowdedIdle = 10 * time.Second
@@ -34,7 +30,7 @@ func (a *Aggregator) retireIdle(now time.Time) {
 	switch {
 	case used > a.o.MemoryBytes*7/8:
 		idle = 0
-		a.reg.groups = map[series.ID]*group{} // filled again by new look-ups
+		a.reg.clearGroups() // filled again by new look-ups
 	case pressed || crowded:
 		idle = min(idle, crowdedIdle)
 	}

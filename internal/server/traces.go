@@ -71,10 +71,10 @@ type traceSink struct{ *agg.Aggregator }
 
 func (s traceSink) NewBatch() traces.Batch { return traceBatch{s.Aggregator.NewDerivedBatch()} }
 
-func (s traceSink) SelfTargets(dst []traces.Target, request *traces.Identity, components []string, failed bool) []traces.Target {
+func (s traceSink) SelfGroup(request *traces.Identity, component string, failed bool) traces.Group {
 	id := agg.SpanIdentity{
-		Service: request.Service, Operation: request.Operation, Kind: request.Kind, Status: "ok",
-		Tenant: request.Tenant, Version: request.Version, Variant: request.Variant, Instance: request.Instance,
+		Service: request.Service, Operation: request.Operation, Component: component, Kind: request.Kind, Status: "ok",
+		Version: request.Version, Variant: request.Variant, Instance: request.Instance,
 		Environment: request.Environment,
 	}
 	if failed {
@@ -83,7 +83,19 @@ func (s traceSink) SelfTargets(dst []traces.Target, request *traces.Identity, co
 	if request.Kind == "client" || request.Kind == "producer" {
 		id.Instance = "" // the span that was called does not name its own instance
 	}
-	s.Aggregator.SelfTargets(&id, components, func(t agg.Target) { dst = append(dst, traces.Target(t)) })
+	return traces.Group(s.Aggregator.SelfGroup(&id))
+}
+
+func (s traceSink) Resolve(dst []traces.Target, groups []traces.Group, tenant string) []traces.Target {
+	var stack [8]agg.Member
+	list := stack[:0]
+	for _, g := range groups {
+		list = append(list, agg.Member{Group: agg.Group(g), Tenant: tenant})
+	}
+	s.Aggregator.Resolve(list)
+	for i := range list {
+		dst = append(dst, traces.Target(list[i].Target))
+	}
 	return dst
 }
 

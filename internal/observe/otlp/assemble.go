@@ -20,6 +20,8 @@ type Assembler interface {
 	Epoch() uint32
 	// Name returns the number of an identity. It does not retain the identity's strings.
 	Name(*traces.Identity) traces.Name
+	// OfTenant returns the number of an identity that has a tenant instead of none.
+	OfTenant(n traces.Name, tenant string) traces.Name
 	TextBytes(statement []byte) traces.Text
 	// Add adds spans. It does not retain the slice.
 	Add([]traces.Span)
@@ -56,17 +58,13 @@ func (d *decoder) assemble(s *spanFields, weight uint32, message []byte) {
 	x.Detail = d.detail(s, message)
 }
 
-// name returns the name in the breakdown of the span just resolved, whose identity as it
-// is counted is in d.id. Only requests have tenants there: otherwise there would be as
-// many names as combinations of operation and tenant.
+// name returns the name in the breakdown, without a tenant, of the span just read, whose
+// identity as it is counted is in d.id.
 func (d *decoder) name(s *spanFields) traces.Name {
 	d.identity = traces.Identity{
 		Service: d.id.Service, Operation: d.id.Operation, Component: d.id.Component, Kind: d.id.Kind,
-		Tenant: d.id.Tenant, Version: d.id.Version, Variant: d.id.Variant, Instance: d.id.Instance,
+		Version: d.id.Version, Variant: d.id.Variant, Instance: d.id.Instance,
 		Environment: d.id.Environment, System: d.id.System,
-	}
-	if !s.entry() {
-		d.identity.Tenant = ""
 	}
 	if s.of == semconv.Client || s.of == semconv.Producer {
 		d.identity.Instance = fitLabel(view(d.address))

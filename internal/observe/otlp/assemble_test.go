@@ -36,6 +36,13 @@ func (r *roll) Name(id *traces.Identity) traces.Name {
 	return traces.Name(len(r.names))
 }
 
+func (r *roll) OfTenant(n traces.Name, tenant string) traces.Name {
+	own := r.names[n-1]
+	own.Tenant = strings.Clone(tenant)
+	r.names = append(r.names, own)
+	return traces.Name(len(r.names))
+}
+
 func (r *roll) TextBytes(b []byte) traces.Text {
 	r.asked++
 	r.texts = append(r.texts, string(b))
@@ -224,13 +231,15 @@ func TestAssembledIsWhatWasAccepted(t *testing.T) {
 	if got, want := a.take(), x+"5-1000\n"+x+"999-3000"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	// Names are asked for anew when the epoch of either side changes.
+	// Names are asked for anew when the assembler's epoch changes, and when a group is not valid
+	// any more.
 	for i, want := range []int{0, 1, 0, 1, 0} {
 		switch i {
 		case 1:
 			a.epoch++
 		case 3:
 			l.epoch++
+			l.stale = nil
 		}
 		asked := a.asked
 		if err := send(); err != nil {

@@ -133,10 +133,11 @@ func (d *decoder) walkOnly(b []byte) error {
 // nullAssembler numbers identities and drops spans.
 type nullAssembler struct{ names uint32 }
 
-func (*nullAssembler) Epoch() uint32                       { return 1 }
-func (n *nullAssembler) Name(*traces.Identity) traces.Name { n.names++; return traces.Name(n.names) }
-func (*nullAssembler) TextBytes([]byte) traces.Text        { return 1 }
-func (*nullAssembler) Add([]traces.Span)                   {}
+func (*nullAssembler) Epoch() uint32                                   { return 1 }
+func (n *nullAssembler) Name(*traces.Identity) traces.Name             { n.names++; return traces.Name(n.names) }
+func (n *nullAssembler) OfTenant(of traces.Name, _ string) traces.Name { return of }
+func (*nullAssembler) TextBytes([]byte) traces.Text                    { return 1 }
+func (*nullAssembler) Add([]traces.Span)                               {}
 
 // openAgg opens an aggregator over a store that drops what it is given.
 func openAgg(b testing.TB) *agg.Aggregator {

@@ -28,6 +28,8 @@ type ledger struct {
 	names     []string
 	byName    map[string]agg.Target
 	resolved  int
+	groups    []string        // in words, of tenant ?
+	stale     map[string]bool // groups that Resolve said to be not valid
 	families  map[string]store.FamilyInfo
 	entries   []entry
 	full      bool
@@ -80,9 +82,37 @@ func (l *ledger) target(name string) agg.Target {
 	return t
 }
 
-func (l *ledger) SpanTarget(id *agg.SpanIdentity) agg.Target { return l.target(spanText(id)) }
+func (l *ledger) SpanGroup(id *agg.SpanIdentity) agg.Group {
+	any := *id
+	any.Tenant = "?"
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.groups = append(l.groups, spanText(&any))
+	return agg.Group(len(l.groups))
+}
 
-func (l *ledger) NamedTarget(id *agg.SpanIdentity) agg.Target { return l.SpanTarget(id) }
+// Resolve says once of each group that it is not valid.
+func (l *ledger) Resolve(list []agg.Member) {
+	for i := range list {
+		m := &list[i]
+		l.mu.Lock()
+		text := l.groups[m.Group-1]
+		stale := !l.stale[text]
+		if l.stale == nil {
+			l.stale = map[string]bool{}
+		}
+		l.stale[text] = true
+		l.mu.Unlock()
+		if m.Target = 0; stale {
+			continue
+		}
+		tenant := ""
+		if m.Tenant != "" {
+			tenant = fmt.Sprintf("tenant=%q ", m.Tenant)
+		}
+		m.Target = l.target(strings.TrimSpace(strings.Replace(text+" ", `tenant="?" `, tenant, 1)))
+	}
+}
 
 func (l *ledger) RefusesFamily(string) bool { return false }
 

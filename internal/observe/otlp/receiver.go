@@ -34,8 +34,8 @@ import (
 // Sink receives observations: an aggregator.
 type Sink interface {
 	Overloaded() bool
-	SpanTarget(*agg.SpanIdentity) agg.Target
-	NamedTarget(*agg.SpanIdentity) agg.Target
+	SpanGroup(*agg.SpanIdentity) agg.Group
+	Resolve([]agg.Member)
 	MetricTarget(series.Series) agg.Target
 	RefusesFamily(name string) bool
 	DeclareFamily(store.FamilyInfo)
@@ -72,6 +72,7 @@ type receiver struct {
 	longest    int64 // nanoseconds of the longest span that is accepted
 	seed       uint64
 	cache      *cache
+	groups     groups
 	resources  resources
 	families   families
 	bounds     boundsTable
@@ -113,10 +114,13 @@ type decoder struct {
 	extra      []labels.Label
 	id         agg.SpanIdentity
 	pending    []pending
-	targets    []resolved // of pending; target 0 if not found
-	fetched    uint64     // see cache.find
+	targets    []resolved   // of pending; target 0 if not found
+	fetched    uint64       // see cache.find
+	missing    []missing    // of pending, those not found
+	members    []agg.Member // of missing
 
 	spans       []traces.Span // of the request, for the breakdown
+	names       uint32        // the assembler's epoch
 	from, to    int64         // ends that the batch accepts
 	present     semconv.Mask  // of the span's attributes, before Select
 	details     []byte
@@ -161,7 +165,8 @@ func (r *receiver) ingest(ctx context.Context, s signal, payload []byte) (Partia
 	d.batch = r.sink.NewBatch()
 	epoch := d.batch.Epoch()
 	if r.assembler != nil {
-		epoch += r.assembler.Epoch()
+		d.names = r.assembler.Epoch()
+		epoch += d.names
 		d.from, d.to = d.batch.Accepts()
 	}
 	d.tables = r.cache.at(epoch)
@@ -216,6 +221,8 @@ func (d *decoder) releasePayload() {
 	d.id, d.identity = agg.SpanIdentity{}, traces.Identity{}
 	clear(d.pending)
 	d.pending = d.pending[:0]
+	clear(d.members)
+	d.members = d.members[:0]
 	d.releaseSpans()
 	d.h.Bounds = nil
 	d.attrs.Mask = 0

@@ -70,11 +70,14 @@ func (d *decoder) scopeSpans(b []byte) error {
 // pending is a span whose target has not been looked up yet.
 type pending struct {
 	hash     uint64 // of what decides the target
+	group    uint64 // of that, but for the span's tenant
 	end      int64
 	duration int64
 	weight   uint32
 	span     int32 // index in decoder.spans, or -1
 	message  []byte
+	tenant   string // of the span's own attributes, as it came
+	unstable bool   // tenant lies in decoder.arena, which the next span overwrites
 }
 
 // maxPending bounds the pending spans.
@@ -85,15 +88,11 @@ const maxPending = 512
 // between, the waits overlap.
 func (d *decoder) flushPending() error {
 	d.targets, d.fetched = d.r.cache.find(d.targets[:0], d.tables, d.pending)
+	if err := d.resolveMissing(); err != nil {
+		return err
+	}
 	for i := range d.pending {
-		p := &d.pending[i]
-		to := d.targets[i]
-		if to.target == 0 {
-			var err error
-			if to, err = d.newTarget(p); err != nil {
-				return err
-			}
-		}
+		p, to := &d.pending[i], d.targets[i]
 		d.batch.Observe(to.target, p.end, p.duration, p.weight)
 		if p.span >= 0 {
 			d.spans[p.span].Name = to.name
@@ -102,25 +101,6 @@ func (d *decoder) flushPending() error {
 	clear(d.pending) // of references to the payload
 	d.pending = d.pending[:0]
 	return nil
-}
-
-// newTarget resolves a span that was not found; one like it may have been resolved
-// since.
-func (d *decoder) newTarget(p *pending) (resolved, error) {
-	if to, ok := d.r.cache.get(d.tables, p.hash); ok {
-		return to, nil
-	}
-	var s spanFields
-	if err := d.read(p.message, &s); err != nil {
-		return resolved{}, err
-	}
-	d.present = d.attrs.Mask
-	d.attrs.Mask = semconv.Select(s.of, d.attrs.Mask)
-	var component string
-	d.operation, component = semconv.Operation(d.operation[:0], s.of, &d.attrs)
-	to := d.resolveSpan(&s, component)
-	d.r.cache.put(d.tables.epoch, p.hash, to)
-	return to, nil
 }
 
 // span decodes one Span message.
@@ -157,7 +137,15 @@ func (d *decoder) span(b []byte) error {
 		at = int32(len(d.spans))
 		d.assemble(&s, w, b)
 	}
-	d.pending = append(d.pending, pending{d.spanHash(&s), int64(s.end), int64(s.end - s.start), w, at, b})
+	p := pending{end: int64(s.end), duration: int64(s.end - s.start), weight: w, span: at, message: b}
+	p.group = d.groupHash(&s)
+	p.hash = p.group
+	if p.tenant = d.attrs.Get(semconv.Tenant); p.tenant != "" {
+		p.hash += xxh3.HashStringSeed(p.tenant, d.r.seed)
+		p.unstable = len(d.arena) > 0
+	}
+	p.hash = max(p.hash, 1) // 0 is an empty slot of the cache
+	d.pending = append(d.pending, p)
 	if len(d.pending) >= maxPending {
 		return d.flushPending()
 	}
@@ -266,8 +254,9 @@ func statusCode(b []byte, code uint64) (uint64, error) {
 	return code, nil
 }
 
-// spanHash returns the hash of what decides the labels of the span in d.attrs.
-func (d *decoder) spanHash(s *spanFields) uint64 {
+// groupHash returns the hash of what decides the labels of the span in d.attrs, except for
+// a tenant of its own.
+func (d *decoder) groupHash(s *spanFields) uint64 {
 	a, k := &d.attrs, s.of
 	a.Mask = semconv.Select(k, a.Mask)
 	key := d.key[:16]
@@ -291,7 +280,7 @@ func (d *decoder) spanHash(s *spanFields) uint64 {
 	} else {
 		key = append(key, flags)
 	}
-	for ; mask != 0; mask &= mask - 1 {
+	for mask &^= 1 << semconv.Tenant; mask != 0; mask &= mask - 1 {
 		slot := bits.TrailingZeros64(uint64(mask))
 		v := a.V[slot]
 		if n := uint(len(v)); n < 0x80 {
@@ -306,11 +295,12 @@ func (d *decoder) spanHash(s *spanFields) uint64 {
 		key = d.appendAddress(append(key, 0xFF))
 	}
 	d.key = key
-	return max(xxh3.HashSeed(key, d.r.seed), 1) // 0 is an empty slot of the cache
+	return xxh3.HashSeed(key, d.r.seed)
 }
 
-// resolveSpan calls the aggregator; d.operation is the span's operation.
-func (d *decoder) resolveSpan(s *spanFields, component string) resolved {
+// identify sets d.id to the identity of the span in d.attrs, without a tenant, and
+// d.address to the callee of a call. d.operation is the span's operation.
+func (d *decoder) identify(s *spanFields, component string) {
 	r := d.res
 	d.id = agg.SpanIdentity{
 		Service:   r.service(),
@@ -318,7 +308,6 @@ func (d *decoder) resolveSpan(s *spanFields, component string) resolved {
 		Component: component,
 		Kind:      s.of.String(),
 		Status:    "ok",
-		Tenant:    d.either(semconv.Tenant),
 		Version:   r.attrs.Get(semconv.Version),
 		Variant:   d.either(semconv.Variant),
 		Instance:  r.attrs.Get(semconv.Instance),
@@ -348,11 +337,6 @@ func (d *decoder) resolveSpan(s *spanFields, component string) resolved {
 		}
 	}
 	d.id.Extra = d.extra
-	if d.r.assembler == nil {
-		return resolved{target: d.r.sink.SpanTarget(&d.id)}
-	}
-	t := d.r.sink.NamedTarget(&d.id)
-	return resolved{t, d.name(s)}
 }
 
 // place returns a label that says where the sender runs.

@@ -114,6 +114,12 @@ func newShard(memory int64, shards int) *shard {
 // the call, and must be resolved anew when Epoch has changed.
 func (a *Assembler) Name(id *Identity) Name { return a.names.name(id, a.o.Now) }
 
+// OfTenant returns the number of an identity that is like n, which has no tenant, but for the
+// tenant. It is valid as long as n is.
+func (a *Assembler) OfTenant(n Name, tenant string) Name {
+	return a.names.ofTenant(n, tenant, a.o.Now)
+}
+
 // Text returns the number of a normalised statement, or 0 for the empty one and for lack
 // of memory. It is valid as long as a Name is.
 func (a *Assembler) Text(statement string) Text { return a.names.text(statement, a.o.Now().Unix()) }

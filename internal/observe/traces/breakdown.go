@@ -28,11 +28,11 @@ type breakdown struct {
 
 	rows     targets
 	selves   selfRows
-	epoch    uint32     // of the sink, when the current traces began to be closed
-	identity Identity   // the identity being resolved
+	epoch    uint32 // of the sink, when the current traces began to be closed
+	groups   map[selfKey]Group
 	found    []Target   // scratch of selfTargets
 	resolved []Target   // likewise
-	missing  []string   // likewise
+	missing  []Group    // likewise
 	comp     [256]int64 // of one request
 	used     []uint8
 }
@@ -91,10 +91,11 @@ func (b *breakdown) init(c *closer, bound int64) {
 	b.rows.began = c.a.o.Now().Unix()
 	b.selves.most = c.a.o.MemoryBytes / 24 / selfRowBytes
 	b.selves.reset()
+	b.groups = map[selfKey]Group{}
 }
 
 func (b *breakdown) bytes() int64 {
-	return b.cells.bytes() + int64(cap(b.seen))*selfBytes + int64(cap(b.moved))*64 + int64(len(b.fans))*fanBytes + b.rows.bytes() + b.selves.bytes()
+	return b.cells.bytes() + int64(cap(b.seen))*selfBytes + int64(cap(b.moved))*64 + int64(len(b.fans))*fanBytes + b.rows.bytes() + b.selves.bytes() + int64(len(b.groups))*selfGroupBytes
 }
 
 func (b *breakdown) empty() bool {
@@ -106,6 +107,7 @@ func (b *breakdown) reset() {
 	b.rows.reset()
 	b.rows.began = b.c.now
 	b.selves.reset()
+	clear(b.groups)
 }
 
 // record adds one request, whose sums are in t.acc. queued is when it was first put into

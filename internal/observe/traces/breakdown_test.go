@@ -470,11 +470,14 @@ func TestSelfTargets(t *testing.T) {
 				comps = append(comps, comp)
 			}
 		}
+		if rng.IntN(100) == 0 {
+			s.turn++
+		}
 		got := slices.Clone(b.selfTargets(name, comps, failed, epoch))
 		var want []Target
 		for _, comp := range comps {
-			id := Identity{Service: "shop", Operation: "GET /", Tenant: c.named[name.tenant()].name}
-			want = s.SelfTargets(want, &id, []string{c.comps[comp]}, failed)
+			group := s.SelfGroup(&Identity{Service: "shop", Operation: "GET /"}, c.comps[comp], failed)
+			want = s.Resolve(want, []Group{group}, c.named[name.tenant()].name)
 		}
 		if !slices.Equal(got, want) {
 			t.Fatalf("%v failed=%v components %v: got targets %v, want %v", c.named[name.tenant()].name, failed, comps, got, want)

@@ -144,26 +144,62 @@ func (s *selfRows) row(name Name, block uint8, failed bool, epoch uint32) *selfR
 // selfTargets returns the targets of a request's series of components, from the cache if
 // they are there. They are valid until the next call.
 func (b *breakdown) selfTargets(name Name, comps []uint8, failed bool, epoch uint32) []Target {
-	b.found, b.missing = b.found[:0], b.missing[:0]
+	b.found = b.found[:0]
+	missing := 0
 	for _, comp := range comps {
 		t := b.selves.row(name, comp/selfComps, failed, epoch).targets[comp%selfComps]
 		if b.found = append(b.found, t); t == 0 {
-			b.missing = append(b.missing, b.c.comps[comp])
+			missing++
 		}
 	}
-	if len(b.missing) == 0 {
-		return b.found
-	}
-	b.identity = b.c.infos[name.common()].identity(b.c.named[name.tenant()])
-	b.resolved = b.c.a.o.Sink.SelfTargets(b.resolved[:0], &b.identity, b.missing, failed)
-	rest := b.resolved
-	for i, comp := range comps {
-		if b.found[i] == 0 {
-			b.found[i], rest = rest[0], rest[1:]
+	for missing > 0 {
+		b.missing = b.missing[:0]
+		for i, comp := range comps {
+			if b.found[i] == 0 {
+				b.missing = append(b.missing, b.selfGroup(selfKey{name.common(), comp, failed}))
+			}
+		}
+		b.resolved = b.c.a.o.Sink.Resolve(b.resolved[:0], b.missing, b.c.named[name.tenant()].name)
+		rest := b.resolved
+		for i, comp := range comps {
+			if b.found[i] != 0 {
+				continue
+			}
+			if b.found[i], rest = rest[0], rest[1:]; b.found[i] == 0 {
+				delete(b.groups, selfKey{name.common(), comp, failed})
+				continue
+			}
+			missing--
 			b.selves.row(name, comp/selfComps, failed, epoch).targets[comp%selfComps] = b.found[i]
 		}
 	}
 	return b.found
+}
+
+// selfKey identifies what the series of span_self_seconds of all tenants have in common.
+type selfKey struct {
+	common uint32
+	comp   uint8
+	failed bool
+}
+
+const (
+	selfGroupBytes = 40 // approximate, with its place in the map
+	maxSelfGroups  = 1 << 14
+)
+
+// selfGroup returns a group, which it resolves if it is not known.
+func (b *breakdown) selfGroup(k selfKey) Group {
+	g, ok := b.groups[k]
+	if !ok {
+		if len(b.groups) >= maxSelfGroups {
+			clear(b.groups)
+		}
+		id := b.c.infos[k.common].id
+		g = b.c.a.o.Sink.SelfGroup(&id, b.c.comps[k.comp], k.failed)
+		b.groups[k] = g
+	}
+	return g
 }
 
 // distribute adds a distribution for each row, slot and family of the first cells in

@@ -27,6 +27,8 @@ type sink struct {
 	epoch   uint32
 	names   map[string]Target
 	list    []string
+	groups  []string                   // in words, with a verb for the tenant
+	turn    int                        // a group of another is not valid
 	hists   map[string]*hist.Histogram // and slot
 	fail    int                        // so many commits
 	refuse  func(commit int) bool      // of the commits, counted from 1; may be nil
@@ -53,13 +55,24 @@ func (s *sink) target(name string) Target {
 	return t
 }
 
-func (s *sink) SelfTargets(dst []Target, r *Identity, components []string, failed bool) []Target {
+func (s *sink) SelfGroup(r *Identity, component string, failed bool) Group {
 	status := "ok"
 	if failed {
 		status = "error"
 	}
-	for _, c := range components {
-		dst = append(dst, s.target(fmt.Sprintf("self %s %s %s %s %s", r.Service, r.Operation, r.Tenant, c, status)))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.groups = append(s.groups, fmt.Sprintf("self %s %s %%s %s %s", r.Service, r.Operation, component, status))
+	return Group(s.turn)<<32 | Group(len(s.groups))
+}
+
+func (s *sink) Resolve(dst []Target, groups []Group, tenant string) []Target {
+	for _, g := range groups {
+		t := Target(0)
+		if int(g>>32) == s.turn {
+			t = s.target(fmt.Sprintf(s.groups[uint32(g)-1], tenant))
+		}
+		dst = append(dst, t)
 	}
 	return dst
 }
@@ -346,9 +359,10 @@ func diff(t testing.TB, got, want string) {
 // nothing is a sink that takes everything and costs nothing.
 type nothing struct{}
 
-func (nothing) NewBatch() Batch { return nothing{} }
-func (nothing) SelfTargets(dst []Target, _ *Identity, components []string, _ bool) []Target {
-	for range components {
+func (nothing) NewBatch() Batch                         { return nothing{} }
+func (nothing) SelfGroup(*Identity, string, bool) Group { return 1 }
+func (nothing) Resolve(dst []Target, groups []Group, _ string) []Target {
+	for range groups {
 		dst = append(dst, 1)
 	}
 	return dst

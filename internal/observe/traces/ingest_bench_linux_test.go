@@ -22,12 +22,25 @@ type aggregated struct{ *agg.Aggregator }
 
 func (s aggregated) NewBatch() Batch { return aggregatedBatch{s.Aggregator.NewDerivedBatch()} }
 
-func (s aggregated) SelfTargets(dst []Target, r *Identity, components []string, failed bool) []Target {
+func (s aggregated) SelfGroup(r *Identity, component string, failed bool) Group {
 	id := spanIdentity(r)
+	id.Component = component
 	if failed {
 		id.Status = "error"
 	}
-	s.Aggregator.SelfTargets(&id, components, func(t agg.Target) { dst = append(dst, Target(t)) })
+	return Group(s.Aggregator.SelfGroup(&id))
+}
+
+func (s aggregated) Resolve(dst []Target, groups []Group, tenant string) []Target {
+	var stack [8]agg.Member
+	list := stack[:0]
+	for _, g := range groups {
+		list = append(list, agg.Member{Group: agg.Group(g), Tenant: tenant})
+	}
+	s.Aggregator.Resolve(list)
+	for i := range list {
+		dst = append(dst, Target(list[i].Target))
+	}
 	return dst
 }
 

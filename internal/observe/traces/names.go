@@ -179,26 +179,44 @@ func (n *names) name(id *Identity, now func() time.Time) Name {
 	first := hash
 	n.mu.RLock()
 	k := n.find(&rest, &first)
-	t, ok := n.findTenant(id.Tenant)
 	n.mu.RUnlock()
-	if k != 0 && ok {
-		return nameOf(k, t)
+	if k == 0 {
+		k = n.addCommon(&rest, hash, now().Unix())
 	}
+	return n.ofTenant(nameOf(k, 0), id.Tenant, now)
+}
+
+// addCommon numbers the common part of an identity, unless it has a number by now.
+func (n *names) addCommon(id *Identity, hash uint64, now int64) uint32 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	folded := false
-	if t, ok = n.findTenant(id.Tenant); !ok {
-		t, folded = n.addTenant(id.Tenant, now().Unix())
-	}
-	if k = n.find(&rest, &hash); k == 0 {
-		var f bool
-		k, f = n.addFitting(rest, hash, now().Unix())
-		folded = folded || f
+	k, folded := n.find(id, &hash), false
+	if k == 0 {
+		k, folded = n.addFitting(*id, hash, now)
 	}
 	if folded {
 		n.folded.Add(1)
 	}
-	return nameOf(k, t)
+	return k
+}
+
+// ofTenant returns the name of a tenant with the common part of n.
+func (n *names) ofTenant(of Name, tenant string, now func() time.Time) Name {
+	n.mu.RLock()
+	t, ok := n.findTenant(tenant)
+	n.mu.RUnlock()
+	if !ok {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		folded := false
+		if t, ok = n.findTenant(tenant); !ok {
+			t, folded = n.addTenant(tenant, now().Unix())
+		}
+		if folded {
+			n.folded.Add(1)
+		}
+	}
+	return nameOf(of.common(), t)
 }
 
 // addTenant numbers a new tenant, or returns the number of series.Other at the bound.

@@ -64,10 +64,13 @@ type Sink interface {
 	NewBatch() Batch
 	// Epoch changes when targets must be resolved anew.
 	Epoch() uint32
-	// SelfTargets appends the series of span_self_seconds of one request in each of the
-	// components that its time was spent in: service, environment, operation, tenant, version,
-	// variant and kind of the request, its status, and the component.
-	SelfTargets(dst []Target, request *Identity, components []string, failed bool) []Target
+	// SelfGroup resolves what the series of span_self_seconds of all tenants have in common:
+	// service, environment, operation, version, variant and kind of a request, its status, and
+	// a component that its time was spent in.
+	SelfGroup(request *Identity, component string, failed bool) Group
+	// Resolve appends the series of a tenant in each group; 0 for a group that must be
+	// resolved anew.
+	Resolve(dst []Target, groups []Group, tenant string) []Target
 	// SeriesTarget resolves a series of another family; its labels are retained.
 	SeriesTarget(s series.Series) Target
 	// Cohort returns the cohort of a tenant of the service; see series.Cohort.
@@ -76,6 +79,9 @@ type Sink interface {
 	// stored with it.
 	BeforeCut(f func(context.Context))
 }
+
+// Group is what the series of tenants have in common.
+type Group uint64
 
 // Target is a resolved series, valid while Batch.Epoch is unchanged.
 type Target uint64
