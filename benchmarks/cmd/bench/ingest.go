@@ -35,7 +35,7 @@ func ingest(ctx context.Context, o *options, r *report.Report) error {
 	sec := r.Section("Spans into distributions", fmt.Sprintf(
 		"%d requests of %d spans (266 bytes a span; %s of traffic at %d spans/s, sent as fast as it is taken) from %d concurrent senders to a process of its own. "+
 			"CPU is user and system time of the whole process, from its start to its end: for Tailscope with the journal of every request, "+
-			"the flush of everything into the store, and the shutdown; `breakdown off` is the same program with `--set traces.memory=0`. The Collector keeps nothing; with spanmetrics it makes histograms of at most 160 buckets "+
+			"the breakdown of every trace, the flush of everything into the store, and the shutdown; `breakdown off` is the same program with `--set traces.memory=0`. The Collector keeps nothing; with spanmetrics it makes histograms of at most 160 buckets "+
 			"by service, span name, kind, status and tenant, and emits them every 10 s into nothing; bare it decodes and drops.",
 		requests, payload.SpansPerRequest, lasts, payload.SpansPerSecond, l.workers))
 	type entrant struct {
@@ -62,6 +62,13 @@ func ingest(ctx context.Context, o *options, r *report.Report) error {
 		for _, e := range entrants {
 			for _, protocol := range []string{"gRPC", "HTTP", "HTTP gzip"} {
 				ours := e.targets != nil
+				l.look = nil
+				if ours {
+					l.look = func(ctx context.Context, t *target) error {
+						_, err := untilBrokenDown(ctx, t.url)
+						return err
+					}
+				}
 				if !o.wants(e.name+" "+protocol) || (!ours && !o.peers) {
 					continue
 				}

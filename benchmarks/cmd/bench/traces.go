@@ -83,7 +83,7 @@ func assembleAll(ctx context.Context, o *options, r *report.Report) error {
 			l.look = nil
 			if broken {
 				l.look = func(ctx context.Context, t *target) (err error) {
-					m, err = readMetrics(ctx, t.url)
+					m, err = untilBrokenDown(ctx, t.url)
 					return err
 				}
 			}
@@ -156,6 +156,25 @@ func counted(ctx context.Context, dir string, from, to time.Time, spans, request
 	}
 	m, err := readMetrics(ctx, p.URL)
 	return m["tailscope_store_traces"], err
+}
+
+// untilBrokenDown waits until no trace is open, and returns what Tailscope says of itself
+// then. A server that is stopped earlier drops what it has no time to break down, and costs
+// less than it should.
+func untilBrokenDown(ctx context.Context, url string) (map[string]float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	for {
+		m, err := readMetrics(ctx, url)
+		if err != nil || m["tailscope_traces_open"] == 0 {
+			return m, err
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%.0f traces are open: %w", m["tailscope_traces_open"], ctx.Err())
+		}
+	}
 }
 
 // readMetrics reads what Tailscope says of itself, by name; of one with labels
