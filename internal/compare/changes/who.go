@@ -12,6 +12,7 @@ import (
 	"tailscope/api"
 	"tailscope/internal/compare"
 	"tailscope/internal/figure"
+	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/store"
 )
@@ -57,7 +58,7 @@ func nameWho(ctx context.Context, st store.Store, s *compare.Stretches, r *Reque
 		who.Cohorts = slices.DeleteFunc(who.Cohorts, func(cohort string) bool {
 			return all || slices.ContainsFunc(found.Cohorts, func(x api.CompareRow) bool { return x.Cohort == cohort && ofSingleTenants(found.Tenants, &x) })
 		})
-		if who.Sentence = whoText(who, movedAlike(found.Tenants)); who.Sentence != "" {
+		if who.Sentence = whoText(who, restOf(found.Tenants)); who.Sentence != "" {
 			c.Who = who
 		}
 	}
@@ -83,45 +84,15 @@ func ofAnother(all []api.Change, c *api.Change, slot int64) bool {
 	})
 }
 
-// alike is the least share of the effect of rows that surely moved that all others together
-// have where everybody moved.
-const alike = 0.5
-
-// movedAlike reports whether the rows that did not surely move together surely did, by much of
-// what the others moved: each has too few requests to say so by itself.
-func movedAlike(rows []api.CompareRow) bool {
+// restOf returns what is known of the tenants that did not surely move, by the median, else
+// by p95.
+func restOf(rows []api.CompareRow) compare.Rest {
+	surely := func(r *api.CompareRow, m *api.CompareMeasure) bool { return r.Changed && judge.Moved(m.Verdict) }
+	rest := compare.RestOpen
 	for _, name := range []string{"p50", "p95"} {
-		var sum, weight [2]float64 // of the others, and of those that moved
-		for i := range rows {
-			x := &rows[i]
-			k := slices.IndexFunc(x.Measures, func(m api.CompareMeasure) bool { return m.Name == name && m.Scale == "ratio" })
-			if k < 0 || math.IsNaN(float64(x.Adjusted)) {
-				continue
-			}
-			f := x.Measures[k].Judged()
-			wide := math.Log(float64(f.High/f.Low)) / (2 * 1.96)
-			if !(wide > 0) || math.IsInf(wide, 0) {
-				continue
-			}
-			group := 0
-			if x.Changed {
-				group = 1
-			}
-			sum[group] += math.Log(float64(f.Effect)) / (wide * wide)
-			weight[group] += 1 / (wide * wide)
-		}
-		if weight[0] == 0 || weight[1] == 0 {
-			return false
-		}
-		others, moved := sum[0]/weight[0], sum[1]/weight[1]
-		if moved < 0 {
-			others, moved = -others, -moved
-		}
-		if moved > 2/math.Sqrt(weight[1]) && others >= alike*moved && others > 1.96/math.Sqrt(weight[0]) {
-			return true
-		}
+		rest = max(rest, compare.ReachOf(rows, name, surely).Rest)
 	}
-	return false
+	return rest
 }
 
 // ofWhom bounds the rows of a comparison that are looked at.
@@ -149,10 +120,15 @@ func ofSingleTenants(tenants []api.CompareRow, cohort *api.CompareRow) bool {
 }
 
 // whoText says who moved: all that can be judged, or the most changed of them.
-func whoText(w *api.ChangeWho, alike bool) string {
+func whoText(w *api.ChangeWho, rest compare.Rest) string {
 	tenants := movedText("tenant", w.Tenants, w.TenantsJudged)
-	if n := len(w.Tenants); alike && n < w.TenantsJudged && tenants != "" {
-		tenants = fmt.Sprintf("all %s moved alike, %d of them surely", figure.Counted(w.TenantsJudged, "tenant"), n)
+	if n := len(w.Tenants); tenants != "" && n < w.TenantsJudged {
+		switch rest {
+		case compare.RestAll:
+			tenants = fmt.Sprintf("all %s moved alike, %d of them surely", figure.Counted(w.TenantsJudged, "tenant"), n)
+		case compare.RestMost:
+			tenants = fmt.Sprintf("most of %s moved, %d of them surely", figure.Counted(w.TenantsJudged, "tenant"), n)
+		}
 	}
 	said := []string{movedText("cohort", w.Cohorts, w.CohortsJudged), tenants, movedText("operation", w.Operations, w.OperationsJudged)}
 	return strings.Join(slices.DeleteFunc(said, func(s string) bool { return s == "" }), "; ")

@@ -2,7 +2,6 @@ package marks
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
