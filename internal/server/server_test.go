@@ -286,16 +286,17 @@ func TestListeners(t *testing.T) {
 	s := start(t, testConfig(t.TempDir()))
 	base := "http://" + s.Addr()
 	for path, want := range map[string]string{
-		"/healthz":            "ok",
-		"/readyz":             "ready",
-		"/openapi.json":       `"/api/v1/heatmap"`,
-		"/api/v1/status":      s.OTLPGRPC(),
-		"/metrics":            `tailscope_build_info{version="test"} 1`,
-		"/api/v1/services":    `"services":[]`,
-		"/api/v1/marks":       `"marks":[]`,
-		"/api/v1/families":    `"families":[]`,
-		"/prometheus/graph":   "",
-		"/anything/of/a/view": "<html",
+		"/healthz":           "ok",
+		"/readyz":            "ready",
+		"/openapi.json":      `"/api/v1/heatmap"`,
+		"/api/v1/status":     s.OTLPGRPC(),
+		"/metrics":           `tailscope_build_info{version="test"} 1`,
+		"/api/v1/services":   `"services":[]`,
+		"/api/v1/marks":      `"marks":[]`,
+		"/api/v1/families":   `"families":[]`,
+		"/prometheus/graph":  "",
+		"/services/shop/sla": "<html",
+		"/anything/else":     "there is no /anything/else",
 	} {
 		status, body := get(t, base+path)
 		if !strings.Contains(body, want) || status >= 500 && want != "<html" {
