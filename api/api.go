@@ -301,8 +301,8 @@ type ServiceVerdict struct {
 	// Together are the marks, this one among them, that are too near each other to be told
 	// apart: what is said is of all of them. Empty of a mark that is by itself.
 	Together []MarkName `json:"together"`
-	// Outage is when nothing was answered, or nothing measured, up to the mark: Before ends
-	// at it.
+	// Outage is when nothing was answered, or nothing measured, about the mark. Before ends at
+	// it if it began before the mark, and After begins when it was over.
 	Outage *MarkOutage `json:"outage,omitempty"`
 	// Then is what changed a while after the mark. Verdict and Sentence are of both.
 	Then *MarkThen `json:"then,omitempty"`
@@ -313,6 +313,10 @@ type ServiceVerdict struct {
 	Operations    []CompareRow     `json:"operations"`
 	Tenants       []CompareRow     `json:"tenants"`
 	TenantsJudged int              `json:"tenants_judged"`
+	// TenantsRest says what is known of the judged tenants that did not surely change: they
+	// changed less than half as much (stays), surely more (most), as all did (all), or it is
+	// open. Empty if it was not looked at.
+	TenantsRest   string           `json:"tenants_rest,omitempty"`
 	Cohorts       []CompareRow     `json:"cohorts"`
 	CohortsJudged int              `json:"cohorts_judged"`
 	Warnings      []CompareWarning `json:"warnings"`
@@ -333,12 +337,17 @@ type MarkThen struct {
 	After    Range   `json:"after"`
 	Verdict  Verdict `json:"verdict"`
 	Sentence string  `json:"sentence"`
+	// Mark is a mark of another service at the moment of the change, which is then not held
+	// against this one.
+	Mark *MarkName `json:"mark,omitempty"`
 }
 
-// MarkOutage is a time without requests of a service. Up says that other services had some.
+// MarkOutage is a time without requests of a service about a mark. Up says that other services had some.
 type MarkOutage struct {
 	Range
 	Up bool `json:"up"`
+	// After says that it began at the mark or after it.
+	After bool `json:"after,omitempty"`
 }
 
 // MarkName is what a mark is called, and when it was.

@@ -26,7 +26,7 @@ const (
 	usualSlots, beginSlots = 30, 10
 	// eventsInSlot are the fewest that slots are searched with; of fewer, several make one.
 	eventsInSlot = 10
-	// What comes more often than mostExcursions times is usual.
+	// What comes more often than mostExcursions times is usual, but for sure outages.
 	mostExcursions = 4
 	// excursionDF are the degrees of freedom of the t distribution by which deviations
 	// of a robust scale are judged: slots of rates have somewhat heavier tails than normal.
@@ -42,7 +42,7 @@ const (
 // order of time: outages of any length, and others of at most longest slots. Counts are of
 // events, or of weights that stand for them, of which squares is the sum of squares; NaN is
 // a slot that was not measured, which is left out. It finds none where what is found comes
-// again and again.
+// again and again, but for outages that are sure.
 //
 // Square roots of counts have the same variance at any rate. What a stretch deviates by from
 // what is beside it is held against a robust scale of the deviations of all stretches that
@@ -53,9 +53,10 @@ func FindExcursions(counts []float64, squares float64, longest int) []Excursion 
 		return nil
 	}
 	out := s.outages()
-	if len(out) > mostExcursions {
+	if len(out) > mostExcursions && !s.surelyOutages(out) {
 		return nil
 	}
+	most := len(out) + mostExcursions
 	longest = min(longest/s.each, len(s.x)/5)
 	for range mostExcursions + 1 {
 		x, ok := s.clearest(longest)
@@ -65,7 +66,7 @@ func FindExcursions(counts []float64, squares float64, longest int) []Excursion 
 		out = append(out, x)
 		s.leave(x.From, x.To)
 	}
-	if len(out) > mostExcursions {
+	if len(out) > most {
 		return nil
 	}
 	for i := range out {
@@ -77,6 +78,20 @@ func FindExcursions(counts []float64, squares float64, longest int) []Excursion 
 	}
 	slices.SortFunc(out, func(x, y Excursion) int { return cmp.Compare(x.From, y.From) })
 	return out
+}
+
+// surelyOutages reports whether many outages are those of what flaps, and not the pauses of
+// what comes in batches: each is surer than one alone has to be, and they are a small part.
+func (s *excursionSearch) surelyOutages(out []Excursion) bool {
+	const surely, part = 0.02, 0.25
+	slots := 0
+	for _, x := range out {
+		if x.P > surely {
+			return false
+		}
+		slots += x.To - x.From
+	}
+	return float64(slots) <= part*float64(len(s.x))
 }
 
 // excursionSearch is a search in slots that were measured, several of the given ones each.

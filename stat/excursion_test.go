@@ -95,6 +95,29 @@ func TestFindExcursions(t *testing.T) {
 	}
 }
 
+// Many outages of a service that flaps are told each, those of what comes in batches are not.
+func TestManyOutages(t *testing.T) {
+	for _, rate := range []float64{5, 60} {
+		wrong := 0
+		for seed := range 20 {
+			rng := rand.New(rand.NewPCG(uint64(seed), 6))
+			counts := ratesOf(rng, 1000, rate, 0.7, 0.1, func(i int) float64 {
+				if i > 100 && i%120 < 12 {
+					return 0
+				}
+				return 1
+			})
+			if found := FindExcursions(counts, sumOf(counts), 90); len(found) != 8 {
+				wrong++
+				t.Logf("%v a slot, seed %d: %d", rate, seed, len(found))
+			}
+		}
+		if wrong > 1 {
+			t.Errorf("%v a slot: %d of 20 are wrong", rate, wrong)
+		}
+	}
+}
+
 // In rates that only wander there is an excursion in at most one of twenty.
 func TestFalseExcursions(t *testing.T) {
 	for _, c := range []struct{ rate, keeps, deviation float64 }{{60, 0, 0}, {60, 0.9, 0.15}, {60, 0.5, 0.3}, {2, 0, 0}, {600, 0.9, 0.3}, {0.2, 0, 0}} {

@@ -18,23 +18,28 @@ type Reach struct {
 	Rest         Rest
 }
 
-// Rest is what is known of the rows that are not sure, taken together.
+// Rest is what is known of the rows that are not sure, given all of them.
 type Rest int
 
 const (
-	RestOpen  Rest = iota // they may have changed as much, and may not have
-	RestStays             // they changed less than half as much, or not at all
-	RestMost              // they surely changed too, at least half as much on average
-	RestAll               // they surely changed too, and all rows may have changed alike
+	RestOpen  Rest = iota // they may have changed, and may not have
+	RestStays             // at most half of all rows changed
+	RestMost              // more than half of all rows changed
+	RestAll               // at least four fifths did, and all may have
 )
+
+// String is what the API calls it.
+func (r Rest) String() string { return [...]string{"open", "stays", "most", "all"}[r] }
 
 // ReachOf returns how far a measure's change reached among rows. Sure reports whether the
 // measure surely changed for a row, in the way that is asked for. A row with an interval is
-// judged. Effects are averaged by the widths of their intervals, and held to be alike unless
-// Cochran's Q says otherwise at 1 % (Cochran 1954, Biometrics 10).
+// judged. Each changed by about as much as others did, or not at all: the share that changed
+// has the interval in which a mixture of both explains the rows, within 1.92 of the log of
+// the largest likelihood (95 %).
 func ReachOf(rows []api.CompareRow, measure string, sure func(*api.CompareRow, *api.CompareMeasure) bool) Reach {
 	var out Reach
-	var all, told, rest pool
+	var all, unsure []estimate
+	told, weights := 0.0, 0.0
 	for i := range rows {
 		r := &rows[i]
 		k := slices.IndexFunc(r.Measures, func(m api.CompareMeasure) bool { return m.Name == measure })
@@ -53,31 +58,93 @@ func ReachOf(rows []api.CompareRow, measure string, sure func(*api.CompareRow, *
 		if !ok {
 			continue
 		}
-		all.add(effect, deviation)
+		all = append(all, estimate{effect, deviation})
 		if is {
-			told.add(effect, deviation)
+			w := 1 / (deviation * deviation)
+			told, weights = told+w*effect, weights+w
 		} else {
-			rest.add(effect, deviation)
+			unsure = append(unsure, estimate{effect, deviation})
 		}
 	}
-	const surely = 2.576 // standard errors, of 1 %
-	switch effect, deviation := rest.mean(); {
+	switch {
 	case out.Sure > 0 && out.Sure == out.Judged:
 		out.Rest = RestAll
-	case rest.n == 0 || told.n == 0:
+	case weights == 0:
+	case !slices.ContainsFunc(unsure, func(x estimate) bool { return x.mayBe(told / weights / 2) }):
+		out.Rest = RestStays
 	default:
-		same, _ := told.mean()
-		toward := effect * math.Copysign(1, same)
-		switch size := math.Abs(same); {
-		case toward > surely*deviation && all.alike():
+		switch low, high := shareOf(all, told/weights); {
+		case low >= 0.8 && high == 1:
 			out.Rest = RestAll
-		case toward > surely*deviation && toward >= size/2:
+		case low > 0.5:
 			out.Rest = RestMost
-		case toward+surely*deviation < size/2 || toward > surely*deviation:
+		case high <= 0.5:
 			out.Rest = RestStays
 		}
 	}
 	return out
+}
+
+// estimate is the effect on a row, with its standard error.
+type estimate struct{ effect, deviation float64 }
+
+// mayBe reports whether the effect may be as large as size, to its side.
+func (x estimate) mayBe(size float64) bool {
+	const surely = 2.576 // standard errors, of 1 %
+	return x.effect*math.Copysign(1, size)+surely*x.deviation >= math.Abs(size)
+}
+
+// shareOf returns the interval, in twentieths, of the share of rows that changed, given the
+// effect on those that surely did, which is larger than that on others: chance made them sure.
+func shareOf(rows []estimate, told float64) (low, high float64) {
+	const twentieths, sizes, spread, within = 20, 30, 0.3, 1.92
+	normal := func(x estimate, mean, spread float64) float64 {
+		d := math.Hypot(x.deviation, spread)
+		return math.Exp(-(x.effect-mean)*(x.effect-mean)/(2*d*d)) / d
+	}
+	none := make([]float64, len(rows))
+	for i, x := range rows {
+		none[i] = normal(x, 0, 0)
+	}
+	var logs [twentieths + 1]float64
+	for k := range logs {
+		logs[k] = math.Inf(-1)
+	}
+	for n := range sizes {
+		size := told * float64(n+1) * 1.2 / sizes
+		some := make([]float64, len(rows))
+		for i, x := range rows {
+			some[i] = normal(x, size, spread*math.Abs(size))
+		}
+		for k := range logs {
+			share, sum := float64(k)/twentieths, 0.0
+			for i := range rows {
+				sum += math.Log(max(share*some[i]+(1-share)*none[i], 1e-300))
+			}
+			logs[k] = max(logs[k], sum)
+		}
+	}
+	best := slices.Max(logs[:])
+	low, high = 1, 0
+	for k, l := range logs {
+		if l >= best-within {
+			share := float64(k) / twentieths
+			low, high = min(low, share), max(high, share)
+		}
+	}
+	return low, high
+}
+
+// RestOf returns what is known of the rows that did not surely change, by the measure that
+// says the most: the median, p95 or errors.
+func RestOf(rows []api.CompareRow, sure func(*api.CompareRow, *api.CompareMeasure) bool) Rest {
+	rest := RestOpen
+	for _, name := range []string{"p50", "p95", judge.ErrorShare} {
+		if r := ReachOf(rows, name, sure); r.Sure < r.Judged || r.Judged == len(rows) { // else nothing is known of the others
+			rest = max(rest, r.Rest)
+		}
+	}
+	return rest
 }
 
 // Few reports whether the change surely is of at most half of the rows, and not of most.
@@ -93,7 +160,7 @@ func (r Reach) Text(noun string) string {
 	case r.Rest == RestAll && r.Judged > 1:
 		return "all " + of
 	case r.Rest == RestMost:
-		return fmt.Sprintf("most of %s, %d of which can be told by themselves", of, r.Sure)
+		return fmt.Sprintf("most of %s, surely for %d", of, r.Sure)
 	case r.Rest == RestOpen && r.Sure < r.Judged:
 		return fmt.Sprintf("%d of %s, and maybe others", r.Sure, of)
 	}
@@ -111,32 +178,6 @@ func known(m *api.CompareMeasure) (effect, deviation float64, ok bool) {
 	}
 	effect, deviation = effectOf(m), max(least, (high-low)/(2*1.96))
 	return effect, deviation, !math.IsNaN(effect+deviation) && !math.IsInf(effect+deviation, 0)
-}
-
-// pool is a mean of effects, weighted by how well each is known.
-type pool struct {
-	n                       int
-	weights, sum, ofSquares float64
-}
-
-func (p *pool) add(effect, deviation float64) {
-	w := 1 / (deviation * deviation)
-	p.n, p.weights, p.sum, p.ofSquares = p.n+1, p.weights+w, p.sum+w*effect, p.ofSquares+w*effect*effect
-}
-
-func (p *pool) mean() (effect, deviation float64) {
-	return p.sum / p.weights, 1 / math.Sqrt(p.weights)
-}
-
-// alike reports whether the effects differ by no more than their intervals let expect: Q is
-// below the 99 % point of chi-square, by the approximation of Wilson & Hilferty (1931).
-func (p *pool) alike() bool {
-	if p.n < 2 {
-		return true
-	}
-	df := float64(p.n - 1)
-	q := p.ofSquares - p.sum*p.sum/p.weights
-	return q <= df*math.Pow(1-2/(9*df)+2.326*math.Sqrt(2/(9*df)), 3)
 }
 
 // reach is ReachOf the rows of a list for the measure of the first that surely changed in a

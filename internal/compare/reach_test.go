@@ -27,6 +27,7 @@ func TestReach(t *testing.T) {
 		{"all, some more", 70, func(i int) float64 { return ln(1.4 + 0.3*float64(i%2)) }, func(i int) float64 { return 0.06 + 0.1*float64(i%3) }, []Rest{RestMost, RestAll}},
 		{"one of twelve", 12, func(i int) float64 { return ln(2) * float64(max(0, 1-i)) }, func(int) float64 { return 0.1 }, []Rest{RestStays}},
 		{"eight of seventy", 70, func(i int) float64 { return ln(1.6) * float64(min(1, max(0, 8-i))) }, func(int) float64 { return 0.08 }, []Rest{RestStays}},
+		{"half of ten, by a quarter", 10, func(i int) float64 { return ln(1.25) * float64(i%2) }, func(int) float64 { return 0.08 }, []Rest{RestOpen, RestStays, RestMost}},
 		{"one that is known and many of which nothing is", 8, func(i int) float64 { return ln(2) }, func(i int) float64 { return 0.05 + 2*float64(min(1, i)) }, []Rest{RestOpen}},
 	} {
 		n, right := trials.Of(100), 0
@@ -66,7 +67,7 @@ func TestReach(t *testing.T) {
 		few  bool
 		want string
 	}{
-		{Reach{70, 8, RestAll}, false, "all 70 tenants"}, {Reach{70, 8, RestMost}, false, "most of 70 tenants, 8 of which can be told by themselves"},
+		{Reach{70, 8, RestAll}, false, "all 70 tenants"}, {Reach{70, 8, RestMost}, false, "most of 70 tenants, surely for 8"},
 		{Reach{70, 8, RestStays}, true, "8 of 70 tenants"}, {Reach{8, 1, RestOpen}, true, "1 of 8 tenants, and maybe others"}, {Reach{1, 1, RestAll}, false, "1 of 1 tenant"},
 	} {
 		if got := c.of.Text("tenant"); got != c.want || c.of.Few() != c.few {

@@ -315,8 +315,12 @@ func (m *Measured) services(from, to, step int64) (map[serviceIn]columns, error)
 // LongestWait returns the longest stretch without a request, in seconds, that is not a gap
 // where n slots within so many seconds have requests.
 func LongestWait(seconds float64, n int) float64 {
-	return max(shortestGap, gapOfUsual*seconds/float64(n))
+	return max(shortestGap, UsualWait(seconds, n))
 }
+
+// UsualWait returns ten times the time from one slot with requests to the next, in seconds,
+// where n slots within so many seconds have some.
+func UsualWait(seconds float64, n int) float64 { return gapOfUsual * seconds / float64(n) }
 
 // Occupied reports in which slots of [start, end), Unix seconds, any service has requests:
 // the server was up, so that a service without requests in such a slot has a rate of 0.

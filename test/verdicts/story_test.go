@@ -122,3 +122,58 @@ func TestMarkAfterAnOutage(t *testing.T) {
 		})
 	}
 }
+
+// Data that come after the verdict is final, as of a collector that was cut off, are judged
+// again, though both sides had enough before.
+func TestHalfOfTheDataComesLate(t *testing.T) {
+	w := newWorld(t, 7200)
+	loads, late := crowd("shop", 3), crowd("shop", 3)
+	w.send(time.Hour, loads...)
+	id := w.mark("deploy", "shop")
+	w.send(70*time.Minute, loads...)
+	if s := w.story(id); judge.Moved(s.Verdict) {
+		t.Errorf("%s of the half that changed nothing", s.Verdict)
+	}
+	for _, r := range w.export(epoch, time.Hour, late) {
+		w.post(r)
+	}
+	for _, r := range w.export(epoch.Add(time.Hour), 70*time.Minute, with(late, slow("", "", 3))) {
+		w.post(r)
+	}
+	for range 15 {
+		w.advance(time.Minute, w.export(w.clock(), time.Minute, loads)...)
+	}
+	if s := w.story(id); s.Verdict != judge.Regression {
+		t.Errorf("%s of all", s.Verdict)
+	}
+}
+
+// A mark within an outage has one verdict as well, of the time after the outage; one at which
+// the service goes down is a regression, however fast it is when it is back.
+func TestMarkWithinAnOutage(t *testing.T) {
+	loads := crowd("shop", 6)
+	for _, c := range []struct {
+		name         string
+		before, down time.Duration // of the outage
+		factor       float64
+		want         judge.Verdict
+	}{
+		{"back as before", 4 * time.Minute, 9 * time.Minute, 1, judge.NoEvidence},
+		{"back and slower", 4 * time.Minute, 9 * time.Minute, 1.5, judge.Regression},
+		{"down for longer than a side", 2 * time.Minute, 75 * time.Minute, 1.5, judge.Regression},
+		{"taken down by the deploy", 0, 10 * time.Minute, 1, judge.Regression},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, 8300)
+			w.send(time.Hour, append(loads, goingOn)...)
+			w.send(c.before, goingOn)
+			id := w.mark("deploy", "shop")
+			w.send(c.down-c.before, goingOn)
+			w.send(100*time.Minute, append(with(loads, slow("", "", c.factor)), goingOn)...)
+			s := w.story(id)
+			if s.Verdict != c.want || s.Outage == nil || s.Outage.After != (c.before == 0) || s.After.Start < int64(s.Outage.End) {
+				t.Errorf("%s, outage %+v, after %v", s.Verdict, s.Outage, s.After)
+			}
+		})
+	}
+}

@@ -120,6 +120,7 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 	if r.cuts {
 		return out, nil
 	}
+	out.Changes = asOne(out.Changes)
 	if err := nameWho(ctx, st, s, r, out.Changes); err != nil {
 		return nil, err
 	}
@@ -127,6 +128,37 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 		return nil, err
 	}
 	return out, nil
+}
+
+// asOne makes one change of those of one subject that began at one moment, as where a rate
+// fell and p95 with it, or a step came with a spike: what people decide is kept by the id.
+func asOne(changes []api.Change) []api.Change {
+	out := []api.Change{}
+	for _, c := range changes {
+		i := slices.IndexFunc(out, func(x api.Change) bool { return x.ID == c.ID })
+		if i < 0 {
+			out = append(out, c)
+			continue
+		}
+		x := &out[i]
+		if len(x.Measures) == 0 && len(c.Measures) > 0 { // what lasts leads
+			*x, c = c, *x
+		}
+		for _, of := range c.Found {
+			if !slices.Contains(x.Found, of) {
+				x.Found = append(slices.Clip(x.Found), of)
+			}
+		}
+		if said := c.Headline; !strings.Contains(x.Sentence, said) {
+			headline := x.Headline
+			x.Headline = headline + "; " + said
+			x.Sentence = strings.Replace(x.Sentence, headline, x.Headline, 1)
+		}
+		if c.Verdict == judge.Regression {
+			x.Verdict = c.Verdict
+		}
+	}
+	return out
 }
 
 // read reads the range. Where nothing was measured in a good part of its

@@ -58,7 +58,8 @@ func nameWho(ctx context.Context, st store.Store, s *compare.Stretches, r *Reque
 		who.Cohorts = slices.DeleteFunc(who.Cohorts, func(cohort string) bool {
 			return all || slices.ContainsFunc(found.Cohorts, func(x api.CompareRow) bool { return x.Cohort == cohort && ofSingleTenants(found.Tenants, &x) })
 		})
-		if who.Sentence = whoText(who, restOf(found.Tenants)); who.Sentence != "" {
+		rest := compare.RestOf(found.Tenants, func(row *api.CompareRow, m *api.CompareMeasure) bool { return row.Changed && judge.Moved(m.Verdict) })
+		if who.Sentence = whoText(who, rest); who.Sentence != "" {
 			c.Who = who
 		}
 	}
@@ -82,17 +83,6 @@ func ofAnother(all []api.Change, c *api.Change, slot int64) bool {
 		return x.Service == c.Service && x.Environment == c.Environment && rank(&x) < rank(c) && len(x.Measures) > 0 &&
 			(x.Operation == "" || x.Operation == c.Operation || c.Part != nil) && x.Low <= c.High+wide && c.Low <= x.High+wide
 	})
-}
-
-// restOf returns what is known of the tenants that did not surely move, by the median, else
-// by p95.
-func restOf(rows []api.CompareRow) compare.Rest {
-	surely := func(r *api.CompareRow, m *api.CompareMeasure) bool { return r.Changed && judge.Moved(m.Verdict) }
-	rest := compare.RestOpen
-	for _, name := range []string{"p50", "p95"} {
-		rest = max(rest, compare.ReachOf(rows, name, surely).Rest)
-	}
-	return rest
 }
 
 // ofWhom bounds the rows of a comparison that are looked at.

@@ -3,6 +3,7 @@ package marks
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -59,12 +60,13 @@ func (o *Around) Compare(ctx context.Context, judge *Judge, r compare.Request) (
 	}
 	out.Warnings = append(out.Warnings, s.warnings(nil)...)
 	out.Together, out.Outage, out.Then = s.names(), s.outage, s.then
-	if v := judge.finalOf(m, &r, of); v != nil && v.Before == out.A.Range && v.After == out.B.Range {
+	if v := judge.finalOf(m, &r, of); v != nil && v.Before == out.A.Range && v.After == out.B.Range && sameFigures(v.Measures, out.Measures) {
 		out.Verdict, out.Sentence, out.Then = v.Verdict, v.Sentence, v.Then
 		return out, nil
 	}
 	out.Verdict, out.Sentence = withThen(out.Verdict, out.Sentence, out.Shapes, out.Then)
-	out.Sentence = figure.Sentence(withBeside(out.Sentence, out.Outage, out.Together))
+	out.Verdict, out.Sentence = withBeside(out.Verdict, out.Sentence, out.Outage, out.Together)
+	out.Sentence = figure.Sentence(out.Sentence)
 	return out, nil
 }
 
@@ -93,6 +95,23 @@ func (j *Judge) finalOf(m *store.Mark, r *compare.Request, of []*labels.Matcher)
 	}
 	v := k.brief.Services[i]
 	return &v
+}
+
+// sameFigures reports whether both are of the same requests: what came after a verdict was
+// made is not in it.
+func sameFigures(v, now []api.CompareMeasure) bool {
+	for i := range v {
+		k := slices.IndexFunc(now, func(m api.CompareMeasure) bool { return m.Name == v[i].Name })
+		if k >= 0 && !(same(v[i].Raw.A, now[k].Raw.A) && same(v[i].Raw.B, now[k].Raw.B)) {
+			return false
+		}
+	}
+	return true
+}
+
+// same allows for sums in another order.
+func same(x, y api.Float) bool {
+	return math.IsNaN(float64(x)) && math.IsNaN(float64(y)) || math.Abs(float64(x-y)) <= 1e-6*math.Abs(float64(x))
 }
 
 // leave leaves out another time than settle after the slot of a mark.

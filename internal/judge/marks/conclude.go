@@ -27,7 +27,7 @@ func conclude(v *api.MarkVerdict) {
 		}
 		of.Sentence = judge.WithShapes(of.Shapes, of.Verdict, of.Sentence)
 		of.Verdict, of.Sentence = withThen(of.Verdict, of.Sentence, of.Shapes, of.Then)
-		of.Sentence = withBeside(of.Sentence, of.Outage, of.Together)
+		of.Verdict, of.Sentence = withBeside(of.Verdict, of.Sentence, of.Outage, of.Together)
 		of.Operations = of.Operations[:min(len(of.Operations), mostRows)]
 		of.Tenants = of.Tenants[:min(len(of.Tenants), mostRows)]
 	}

@@ -28,6 +28,8 @@ const (
 	// far before a mark without requests before it the last ones are looked for, in seconds.
 	leastOutage    = 60
 	farthestOutage = 24 * 3600
+	// lookAtDown is how often a mark is looked at while a service is down, in seconds.
+	lookAtDown = 600
 )
 
 // Around reads what lies around marks, so that their sides hold no other change.
@@ -38,19 +40,28 @@ type Around struct {
 	Changes func(ctx context.Context, of query.Selection) ([]api.Change, error)
 }
 
-// withBeside returns a sentence with what the sides of a mark leave out.
-func withBeside(sentence string, o *api.MarkOutage, together []api.MarkName) string {
-	if o != nil {
-		what := "nothing was measured for"
-		if o.Up {
-			what = "there was an outage of"
-		}
-		sentence += fmt.Sprintf("; before it %s %s, from %s on", what, judge.Span(o.End-o.Start), clock(o.Start))
+// withBeside returns a verdict and its sentence with what the sides of a mark leave out. An
+// outage that the mark began is one of what it did.
+func withBeside(v judge.Verdict, sentence string, o *api.MarkOutage, together []api.MarkName) (judge.Verdict, string) {
+	switch {
+	case o == nil:
+	case o.Up && o.After:
+		var sum judge.Sum
+		sum.Add(v, "")
+		sum.Add(judge.Regression, "")
+		v = sum.Verdict()
+		sentence = fmt.Sprintf("an outage of %s, from %s on; then %s", judge.Span(o.End-o.Start), clock(o.Start), inner(sentence))
+	case o.Up:
+		sentence += fmt.Sprintf("; before it there was an outage of %s, from %s on", judge.Span(o.End-o.Start), clock(o.Start))
+	case o.After:
+		sentence += fmt.Sprintf("; nothing was measured for %s, from %s on", judge.Span(o.End-o.Start), clock(o.Start))
+	default:
+		sentence += fmt.Sprintf("; before it nothing was measured for %s, from %s on", judge.Span(o.End-o.Start), clock(o.Start))
 	}
 	if names := apart(together); names != "" {
 		sentence += "; " + names
 	}
-	return sentence
+	return v, sentence
 }
 
 // sides returns the sides of mark i for what matchers select of a service, as they are
@@ -67,8 +78,24 @@ func (r *Around) sides(ctx context.Context, marks []store.Mark, i int, service s
 	})
 	if err == nil {
 		s.cutAt(found)
+		s.nameThen(marks)
 	}
 	return s, err
+}
+
+// nameThen names the mark, of another service, at whose moment a late change began.
+func (s *sides) nameThen(marks []store.Mark) {
+	if s.then == nil {
+		return
+	}
+	low, high := int64(s.then.Low)-surelyApart, int64(s.then.High)+surelyApart
+	for i := range marks {
+		m := &marks[i]
+		if at := m.Time.Unix(); at >= low && at <= high && !slices.Contains(s.together, m) {
+			s.then.Mark = &api.MarkName{ID: m.ID, Name: m.Name, Time: api.UnixTime(m.Time)}
+			return
+		}
+	}
 }
 
 // leaveOutage ends the side before where an outage began that was over about the mark, as
@@ -78,6 +105,15 @@ func (r *Around) leaveOutage(ctx context.Context, marks []store.Mark, i int, ser
 	has, from, err := r.occupied(ctx, matchers, s.before.start, until)
 	if err != nil || !slices.Contains(has, true) {
 		return err
+	}
+	if last := from + int64(lastOf(has))*slot; last < s.after.start && until == s.after.end { // it lasts longer than the side
+		until = min(s.after.start+farthestOutage, now.Unix()-ripe)
+		if has, from, err = r.occupied(ctx, matchers, s.before.start, until); err != nil {
+			return err
+		}
+	}
+	if s.down = from+int64(lastOf(has))*slot < s.after.start; s.down {
+		return nil
 	}
 	if first := from + int64(slices.Index(has, true))*slot; first >= s.before.end-fewest*slot {
 		if has, from, err = r.occupied(ctx, matchers, s.before.end-farthestOutage, until); err != nil {
@@ -93,11 +129,22 @@ func (r *Around) leaveOutage(ctx context.Context, marks []store.Mark, i int, ser
 		return err
 	}
 	o.Up, s.outage = slices.Contains(measured, true), o
-	s.placeBefore(marks, i, service, o.Start, s.before.end-s.before.start)
+	if o.After = o.Start > s.before.end-leastOutage; !o.After {
+		s.placeBefore(marks, i, service, o.Start, s.before.end-s.before.start)
+	}
 	if start := o.End + slot; start > s.after.start { // its first slot was cut
 		s.placeAfter(marks, i, service, start, s.after.end-s.after.start)
 	}
 	return nil
+}
+
+func lastOf(has []bool) int {
+	for k := len(has) - 1; k >= 0; k-- {
+		if has[k] {
+			return k
+		}
+	}
+	return -1
 }
 
 // occupied reports which slots of a range have requests of a service; from is the first one.
@@ -129,8 +176,9 @@ func (r *Around) occupied(ctx context.Context, matchers []*labels.Matcher, start
 	return has, found.Start, nil
 }
 
-// outageAt returns the stretch without requests that began a minute or more before a moment,
-// and was over at most the fewest slots before it or later; nil if there is none.
+// outageAt returns the stretch without requests, ten times as long as usual and a minute at
+// least, that is about a moment: it began at most the fewest slots after it, and was over at
+// most as many before it or later; nil if there is none.
 func outageAt(has []bool, from, at int64) *api.MarkOutage {
 	n, first, last := 0, -1, -1
 	for k, any := range has {
@@ -144,13 +192,13 @@ func outageAt(has []bool, from, at int64) *api.MarkOutage {
 	if n == 0 {
 		return nil
 	}
-	least := max(leastOutage, query.LongestWait(float64(int64(last+1-first)*slot), n))
+	least := max(leastOutage, query.UsualWait(float64(int64(last+1-first)*slot), n))
 	for k, begin := first, first; k <= last; k++ {
 		if !has[k] {
 			continue
 		}
 		o := api.Range{Start: from + int64(begin)*slot, End: from + int64(k)*slot}
-		if float64(o.End-o.Start) >= least && o.Start <= at-leastOutage && o.End >= at-fewest*slot {
+		if float64(o.End-o.Start) >= least && o.Start <= at+fewest*slot && o.End >= at-fewest*slot {
 			return &api.MarkOutage{Range: o}
 		}
 		begin = k + 1
@@ -282,6 +330,8 @@ func withThen(v judge.Verdict, sentence string, shapes []api.Shape, then *api.Ma
 		sentence = "too little data until " + at
 	}
 	switch {
+	case judge.Moved(then.Verdict) && then.Mark != nil:
+		return v, sentence + "; " + since + inner(then.Sentence) + fmt.Sprintf(", as of about the mark %q", then.Mark.Name)
 	case judge.Moved(then.Verdict):
 		var sum judge.Sum
 		sum.Add(v, "")

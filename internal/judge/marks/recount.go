@@ -19,6 +19,8 @@ const (
 	// recountAfter is how long after it was judged, or counted, the requests around a mark
 	// are counted again; a sixtieth of its verdict's age if that is more, up to recountMost.
 	recountAfter, recountMost = 30 * time.Second, 10 * time.Minute
+	// openFor is how long after it was judged any mark is counted again.
+	openFor = time.Hour
 	// grownBy is by how many percent they have to have grown for it to be judged again.
 	grownBy = 1
 )
@@ -84,10 +86,13 @@ func (j *Judge) recount(ctx context.Context, marks []store.Mark, now time.Time) 
 	j.mu.RLock()
 	for i := range marks {
 		k := j.known[marks[i].ID]
-		if k == nil || !k.Open || k.grew || k.brief.State == Waiting {
+		if k == nil || k.grew || k.brief.State == Waiting {
 			continue
 		}
 		judged := k.brief.Judged.Time()
+		if !k.Open && (k.brief.State != Final || now.Sub(judged) > openFor) {
+			continue
+		}
 		last := judged
 		if k.checked.After(last) {
 			last = k.checked

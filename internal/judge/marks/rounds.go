@@ -192,72 +192,74 @@ func (j *Judge) compare(ctx context.Context, marks []store.Mark, i int, now time
 		}
 	}
 	v := api.MarkVerdict{State: Final, Step: slot, Judged: api.UnixTime(now), Next: api.Float(math.NaN()), Services: []api.ServiceVerdict{}}
+	complete := int64(0)
 	for _, service := range services {
 		s := sidesOf(marks, i, service, j.o.Window)
+		complete = max(complete, s.complete())
 		v.Window = max(v.Window, s.longest())
-		if now.Before(time.Unix(s.complete(), 0)) {
-			v.State = Early
-		}
 		environments, err := environmentsOf(ctx, j.o.Store, m, service, s)
 		if err != nil {
 			return v, err
 		}
 		for _, environment := range environments {
-			found, err := j.compareService(ctx, marks, i, service, environment, s, now)
+			found, until, err := j.compareService(ctx, marks, i, service, environment, s, now)
 			if err != nil {
 				return v, err
 			}
-			v.Services = append(v.Services, found)
+			v.Services, complete = append(v.Services, found), max(complete, until)
 		}
 	}
 	if len(services) == 0 {
-		v.Window = whole.longest()
-		if now.Before(time.Unix(whole.complete(), 0)) {
-			v.State = Early
-		}
+		v.Window, complete = whole.longest(), whole.complete()
 	}
-	if v.State == Early {
-		v.Next = api.Float(nextLook(m.Time, now, marks, i, services, j.o.Window))
+	if now.Unix() < complete {
+		v.State, v.Next = Early, api.Float(min(complete, nextLook(m.Time, now, marks, i, services, j.o.Window)))
 	}
 	conclude(&v)
 	return v, nil
 }
 
-func (j *Judge) compareService(ctx context.Context, marks []store.Mark, i int, service string, environment *labels.Matcher, s sides, now time.Time) (api.ServiceVerdict, error) {
+// compareService judges mark i on a service in an environment, all of them if that is nil. It
+// returns when the time after the mark is complete too, in Unix seconds.
+func (j *Judge) compareService(ctx context.Context, marks []store.Mark, i int, service string, environment *labels.Matcher, s sides, now time.Time) (_ api.ServiceVerdict, complete int64, _ error) {
 	m := &marks[i]
+	complete = s.complete()
 	r := compare.Request{
 		Now: now, Measures: measures, Limit: allRows, Gates: gatesOf(m), Include: []string{compare.IncludeCohorts}, CohortOf: j.o.CohortOf,
-		// An early verdict is one of several looks at what is still coming in.
-		Live: now.Before(time.Unix(s.complete(), 0)), Share: shareAt(m.Time, j.lastLook(m.ID), now),
+		Share: shareAt(m.Time, j.lastLook(m.ID), now),
 	}
 	var err error
 	if r.Matchers, err = ofService(service); err != nil {
-		return api.ServiceVerdict{}, err
+		return api.ServiceVerdict{}, complete, err
 	}
 	name := ""
 	if environment != nil {
 		r.Matchers, name = append(r.Matchers, environment), environment.Value
 	}
 	if s, err = j.o.sides(ctx, marks, i, service, r.Matchers, s, now); err != nil {
-		return api.ServiceVerdict{}, err
+		return api.ServiceVerdict{}, complete, err
 	}
+	if complete = max(complete, s.complete()); s.down && now.Unix() < s.after.start+farthestOutage {
+		complete = max(complete, now.Unix()+lookAtDown)
+	}
+	r.Live = now.Unix() < complete // an early verdict is one of several looks at what is still coming in
 	r.A, r.B, r.Moment = s.before.window(), s.after.window(), s.first().Time
 	out, err := compare.Compare(ctx, j.o.Store, r)
 	why := refused(err)
 	if err == nil || why != nil {
 		if err := s.judgeThen(ctx, j.o.Store, r, now); err != nil {
-			return api.ServiceVerdict{}, err
+			return api.ServiceVerdict{}, complete, err
 		}
 	}
 	if why != nil {
 		v := tooLittle(service, s, why.Message)
 		v.Environment = name
-		return v, nil
+		return v, complete, nil
 	}
 	if err != nil {
-		return api.ServiceVerdict{}, err
+		return api.ServiceVerdict{}, complete, err
 	}
 	v := serviceVerdict(service, s, out)
 	v.Environment = name
-	return v, nil
+	return v, complete, nil
 }

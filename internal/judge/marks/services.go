@@ -90,6 +90,9 @@ func serviceVerdict(service string, s sides, r *api.CompareResponse) api.Service
 		of[row.Cohort]++
 		v.Tenants = append(v.Tenants, row)
 	}
+	v.TenantsRest = compare.RestOf(v.Tenants, func(row *api.CompareRow, m *api.CompareMeasure) bool {
+		return slices.ContainsFunc(changedOfRow(row), func(x api.CompareMeasure) bool { return x.Name == m.Name })
+	}).String()
 	for _, row := range r.Cohorts {
 		if math.IsNaN(float64(row.Adjusted)) {
 			continue
@@ -202,7 +205,17 @@ func demote(v *api.ServiceVerdict) {
 // errors of the service come first.
 func say(v *api.ServiceVerdict) string {
 	var said []string
-	few := len(v.Tenants) > 0 && 2*len(v.Tenants) <= v.TenantsJudged
+	n := len(v.Tenants)
+	reached := fmt.Sprintf("%d of %d tenants changed", n, v.TenantsJudged)
+	few := n > 0 && 2*n <= v.TenantsJudged
+	switch v.TenantsRest {
+	case compare.RestAll.String():
+		few, reached = false, fmt.Sprintf("all %d tenants changed", v.TenantsJudged)
+	case compare.RestMost.String():
+		few, reached = false, fmt.Sprintf("most of %d tenants changed", v.TenantsJudged)
+	case compare.RestOpen.String():
+		reached += ", and maybe others"
+	}
 	whole := tell(changedOf(v.Measures))
 	if whole != nil {
 		said = append(said, compare.Say(changedOf(v.Measures), func(*api.CompareMeasure) bool { return true }, compare.DefaultWithin))
@@ -217,7 +230,7 @@ func say(v *api.ServiceVerdict) string {
 		if cohort != nil {
 			who = tell(changedOfRow(cohort)).Sentence
 		} else {
-			who = fmt.Sprintf("%d of %d tenants changed, most of all %s", len(v.Tenants), v.TenantsJudged, tell(changedOfRow(&v.Tenants[0])).Sentence)
+			who = reached + ", most of all " + tell(changedOfRow(&v.Tenants[0])).Sentence
 		}
 		said = slices.Insert(said, at, who)
 	}
@@ -230,7 +243,11 @@ func say(v *api.ServiceVerdict) string {
 			said = append(said, "of its operations most of all "+s)
 		}
 	}
-	if len(said) == 0 { // most tenants or cohorts, and nothing else
+	switch {
+	case len(said) > 0:
+	case n > 1: // most tenants, and nothing else
+		said = append(said, reached+", most of all "+tell(changedOfRow(&v.Tenants[0])).Sentence)
+	default:
 		said = append(said, tell(changedOfRow(&slices.Concat(v.Tenants, v.Cohorts)[0])).Sentence)
 	}
 	if i := slices.IndexFunc(v.Cohorts, func(row api.CompareRow) bool { return row.Alone != "" }); len(v.Tenants) == 0 && i >= 0 {

@@ -68,7 +68,8 @@ func TestWhoseErrorsIsNamed(t *testing.T) {
 	}
 	tenant := rowOf("", 9000, 1, 2, 1e-6)
 	tenant.Tenant, tenant.Measures = "acme", []api.CompareMeasure{faster("p50", "acme", 1e-6)}
-	r.Tenants = []api.CompareRow{tenant, {Tenant: "globex", Adjusted: 0.9}}
+	tenant.Measures[0].Scale, tenant.Measures[0].Raw = "ratio", api.CompareFigure{Effect: 0.8, Low: 0.75, High: 0.85}
+	r.Tenants = []api.CompareRow{tenant, {Tenant: "globex", Adjusted: 0.9, Measures: []api.CompareMeasure{{Name: "p50", Verdict: judge.NoEvidence, Scale: "ratio", Raw: api.CompareFigure{Effect: 1, Low: 0.98, High: 1.02}}}}}
 	if got, want := serviceVerdict("ledger", sides{}, r).Sentence, "errors of ledger are higher; 1 of 2 tenants changed, most of all p50 of acme is faster"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -1268,6 +1268,7 @@ export interface components {
             time: number | null;
         };
         MarkOutage: {
+            after?: boolean;
             end: number;
             start: number;
             up: boolean;
@@ -1278,6 +1279,7 @@ export interface components {
             changes: string[];
             high: number;
             low: number;
+            mark?: components["schemas"]["MarkName"];
             sentence: string;
             time: number;
             verdict: components["schemas"]["Verdict"];
@@ -1737,6 +1739,7 @@ export interface components {
             shapes: components["schemas"]["Shape"][];
             tenants: components["schemas"]["CompareRow"][];
             tenants_judged: number;
+            tenants_rest?: string;
             then?: components["schemas"]["MarkThen"];
             together: components["schemas"]["MarkName"][];
             verdict: components["schemas"]["Verdict"];

@@ -18,7 +18,7 @@ type Held = CheckState & { start: number; end: number };
 
 /** What an incident went through, from its events; its worst state where it has none. */
 export function statesOf(i: Incident): CheckState[] {
-  const changes = (i.events ?? []).filter((e) => e.kind === 'opened' || e.kind === 'changed');
+  const changes = (i.events ?? []).filter((e) => e.kind === 'opened' || e.kind === 'changed').filter((e, n, all) => e.to !== all[n - 1]?.to);
   if (!changes.length) return [{ start: i.start, end: i.end, state: i.worst || 'UNKNOWN', soft: false, why: i.text }];
   return changes.map((e, n) => ({ start: e.time, end: changes[n + 1]?.time ?? i.end, state: e.to, soft: false, why: e.text }));
 }
