@@ -28,8 +28,6 @@ const (
 	// far before a mark without requests before it the last ones are looked for, in seconds.
 	leastOutage    = 60
 	farthestOutage = 24 * 3600
-	// lookAtDown is how often a mark is looked at while a service is down, in seconds.
-	lookAtDown = 600
 )
 
 // Around reads what lies around marks, so that their sides hold no other change.
@@ -112,8 +110,8 @@ func (r *Around) leaveOutage(ctx context.Context, marks []store.Mark, i int, ser
 			return err
 		}
 	}
-	if s.down = from+int64(lastOf(has))*slot < s.after.start; s.down {
-		return nil
+	if from+int64(lastOf(has))*slot < s.after.start {
+		return nil // it lasts
 	}
 	if first := from + int64(slices.Index(has, true))*slot; first >= s.before.end-fewest*slot {
 		if has, from, err = r.occupied(ctx, matchers, s.before.end-farthestOutage, until); err != nil {

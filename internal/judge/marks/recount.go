@@ -57,9 +57,15 @@ func (j *Judge) countedOf(id string, v *api.MarkVerdict, requests [2]uint64) cou
 	return n
 }
 
-// count returns how many requests lie before and after a mark, of its service or of all.
+// count returns how many requests lie before and after a mark, of its service or of all. Where
+// there is none in all of the time after, it counts those that came since: an outage is over.
 func (j *Judge) count(ctx context.Context, m *store.Mark, s sides) (n [2]uint64, err error) {
-	for k, side := range []span{s.before, s.after} {
+	since := span{s.after.end, min(j.o.Now().Unix()-ripe, s.after.start+farthestOutage)}
+	for i, side := range []span{s.before, s.after, since} {
+		k := min(i, 1)
+		if side.end <= side.start || i == 2 && n[1] > 0 {
+			continue
+		}
 		sel := query.Selection{Family: series.SpanDuration, Start: time.Unix(side.start, 0), End: time.Unix(side.end, 0)}
 		if m.Service != "" {
 			if sel.Matchers, err = ofService(m.Service); err != nil {

@@ -239,9 +239,7 @@ func (j *Judge) compareService(ctx context.Context, marks []store.Mark, i int, s
 	if s, err = j.o.sides(ctx, marks, i, service, r.Matchers, s, now); err != nil {
 		return api.ServiceVerdict{}, complete, err
 	}
-	if complete = max(complete, s.complete()); s.down && now.Unix() < s.after.start+farthestOutage {
-		complete = max(complete, now.Unix()+lookAtDown)
-	}
+	complete = max(complete, s.complete())
 	r.Live = now.Unix() < complete // an early verdict is one of several looks at what is still coming in
 	r.A, r.B, r.Moment = s.before.window(), s.after.window(), s.first().Time
 	out, err := compare.Compare(ctx, j.o.Store, r)

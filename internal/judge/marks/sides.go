@@ -57,7 +57,6 @@ type sides struct {
 	cutBefore, cutAfter string          // what cut them short, as a sentence names it; empty if nothing did
 	together            []*store.Mark   // see together
 	near                string          // a change that was found too near to the mark to be left out
-	down                bool            // no request came after the mark yet
 	then                *api.MarkThen   // what began a while after, without its verdict; nil if nothing did
 	outage              *api.MarkOutage // what was over about the mark; nil if nothing was
 }

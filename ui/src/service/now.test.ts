@@ -16,6 +16,13 @@ test('one line for each moment: the service before its operations, and those bef
   ])).toEqual([['later', [], false], ['whole', ['op', 'call'], false]]);
 });
 
+test('of an event what changed first leads, which others call', () => {
+  const all = [change('edge', 1000), change('stock', 1020, { service: 'stock' })];
+  const events = [{ time: 1000, low: 990, high: 1030, changes: ['stock', 'edge'], services: [{ service: 'stock', called_by: ['shop'] }, { service: 'shop', called_by: [] }], sentence: '' }];
+  expect(momentsOf(all, events).map((m) => m.lead.id)).toEqual(['stock']);
+  expect(momentsOf(all).map((m) => m.lead.id)).toEqual(['edge']);
+});
+
 test('what came back stands below what lasts', () => {
   expect(said([change('slow', 1000), change('spike', 2000, { shape: spike }), change('fixed', 3000, { operation: 'GET /a' }), change('fix', 4000, { operation: 'GET /a', verdict: 'improvement' })]))
     .toEqual([['slow', [], false], ['fixed', [], true], ['spike', [], true]]);

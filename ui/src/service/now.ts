@@ -1,7 +1,7 @@
 // What is wrong, for the first page: changes that made requests worse, one line
 // for each moment. Pure.
 
-import type { Change } from '../shared/api/schema';
+import type { Change, ChangeEvent } from '../shared/api/schema';
 
 export interface Moment {
   /** The change that its line is of. */
@@ -21,11 +21,15 @@ const near = 60;
 const worse = (c: Change) => c.status !== 'dismissed' && (c.verdict === 'regression' || c.verdict === 'mixed');
 const same = (a: Change, b: Change) => a.service === b.service && (a.environment ?? '') === (b.environment ?? '') && (a.operation ?? '') === (b.operation ?? '');
 
-// A service says more than its operation, and what its users see more than what it calls.
+// A service says more than its operation, and what its users see more than what its requests call.
 const rank = (c: Change) => (c.part || c.family ? 2 : c.operation ? 1 : 0);
 
-/** The moments at which something became worse, what lasts before what is over, then the latest first. */
-export function momentsOf(all: Change[]): Moment[] {
+/** The moments at which something became worse, what lasts before what is over, then the latest first. Of a moment that is an event, what changed first leads. */
+export function momentsOf(all: Change[], events: ChangeEvent[] = []): Moment[] {
+  const place = (c: Change) => {
+    const event = events.find((e) => e.changes.includes(c.id));
+    return event ? event.services.findIndex((s) => s.service === c.service && (s.environment ?? '') === (c.environment ?? '')) : 0;
+  };
   const over = (c: Change) => c.shape?.kind === 'spike' || all.some((x) => x.verdict === 'improvement' && x.time > c.time && !x.part && !x.family && same(x, c));
   const groups: Change[][] = [];
   for (const c of all.filter(worse).sort((a, b) => a.time - b.time)) {
@@ -37,7 +41,7 @@ export function momentsOf(all: Change[]): Moment[] {
   return groups
     .filter((g) => g.some((c) => rank(c) < 2))
     .map((g) => {
-      const [lead, ...more] = g.sort((a, b) => Number(over(a)) - Number(over(b)) || rank(a) - rank(b) || a.time - b.time);
+      const [lead, ...more] = g.sort((a, b) => Number(over(a)) - Number(over(b)) || rank(a) - rank(b) || place(a) - place(b) || a.time - b.time);
       return { lead, more, over: over(lead) };
     })
     .sort((a, b) => Number(a.over) - Number(b.over) || b.lead.time - a.lead.time);
