@@ -14,22 +14,22 @@ import (
 // Reach says how many of the rows of a list a change reached. Of many rows with few requests
 // each, only some can surely be told to have changed where all did.
 type Reach struct {
-	Judged, Sure int // rows that were judged, and that surely changed
-	Rest         Rest
+	Judged, Sure int  // rows that were judged, and that surely changed
+	Rest         Rest // empty if none was judged
 }
 
-// Rest is what is known of the rows that are not sure, given all of them.
-type Rest int
+// Rest is what is known of the rows that are not sure, given all of them, as the API names it.
+type Rest string
 
 const (
-	RestOpen  Rest = iota // they may have changed, and may not have
-	RestStays             // at most half of all rows changed
-	RestMost              // more than half of all rows changed
-	RestAll               // at least four fifths did, and all may have
+	RestOpen  Rest = "open"  // they may have changed, and may not have
+	RestStays Rest = "stays" // at most half of all rows changed
+	RestMost  Rest = "most"  // more than half of all rows changed
+	RestAll   Rest = "all"   // at least four fifths did, and all may have
 )
 
-// String is what the API calls it.
-func (r Rest) String() string { return [...]string{"open", "stays", "most", "all"}[r] }
+// byReach are the Rests, that of the fewest rows first.
+var byReach = []Rest{RestOpen, RestStays, RestMost, RestAll}
 
 // ReachOf returns how far a measure's change reached among rows. Sure reports whether the
 // measure surely changed for a row, in the way that is asked for. A row with an interval is
@@ -37,9 +37,9 @@ func (r Rest) String() string { return [...]string{"open", "stays", "most", "all
 // has the interval in which a mixture of both explains the rows, within 1.92 of the log of
 // the largest likelihood (95 %).
 func ReachOf(rows []api.CompareRow, measure string, sure func(*api.CompareRow, *api.CompareMeasure) bool) Reach {
-	var out Reach
+	out := Reach{Rest: RestOpen}
 	var all, unsure []estimate
-	told, weights := 0.0, 0.0
+	sum, weights := 0.0, 0.0 // of the effects on those that surely changed
 	for i := range rows {
 		r := &rows[i]
 		k := slices.IndexFunc(r.Measures, func(m api.CompareMeasure) bool { return m.Name == measure })
@@ -61,19 +61,21 @@ func ReachOf(rows []api.CompareRow, measure string, sure func(*api.CompareRow, *
 		all = append(all, estimate{effect, deviation})
 		if is {
 			w := 1 / (deviation * deviation)
-			told, weights = told+w*effect, weights+w
+			sum, weights = sum+w*effect, weights+w
 		} else {
 			unsure = append(unsure, estimate{effect, deviation})
 		}
 	}
 	switch {
+	case out.Judged == 0:
+		out.Rest = ""
 	case out.Sure > 0 && out.Sure == out.Judged:
 		out.Rest = RestAll
 	case weights == 0:
-	case !slices.ContainsFunc(unsure, func(x estimate) bool { return x.mayBe(told / weights / 2) }):
+	case !slices.ContainsFunc(unsure, func(x estimate) bool { return x.mayBe(sum / weights / 2) }):
 		out.Rest = RestStays
 	default:
-		switch low, high := shareOf(all, told/weights); {
+		switch low, high := shareOf(all, sum/weights); {
 		case low >= 0.8 && high == 1:
 			out.Rest = RestAll
 		case low > 0.5:
@@ -96,7 +98,7 @@ func (x estimate) mayBe(size float64) bool {
 
 // shareOf returns the interval, in twentieths, of the share of rows that changed, given the
 // effect on those that surely did, which is larger than that on others: chance made them sure.
-func shareOf(rows []estimate, told float64) (low, high float64) {
+func shareOf(rows []estimate, sure float64) (low, high float64) {
 	const twentieths, sizes, spread, within = 20, 30, 0.3, 1.92
 	normal := func(x estimate, mean, spread float64) float64 {
 		d := math.Hypot(x.deviation, spread)
@@ -111,7 +113,7 @@ func shareOf(rows []estimate, told float64) (low, high float64) {
 		logs[k] = math.Inf(-1)
 	}
 	for n := range sizes {
-		size := told * float64(n+1) * 1.2 / sizes
+		size := sure * float64(n+1) * 1.2 / sizes
 		some := make([]float64, len(rows))
 		for i, x := range rows {
 			some[i] = normal(x, size, spread*math.Abs(size))
@@ -141,7 +143,7 @@ func RestOf(rows []api.CompareRow, sure func(*api.CompareRow, *api.CompareMeasur
 	rest := RestOpen
 	for _, name := range []string{"p50", "p95", judge.ErrorShare} {
 		if r := ReachOf(rows, name, sure); r.Sure < r.Judged || r.Judged == len(rows) { // else nothing is known of the others
-			rest = max(rest, r.Rest)
+			rest = byReach[max(slices.Index(byReach, rest), slices.Index(byReach, r.Rest))]
 		}
 	}
 	return rest

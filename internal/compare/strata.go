@@ -41,7 +41,7 @@ type strata struct {
 	covered  float64
 	compared int
 	single   []operation // those that are a stratum of their own, the first ones
-	gone     []operation // those that are in none, for they came, went, or moved the mix of what is rare
+	gone     []operation // those that are in none, since they came, went, or moved the mix of what is rare
 	apart    bool        // no operation can be compared, though both sides have requests enough
 }
 

@@ -315,12 +315,12 @@ func (m *Measured) services(from, to, step int64) (map[serviceIn]columns, error)
 // LongestWait returns the longest stretch without a request, in seconds, that is not a gap
 // where n slots within so many seconds have requests.
 func LongestWait(seconds float64, n int) float64 {
-	return max(shortestGap, UsualWait(seconds, n))
+	return max(shortestGap, UnusualWait(seconds, n))
 }
 
-// UsualWait returns ten times the time from one slot with requests to the next, in seconds,
-// where n slots within so many seconds have some.
-func UsualWait(seconds float64, n int) float64 { return gapOfUsual * seconds / float64(n) }
+// UnusualWait returns from how long on a stretch without a request is unusual, in seconds, where
+// n slots within so many seconds have requests: ten times that from one of them to the next.
+func UnusualWait(seconds float64, n int) float64 { return gapOfUsual * seconds / float64(n) }
 
 // Occupied reports in which slots of [start, end), Unix seconds, any service has requests:
 // the server was up, so that a service without requests in such a slot has a rate of 0.

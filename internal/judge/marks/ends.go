@@ -190,7 +190,7 @@ func outageAt(has []bool, from, at int64) *api.MarkOutage {
 	if n == 0 {
 		return nil
 	}
-	least := max(leastOutage, query.UsualWait(float64(int64(last+1-first)*slot), n))
+	least := max(leastOutage, query.UnusualWait(float64(int64(last+1-first)*slot), n))
 	for k, begin := first, first; k <= last; k++ {
 		if !has[k] {
 			continue

@@ -90,9 +90,9 @@ func serviceVerdict(service string, s sides, r *api.CompareResponse) api.Service
 		of[row.Cohort]++
 		v.Tenants = append(v.Tenants, row)
 	}
-	v.TenantsRest = compare.RestOf(v.Tenants, func(row *api.CompareRow, m *api.CompareMeasure) bool {
+	v.TenantsRest = string(compare.RestOf(v.Tenants, func(row *api.CompareRow, m *api.CompareMeasure) bool {
 		return slices.ContainsFunc(changedOfRow(row), func(x api.CompareMeasure) bool { return x.Name == m.Name })
-	}).String()
+	}))
 	for _, row := range r.Cohorts {
 		if math.IsNaN(float64(row.Adjusted)) {
 			continue
@@ -207,13 +207,14 @@ func say(v *api.ServiceVerdict) string {
 	var said []string
 	n := len(v.Tenants)
 	reached := fmt.Sprintf("%d of %d tenants changed", n, v.TenantsJudged)
-	few := n > 0 && 2*n <= v.TenantsJudged
-	switch v.TenantsRest {
-	case compare.RestAll.String():
-		few, reached = false, fmt.Sprintf("all %d tenants changed", v.TenantsJudged)
-	case compare.RestMost.String():
-		few, reached = false, fmt.Sprintf("most of %d tenants changed", v.TenantsJudged)
-	case compare.RestOpen.String():
+	reach := compare.Reach{Judged: v.TenantsJudged, Sure: n, Rest: compare.Rest(v.TenantsRest)}
+	few := reach.Few()
+	switch reach.Rest {
+	case compare.RestAll:
+		reached = fmt.Sprintf("all %d tenants changed", v.TenantsJudged)
+	case compare.RestMost:
+		reached = fmt.Sprintf("most of %d tenants changed", v.TenantsJudged)
+	case compare.RestOpen:
 		reached += ", and maybe others"
 	}
 	whole := tell(changedOf(v.Measures))
