@@ -26,8 +26,14 @@ const (
 	usualSlots, beginSlots = 30, 10
 	// eventsInSlot are the fewest that slots are searched with; of fewer, several make one.
 	eventsInSlot = 10
-	// What comes more often than mostExcursions times is usual, but for sure outages.
-	mostExcursions = 4
+	// What comes more often than mostExcursions times is usual, but for sure outages. Up to
+	// mostSearched are looked at, of which those at regular distances do not count.
+	mostExcursions, mostSearched = 4, 30
+	// regularly is how many excursions at one distance make it regular, whose lengths and
+	// deviations differ at most by a factor of alike.
+	regularly, alike = 3, 2.5
+	// Events come in batches where at least pausesShare of slots are empty.
+	pausesShare = 0.25
 	// excursionDF are the degrees of freedom of the t distribution by which deviations
 	// of a robust scale are judged: slots of rates have somewhat heavier tails than normal.
 	excursionDF = 10
@@ -41,8 +47,9 @@ const (
 // FindExcursions finds the excursions of a rate of events in slots of equal length, in
 // order of time: outages of any length, and others of at most longest slots. Counts are of
 // events, or of weights that stand for them, of which squares is the sum of squares; NaN is
-// a slot that was not measured, which is left out. It finds none where what is found comes
-// again and again, but for outages that are sure.
+// a slot that was not measured, which is left out. What comes at regular distances is left
+// out: it is usual. It finds none where what is found comes again and again, but for outages
+// that are sure.
 //
 // Square roots of counts have the same variance at any rate. What a stretch deviates by from
 // what is beside it is held against a robust scale of the deviations of all stretches that
@@ -52,23 +59,24 @@ func FindExcursions(counts []float64, squares float64, longest int) []Excursion 
 	if len(s.x) < 2*beginSlots {
 		return nil
 	}
-	out := s.outages()
+	out := s.withoutPauses(s.outages())
 	if len(out) > mostExcursions && !s.surelyOutages(out) {
 		return nil
 	}
-	most := len(out) + mostExcursions
 	longest = min(longest/s.each, len(s.x)/5)
-	for range mostExcursions + 1 {
+	var others []Excursion
+	for range mostSearched {
 		x, ok := s.clearest(longest)
 		if !ok {
 			break
 		}
-		out = append(out, x)
+		others = append(others, x)
 		s.leave(x.From, x.To)
 	}
-	if len(out) > most {
+	if others = withoutRegular(others); len(others) > mostExcursions {
 		return nil
 	}
+	out = append(out, others...)
 	for i := range out {
 		x := &out[i]
 		x.From, x.To = s.at[x.From], s.at[x.To-1]+s.each
@@ -94,8 +102,87 @@ func (s *excursionSearch) surelyOutages(out []Excursion) bool {
 	return float64(slots) <= part*float64(len(s.x))
 }
 
+// withoutPauses leaves out the outages that are no longer than pauses of what comes in
+// batches: the length of pauses is taken for exponential beyond that of all but the longest.
+func (s *excursionSearch) withoutPauses(out []Excursion) []Excursion {
+	var pauses []int // of the other slots
+	slots, empty, run := 0, 0, 0
+	at := 0
+	for i, v := range s.given {
+		for at < len(out) && i >= s.at[out[at].To-1]+s.each {
+			at++
+		}
+		inside := at < len(out) && i >= s.at[out[at].From]
+		if !inside && !math.IsNaN(v) {
+			slots++
+		}
+		if v == 0 && !inside {
+			empty, run = empty+1, run+1
+			continue
+		}
+		if run > 0 {
+			pauses = append(pauses, run)
+		}
+		run = 0
+	}
+	if run > 0 {
+		pauses = append(pauses, run)
+	}
+	if len(pauses) == 0 || float64(empty) < pausesShare*float64(slots) {
+		return out
+	}
+	slices.Sort(pauses)
+	pauses = pauses[len(pauses)*3/4:]
+	longer, beyond := float64(len(pauses)), 1.0
+	for _, v := range pauses[1:] {
+		beyond += float64(v - pauses[0])
+	}
+	return slices.DeleteFunc(out, func(x Excursion) bool {
+		length := s.at[x.To-1] + s.each - s.at[x.From]
+		// The mean is that of few pauses: the predictive distribution is a power.
+		return longer*math.Pow(1+float64(max(0, length-pauses[0]))/beyond, 1-longer) > excursionAlpha
+	})
+}
+
+// withoutRegular leaves out excursions that come at one distance and are alike, as a job does
+// that runs every half hour.
+func withoutRegular(all []Excursion) []Excursion {
+	slices.SortFunc(all, func(x, y Excursion) int { return cmp.Compare(x.From, y.From) })
+	ratio := func(x, y float64) bool { return max(x, y) <= alike*min(x, y) }
+	similar := func(x, y *Excursion) bool {
+		return ratio(float64(x.To-x.From), float64(y.To-y.From)) && (x.Rate > x.Before) == (y.Rate > y.Before) && ratio(x.Rate/x.Before, y.Rate/y.Before)
+	}
+	regular := make([]bool, len(all))
+	for i := range all {
+		for j := i + 1; j < len(all); j++ {
+			apart := all[j].From - all[i].From
+			near := max(2, apart/30)
+			row := []int{i}
+			for k := i + 1; k < len(all); k++ {
+				last := all[row[len(row)-1]].From
+				if similar(&all[i], &all[k]) && abs(all[k].From-last-apart) <= near {
+					row = append(row, k)
+				}
+			}
+			if len(row) >= regularly {
+				for _, k := range row {
+					regular[k] = true
+				}
+			}
+		}
+	}
+	var out []Excursion
+	for i, x := range all {
+		if !regular[i] {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
 // excursionSearch is a search in slots that were measured, several of the given ones each.
 type excursionSearch struct {
+	given  []float64 // events of the given slots
 	x      []float64 // independent events
 	at     []int     // first given slot of each
 	each   int
@@ -107,7 +194,7 @@ type excursionSearch struct {
 }
 
 func newExcursionSearch(counts []float64, squares float64) *excursionSearch {
-	s := &excursionSearch{each: 1, weight: 1}
+	s := &excursionSearch{given: counts, each: 1, weight: 1}
 	all, measured := 0.0, 0
 	for _, c := range counts {
 		if !math.IsNaN(c) {
@@ -229,7 +316,8 @@ func (s *excursionSearch) outages() (out []Excursion) {
 			continue
 		}
 		to := i + 1
-		for to < len(s.x) && s.x[to] <= outageSlot*usual {
+		// One slot of what stays low does not end it.
+		for to < len(s.x) && (s.x[to] <= outageSlot*usual || s.mean(to, to+beginSlots) <= outageSlot*usual) {
 			to++
 		}
 		length := to - i
@@ -241,7 +329,15 @@ func (s *excursionSearch) outages() (out []Excursion) {
 		if lasts {
 			least = shortestLasting
 		}
-		if rest > outageShare*usual || p > excursionAlpha || length*s.each < least {
+		after := math.Inf(1)
+		if !lasts {
+			after = s.mean(to+1, to+1+usualSlots)
+		}
+		if rest > outageShare*usual || rest > outageSlot*after {
+			i = min(to, i+usualSlots) - 1 // what stops later is held against what is usual by then
+			continue
+		}
+		if p > excursionAlpha || length*s.each < least {
 			i = to - 1
 			continue
 		}

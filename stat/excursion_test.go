@@ -158,3 +158,108 @@ func TestExcursionsOfWeights(t *testing.T) {
 		t.Errorf("found %+v", found)
 	}
 }
+
+// batchesOf returns counts of events that come in batches, each over some slots.
+func batchesOf(rng *rand.Rand, slots int, perSlot, size float64, spread int) []float64 {
+	out := make([]float64, slots)
+	for i := range out {
+		for range int(distuv.Poisson{Lambda: perSlot / size, Src: rng}.Rand()) {
+			for range 1 + int(distuv.Poisson{Lambda: size - 1, Src: rng}.Rand()) {
+				if at := i + rng.IntN(spread); at < slots {
+					out[at]++
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Rates without an excursion have one in at most a twentieth of ranges: what comes in
+// batches, what stays low, and what comes at regular distances.
+func TestNoExcursions(t *testing.T) {
+	const slots, trials = 720, 100
+	steady := func(rate float64, times func(i int) float64) func(*rand.Rand) []float64 {
+		return func(rng *rand.Rand) []float64 { return ratesOf(rng, slots, rate, 0, 0, times) }
+	}
+	wandering := func(keeps, deviation float64) func(*rand.Rand) []float64 {
+		return func(rng *rand.Rand) []float64 {
+			return ratesOf(rng, slots, 50, keeps, deviation, func(int) float64 { return 1 })
+		}
+	}
+	batches := func(perSlot, size float64, spread int) func(*rand.Rand) []float64 {
+		return func(rng *rand.Rand) []float64 { return batchesOf(rng, slots, perSlot, size, spread) }
+	}
+	step := func(to float64) func(int) float64 {
+		return func(i int) float64 {
+			if i > slots/2 {
+				return to
+			}
+			return 1
+		}
+	}
+	every := func(distance, length int) func(int) float64 {
+		return func(i int) float64 {
+			if i%distance < length {
+				return 3
+			}
+			return 1
+		}
+	}
+	for name, counts := range map[string]func(*rand.Rand) []float64{
+		"an event in 200 s": steady(0.05, step(1)), "an event in 30 s": steady(0.3, step(1)),
+		"batches of 10": batches(50, 10, 6), "batches of 20 every 40 s": batches(5, 20, 3), "batches of 30 every 17 min": batches(0.3, 30, 6),
+		"wandering": wandering(0.95, 0.8), "a step to a quarter": steady(50, step(0.25)), "a step to a seventh": steady(50, step(0.15)),
+		"a job every 5 min": steady(50, every(30, 1)), "a job every 30 min": steady(50, every(180, 3)),
+	} {
+		some := 0
+		for seed := range trials {
+			c := counts(rand.New(rand.NewPCG(uint64(seed), 77)))
+			if found := FindExcursions(c, sumOf(c), 9); len(found) > 0 {
+				some++
+			}
+		}
+		if t.Logf("%s: in %d of %d", name, some, trials); some > trials/20 {
+			t.Errorf("%s: in %d of %d", name, some, trials)
+		}
+	}
+}
+
+// Outages that are there are each found, and so is a burst beside a job that comes every half
+// hour.
+func TestManyExcursions(t *testing.T) {
+	const slots, trials = 1440, 20
+	for _, rate := range []float64{60, 5} {
+		for _, n := range []int{1, 3, 4, 6} {
+			right := 0
+			for seed := range trials {
+				c := ratesOf(rand.New(rand.NewPCG(uint64(seed), 78)), slots, rate, 0, 0, func(i int) float64 {
+					if at := i % (slots / n); at >= 100 && at < 118 {
+						return 0
+					}
+					return 1
+				})
+				if len(FindExcursions(c, sumOf(c), 9)) == n {
+					right++
+				}
+			}
+			if right < trials-1 {
+				t.Errorf("%d outages at %v a slot: each found in %d of %d", n, rate, right, trials)
+			}
+		}
+	}
+	right := 0
+	for seed := range trials {
+		c := ratesOf(rand.New(rand.NewPCG(uint64(seed), 79)), slots, 60, 0, 0, func(i int) float64 {
+			if i%180 < 3 || i >= 1000 && i < 1004 {
+				return 3
+			}
+			return 1
+		})
+		if found := FindExcursions(c, sumOf(c), 9); len(found) == 1 && abs(found[0].From-1000) <= 1 {
+			right++
+		}
+	}
+	if right < trials-1 {
+		t.Errorf("a burst beside a job is found in %d of %d", right, trials)
+	}
+}
