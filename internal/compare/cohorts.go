@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"golang.org/x/sync/errgroup"
@@ -144,6 +145,7 @@ func (c *comparison) cohorts(ctx context.Context) error {
 		}
 	}
 	c.fineA, c.fineB = fine[0], fine[1]
+	c.each = sync.OnceValues(func() (*[2]*side, error) { return c.readEach(ctx) })
 	return nil
 }
 

@@ -187,6 +187,7 @@ type comparison struct {
 	// fineA and fineB are strata of operation and cohort, for figures like for
 	// like; a and b themselves where tenants cannot be told apart.
 	fineA, fineB *side
+	each         eachTenant                // nil if tenants are not told apart
 	tenantCounts [2]map[string]hist.Moment // requests of tenants on either side; nil if not told apart
 	tenantTotals [2]uint64                 // requests of all, also of tenants that are not asked for
 	tenantFailed [2]map[string]uint64      // those of them that failed

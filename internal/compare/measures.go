@@ -206,6 +206,9 @@ func (c *comparison) judged(m measure, whole, like *strata, of string) (out api.
 		if change, err = m.change(like, like.mix, c.opts); err != nil {
 			return out, change, err
 		}
+		if err = c.comeAndGo(like, like.mix, c.eachRequest(m, math.Sqrt(change.A*change.B)), &change); err != nil {
+			return out, change, err
+		}
 		if lacks {
 			change.Short = fmt.Sprintf("only %s of the %ss can be compared like for like, at least %s are needed", figure.Percent(like.covered), c.what(), figure.Percent(leastCovered))
 		}
@@ -248,6 +251,9 @@ func (c *comparison) between(m measure, of *strata, out *api.CompareMeasure, cha
 	}
 	bumps, share, ok, err := stat.Between(of.a, of.b, m.q, mix, change, c.opts)
 	if err != nil || !ok {
+		return err
+	}
+	if err := c.comeAndGo(of, mix, above(math.Sqrt(float64(bumps.Lower*bumps.Upper))), &share); err != nil {
 		return err
 	}
 	out.Between = &api.CompareBumps{

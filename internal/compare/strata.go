@@ -40,14 +40,15 @@ type strata struct {
 	mix      []float64
 	covered  float64
 	compared int
-	single   []operation // those that are a stratum of their own, the first ones
-	gone     []operation // those that are in none, since they came, went, or moved the mix of what is rare
-	apart    bool        // no operation can be compared, though both sides have requests enough
+	groups   [][]operation // of each stratum; nil if they are of one tenant
+	single   []operation   // those that are a stratum of their own, the first ones
+	gone     []operation   // those that are in none, since they came, went, or moved the mix of what is rare
+	apart    bool          // no operation can be compared, though both sides have requests enough
 }
 
 // only is the stratum i by itself.
 func (s *strata) only(i int) *strata {
-	return &strata{a: s.a[i : i+1], b: s.b[i : i+1], errorsA: s.errorsA[i : i+1], errorsB: s.errorsB[i : i+1], apdexA: s.apdexA[i : i+1], apdexB: s.apdexB[i : i+1]}
+	return &strata{a: s.a[i : i+1], b: s.b[i : i+1], errorsA: s.errorsA[i : i+1], errorsB: s.errorsB[i : i+1], groups: s.groups[i : i+1], apdexA: s.apdexA[i : i+1], apdexB: s.apdexB[i : i+1]}
 }
 
 // column is some operations of a side as one stratum.
@@ -221,6 +222,7 @@ func (c *comparison) strata(a, b *side) (*strata, error) {
 	if len(groups) == 0 {
 		groups = [][]operation{nil}
 	}
+	out.groups = groups
 	countsA, countsB := make([]float64, len(groups)), make([]float64, len(groups))
 	var totalA, totalB, heldA, heldB float64
 	columns := make([][2]column, len(groups))
