@@ -340,6 +340,9 @@ type MarkThen struct {
 	// Mark is a mark of another service at the moment of the change, which is then not held
 	// against this one.
 	Mark *MarkName `json:"mark,omitempty"`
+	// Called are the services, called by this one, in which the change began. It is then not
+	// held against the mark either.
+	Called []string `json:"called,omitempty"`
 }
 
 // MarkOutage is a time without requests of a service about a mark. Up says that other services had some.

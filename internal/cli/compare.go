@@ -14,6 +14,7 @@ import (
 	"tailscope/api"
 	"tailscope/internal/compare"
 	"tailscope/internal/judge"
+	"tailscope/internal/judge/marks"
 	"tailscope/internal/query"
 	"tailscope/internal/report"
 )
@@ -63,7 +64,9 @@ little data to say, and 3 for errors.
 
 With --watch it looks again until there is a verdict: a regression, an
 improvement, mixed, changed, or the same. Its intervals hold at every look, so that
-looking often raises no false alarm; they are wider for it.`,
+looking often raises no false alarm; they are wider for it. A change that begins up to
+15 minutes after a mark may be a late effect of it: where there is a verdict before, the
+watch ends, says until when that is, and asking again then has it in its exit code.`,
 		Example: `  tailscope compare --service shop --mark 5f1c0de5f1c0de11
   tailscope compare --service shop --a now-2h..now-1h --b now-1h..now
   tailscope compare --service shop --a 'daily 22:00-06:00 last 5 before now-7d' --b 'daily 22:00-06:00 last 5'
@@ -127,6 +130,12 @@ func (f *compareFlags) compare(ctx context.Context) error {
 	}
 	if q.Days > 0 && q.Like == "" && r.Verdict == judge.TooLittle && r.A.Requests == 0 {
 		fmt.Fprintf(f.streams.err, "hint: earlier days are those of the same weekday: side A is %d of them; --set like=day takes the days before, --set like=workday those from Monday to Friday\n", q.Days)
+	}
+	if m := r.Mark; f.watch && m != nil && r.Then == nil {
+		if until := m.Time.Time().Add(marks.LateWithin * time.Second); f.now().Before(until) {
+			fmt.Fprintf(f.streams.err, "hint: a change that begins by %s may be a late effect of the mark: tailscope mark show %s says so some five minutes later\n",
+				until.In(f.now().Location()).Format(time.TimeOnly), m.ID)
+		}
 	}
 	switch r.Verdict {
 	case judge.Regression, judge.Mixed:

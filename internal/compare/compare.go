@@ -43,7 +43,10 @@ type Request struct {
 	WantedA, WantedB int
 	// Mark is the id of a mark. A and B, if not zero, are then its sides, which may end
 	// nearer than Length.
-	Mark           string
+	Mark string
+	// Together are the marks that are judged as one with Mark, in order of time: a provisional
+	// side A ends at the first of them, and side B begins after the last. Empty: Mark alone.
+	Together       []*store.Mark
 	Label          string
 	ValueA, ValueB string
 	// Moment, if not zero, is what lies between sides A and B, as a mark does: what comes
@@ -201,14 +204,15 @@ type comparison struct {
 	unit     string // seconds, bytes or empty
 	opts     stat.Options
 	out      *api.CompareResponse
-	lasting  string      // the sentence of what lasts, without a capital letter
+	lasting  string      // the sentence of what lasts
 	whole    *strata     // all requests, raw; nil of numbers
 	shapes   []api.Shape // spikes
 	before   *api.Shape  // a spike of side A that is left out
 	left     []span      // what belongs to neither side
 }
 
-// Compare judges what differs between the two sides.
+// Compare judges what differs between the two sides. Its sentence begins with a small letter:
+// figure.Sentence makes a headline of it.
 func Compare(ctx context.Context, st store.Store, r Request) (*api.CompareResponse, error) {
 	if err := r.check(); err != nil {
 		return nil, err

@@ -414,7 +414,7 @@ func TestTooLittle(t *testing.T) {
 	if r.Verdict != judge.TooLittle || r.Measures[0].Raw.Needed != 2 || r.Measures[0].Raw.NeededSeconds != 200 {
 		t.Errorf("%s, needed %v", r.Verdict, r.Measures[0].Raw.Needed)
 	}
-	if want := "Too little data to judge p99 of shop: side A: 10 slots with observations, at least 20 are needed; about 9 min a side may do"; r.Sentence != want {
+	if want := "too little data to judge p99 of shop: side A: 10 slots with observations, at least 20 are needed; about 9 min a side may do"; r.Sentence != want {
 		t.Errorf("says %q", r.Sentence)
 	}
 }
@@ -434,10 +434,10 @@ func TestNewestIsStillComing(t *testing.T) {
 		judged int64 // since the epoch
 		says   string
 	}{
-		{"newest", window(0, 7200), window(7200, 7300), at(7300), 7200 + 200 + 20, "Too early to judge p99 of shop: the newest stretch is still coming, and can be judged at "},
+		{"newest", window(0, 7200), window(7200, 7300), at(7300), 7200 + 200 + 20, "too early to judge p99 of shop: the newest stretch is still coming, and can be judged at "},
 		{"within a long range", window(0, 3*3600), window(3*3600, 4*3600-2400), at(4*3600 - 2400), 3*3600 + 1200 + 20, "; sides of up to 2 h are cut into slots of 10 s, which tell sooner"},
-		{"over", window(0, 7200), window(7200, 7300), at(9000), 0, "Too little data to judge p99 of shop: side B: 10 slots"},
-		{"side A short too", window(7000, 7100), window(7200, 7300), at(7300), 0, "Too little data to judge p99 of shop: side A: 10 slots"},
+		{"over", window(0, 7200), window(7200, 7300), at(9000), 0, "too little data to judge p99 of shop: side B: 10 slots"},
+		{"side A short too", window(7000, 7100), window(7200, 7300), at(7300), 0, "too little data to judge p99 of shop: side A: 10 slots"},
 	} {
 		r := compared(t, st, Request{A: c.a, B: c.b, Now: c.now})
 		got := r.Measures[0].Judged().JudgedAt

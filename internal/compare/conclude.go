@@ -1,14 +1,15 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
 	"tailscope/api"
-	"tailscope/internal/figure"
 	"tailscope/internal/judge"
+	"tailscope/internal/series"
 	"tailscope/stat"
 )
 
@@ -27,6 +28,7 @@ const (
 // here by its adjusted probability. What is known of errors alone is too little,
 // unless nothing else was asked for.
 func (c *comparison) conclude() {
+	c.takeBack()
 	var moved, rest judge.Sum
 	known := len(c.out.Measures) == 1
 	for i := range c.out.Measures {
@@ -58,7 +60,80 @@ func (c *comparison) conclude() {
 		c.out.Verdict = rest.Verdict()
 	}
 	c.lasting = c.headline(rest.Verdict())
-	c.out.Sentence = figure.Sentence(c.lasting)
+	c.out.Sentence = c.lasting
+}
+
+// takeBack makes what changed by itself, but not surely enough among all that was looked at
+// beside it, no evidence, so that a list says of each figure what its headline is made of. A
+// figure that drifts with the load is told so only where the load may be all of it.
+func (c *comparison) takeBack() {
+	for i := range c.out.Measures {
+		if m := &c.out.Measures[i]; judge.Moved(m.Verdict) && !c.found(m) && !c.aside(m) {
+			c.noEvidence(m, c.out.Of)
+		}
+	}
+	for _, rows := range [][]api.CompareRow{c.out.Operations, c.out.Tenants, c.out.Cohorts} {
+		for i := range rows {
+			for j := range rows[i].Measures {
+				if m := &rows[i].Measures[j]; judge.Moved(m.Verdict) && !c.found(m) {
+					c.noEvidence(m, c.titleOf(&rows[i]))
+				}
+			}
+		}
+	}
+	for i := range c.out.Measures {
+		m := &c.out.Measures[i]
+		if m.Verdict != judge.Drifts || !m.Judged().ByLoad {
+			continue
+		}
+		var beside []string
+		for j := range c.out.Measures {
+			if x := &c.out.Measures[j]; x.Scale == m.Scale && c.found(x) && x.Name != judge.Rate && (effectOf(x) > 0) == (effectOf(m) > 0) {
+				beside = append(beside, judge.Title(x.Name, ""))
+			}
+		}
+		if len(beside) > 0 {
+			found := c.finding(c.measureOf(m), c.out.Of, m.Judged())
+			found.Beside = beside
+			m.Sentence = found.Sentence()
+		}
+	}
+}
+
+// titleOf names the row of a list in a sentence.
+func (c *comparison) titleOf(r *api.CompareRow) string {
+	switch {
+	case r.Tenant != "":
+		return c.of + " for " + r.Tenant
+	case r.Cohort != "":
+		return c.of + " for " + r.Cohort + " tenants"
+	case c.kind == ofNumbers:
+		return c.of + " where " + r.Operation
+	}
+	return orNone(cmp.Or(r.Operation, r.Service))
+}
+
+// measureOf returns what a measure of the answer is of.
+func (c *comparison) measureOf(m *api.CompareMeasure) measure {
+	all := c.measuresOf()
+	if i := slices.IndexFunc(all, func(of measure) bool { return of.Name == m.Name }); i >= 0 {
+		return all[i]
+	}
+	return measure{Figure: judge.Figure{Name: m.Name, Ratio: m.Scale == scaleName(stat.LogRatio)}}
+}
+
+func (c *comparison) noEvidence(m *api.CompareMeasure, of string) {
+	found := c.finding(c.measureOf(m), of, m.Judged())
+	found.Verdict, found.Between, found.Gate = judge.NoEvidence, m.Between, nil
+	m.Verdict, m.Change, m.Sentence = found.Verdict, "", found.Claim()
+}
+
+// TakeBack makes a measure of requests no evidence where it is not sure enough among more
+// than it was compared with. Of is whose measure it is; intervals are of DefaultLevel.
+func TakeBack(m *api.CompareMeasure, of string) {
+	c := comparison{Request: Request{Level: DefaultLevel, Within: DefaultWithin}}
+	c.Family = series.SpanDuration
+	c.noEvidence(m, of)
 }
 
 // sure says that a measure of a row changed, allowing for all rows.
@@ -188,7 +263,7 @@ func (c *comparison) most(way judge.Way) string {
 		name string
 	}{{c.out.Operations, "operation"}, {c.out.Tenants, "tenant"}} {
 		if reach, m := c.reach(list.rows, way); m != nil && reach.Judged >= 2 && c.kind == ofSpans {
-			return fmt.Sprintf("%s is %s for %s", judge.Title(m.Name, c.out.Of), (&judge.Finding{Verdict: m.Verdict}).Adjective(), reach.Text(list.name))
+			return fmt.Sprintf("%s is %s for %s", judge.Title(m.Name, c.out.Of), (&judge.Finding{Verdict: m.Verdict}).Adjective(), reach.Text(list.name, ""))
 		}
 	}
 	return c.rowSentence(way)
@@ -235,8 +310,7 @@ func (c *comparison) sentenceOf(list []api.CompareRow, way judge.Way) string {
 		if r.Operation == "" || r.Service == "" || c.kind != ofSpans {
 			return m.Sentence
 		}
-		i := slices.IndexFunc(c.measuresOf(), func(of measure) bool { return of.Name == m.Name })
-		found := c.finding(c.measuresOf()[i], r.Operation+" of "+r.Service, m.Judged())
+		found := c.finding(c.measureOf(m), r.Operation+" of "+r.Service, m.Judged())
 		found.Between = m.Between
 		return found.Claim()
 	}

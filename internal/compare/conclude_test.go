@@ -37,7 +37,7 @@ func TestHeadline(t *testing.T) {
 		}, judge.TooLittle, "p99 is too little data"},
 		{"errors rise and nothing else is known", []api.CompareMeasure{
 			of("p99", judge.TooLittle, "", 1.2, nan, nan), of(judge.ErrorShare, judge.MoreErrors, judge.Worse, 0.1, 0.05, 0.15),
-		}, judge.Regression, "Errors is more errors"},
+		}, judge.Regression, "errors is more errors"},
 		{"all alike", []api.CompareMeasure{
 			of("p50", judge.Faster, judge.Better, 0.7, 0.69, 0.71), of("p95", judge.Faster, judge.Better, 0.7, 0.68, 0.72), of("p99", judge.Faster, judge.Better, 0.7, 0.65, 0.75),
 		}, judge.Improvement, "p99 is faster"},
@@ -52,13 +52,13 @@ func TestHeadline(t *testing.T) {
 		}, judge.Mixed, "p50 is slower; but p99 is faster"},
 		{"many errors, a little slower", []api.CompareMeasure{
 			of("p99", judge.Slower, judge.Worse, 1.1, 1.05, 1.15), of(judge.ErrorShare, judge.MoreErrors, judge.Worse, 0.1, 0.08, 0.12),
-		}, judge.Regression, "Errors is more errors, and p99 is slower"},
+		}, judge.Regression, "errors is more errors, and p99 is slower"},
 		{"few more errors before a median that moved much", []api.CompareMeasure{
 			of("p50", judge.Slower, judge.Worse, 3, 2.9, 3.1), of(judge.ErrorShare, judge.MoreErrors, judge.Worse, 0.002, 0.001, 0.003),
-		}, judge.Regression, "Errors is more errors, and p50 is slower"},
+		}, judge.Regression, "errors is more errors, and p50 is slower"},
 		{"chance among many", []api.CompareMeasure{
 			of("p95", judge.NoEvidence, "", 1.02, 0.95, 1.1), late, of("p75", judge.Same, "", 1, 0.99, 1.01),
-		}, judge.NoEvidence, "p95 is no evidence"},
+		}, judge.NoEvidence, "p99 changed by +8 %, which is no evidence among so many figures (95 % interval +1 % … +15 %)"},
 		{"like for like counts", []api.CompareMeasure{
 			likely, of("p99", judge.Slower, judge.Worse, 1.1, 1.05, 1.15),
 		}, judge.Regression, "p50 is slower"},
@@ -68,13 +68,52 @@ func TestHeadline(t *testing.T) {
 		{"Apdex moved more margins than p99", []api.CompareMeasure{
 			of("p50", judge.NoEvidence, "", 1.1, 0.8, 1.4), of("p99", judge.Slower, judge.Worse, 1.53, 1.51, 1.56), of(judge.Apdex, judge.Lower, judge.Worse, -0.13, -0.13, -0.12),
 		}, judge.Regression, "p99 is slower"},
-		{"all by chance", []api.CompareMeasure{late}, judge.NoEvidence, "No evidence of a change, as many measures were looked at"},
+		{"all by chance", []api.CompareMeasure{late}, judge.NoEvidence, "p99 changed by +8 %, which is no evidence among so many figures (95 % interval +1 % … +15 %)"},
 	} {
-		k := &comparison{Request: Request{Within: 0.05}, out: &api.CompareResponse{Measures: c.measures}}
+		k := &comparison{Request: Request{Within: 0.05, Level: 0.95}, out: &api.CompareResponse{Measures: c.measures}}
 		k.conclude()
 		if k.out.Verdict != c.verdict || k.out.Sentence != c.sentence {
 			t.Errorf("%s: %s: %q, want %s: %q", c.name, k.out.Verdict, k.out.Sentence, c.verdict, c.sentence)
 		}
+	}
+}
+
+// A measure says of itself what the headline is made of: no change that is not sure among all
+// of its list, and none by the load that a measure beside it surely has without it.
+func TestMeasuresAgreeWithTheHeadline(t *testing.T) {
+	slower := func(name string, adjusted api.Float) api.CompareMeasure {
+		return api.CompareMeasure{Name: name, Verdict: judge.Slower, Change: judge.Worse, Sentence: name + " is slower", Adjusted: adjusted, Scale: "ratio",
+			Raw: api.CompareFigure{Effect: 1.2, Low: 1.1, High: 1.3, Verdict: judge.Slower}}
+	}
+	loaded := api.CompareMeasure{Name: "p95", Verdict: judge.Drifts, Sentence: "by load", Adjusted: 0.001, Scale: "ratio",
+		Raw: api.CompareFigure{Effect: 1.2, Low: 1.1, High: 1.3, Verdict: judge.Drifts, ByLoad: true}}
+	row := func(adjusted api.Float) api.CompareRow {
+		return api.CompareRow{Tenant: "acme", Adjusted: adjusted, RequestsA: 9000, RequestsB: 9000, Measures: []api.CompareMeasure{slower("p50", adjusted)}}
+	}
+	conclude := func(rows []api.CompareRow, measures ...api.CompareMeasure) *api.CompareResponse {
+		k := &comparison{Request: Request{Within: 0.05, Level: 0.95}, of: "shop", out: &api.CompareResponse{Of: "shop", Measures: measures, Tenants: rows}}
+		k.conclude()
+		return k.out
+	}
+	out := conclude([]api.CompareRow{row(0.06), row(0.04)}, slower("p50", 0.2), slower("p99", 0.01), loaded)
+	for _, c := range []struct {
+		m       *api.CompareMeasure
+		verdict judge.Verdict
+		change  judge.Way
+		want    string
+	}{
+		{&out.Measures[0], judge.NoEvidence, "", "p50 of shop changed by +20 %, which is no evidence among so many figures (95 % interval +10 % … +30 %)"},
+		{&out.Measures[1], judge.Slower, judge.Worse, "p99 is slower"},
+		{&out.Measures[2], judge.Drifts, "", "p95 of shop changed by +20 %, which the number of requests may explain, but not that of p99 (95 % interval +10 % … +30 %); compare sides with as many requests"},
+		{&out.Tenants[0].Measures[0], judge.NoEvidence, "", "p50 of shop for acme changed by +20 %, which is no evidence among so many figures (95 % interval +10 % … +30 %)"},
+		{&out.Tenants[1].Measures[0], judge.Slower, judge.Worse, "p50 is slower"},
+	} {
+		if c.m.Verdict != c.verdict || c.m.Change != c.change || c.m.Sentence != c.want {
+			t.Errorf("%s %q: %q, want %s: %q", c.m.Verdict, c.m.Change, c.m.Sentence, c.verdict, c.want)
+		}
+	}
+	if out := conclude(nil, slower("p99", 0.5), loaded); out.Measures[1].Sentence != "by load" {
+		t.Errorf("the load explains nothing beside %q: %q", out.Measures[0].Sentence, out.Measures[1].Sentence)
 	}
 }
 
@@ -118,7 +157,7 @@ func TestErrorsComeBeforeATenantsTimes(t *testing.T) {
 		Tenants:  []api.CompareRow{row("acme", judge.Slower, judge.Worse, 1.1), row("globex", judge.Same, "", 1)},
 	}}
 	k.conclude()
-	if want := "Errors are higher; p50 of acme is slower"; k.out.Sentence != want {
+	if want := "errors are higher; p50 of acme is slower"; k.out.Sentence != want {
 		t.Errorf("%q, want %q", k.out.Sentence, want)
 	}
 }

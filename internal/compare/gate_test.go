@@ -98,7 +98,7 @@ func TestTenantsThatChangedAlike(t *testing.T) {
 	for _, c := range []struct {
 		others float64
 		want   string
-	}{{2.4, "p50 of shop is slower for most of 4 tenants, surely for 1"}, {1.1, "p50 for acme is slower; too little data to judge shop as a whole"}} {
+	}{{2.4, "p50 of shop is slower for most of 4 tenants, 1 of them surely"}, {1.1, "p50 for acme is slower; too little data to judge shop as a whole"}} {
 		k := &comparison{Request: Request{Within: 0.05}, out: &api.CompareResponse{Of: "shop", Tenants: []api.CompareRow{
 			row("acme", 2.7, 0.0001), row("globex", c.others, 0.3), row("initech", c.others, 0.3), row("umbrella", c.others, 0.3),
 		}}}

@@ -65,12 +65,12 @@ func SecondsOf(ring *seconds.Ring, service string, a, b Window, now time.Time) (
 // CutAtMarks cuts the sides of a moment in seconds at the marks beside it that concern a
 // service in an environment, which is empty for any: side A begins after the last of them,
 // and side B ends at the first. CutA and cutB are those marks, nil where nothing is cut.
-// The mark named own does not count.
-func CutAtMarks(marks []store.Mark, own, service, environment string, moment int64, a, b Window) (Window, Window, *store.Mark, *store.Mark) {
+// The marks of own do not count.
+func CutAtMarks(marks []store.Mark, own []*store.Mark, service, environment string, moment int64, a, b Window) (Window, Window, *store.Mark, *store.Mark) {
 	var cutA, cutB *store.Mark
 	for i := range marks {
 		m := &marks[i]
-		if m.ID == own || !m.Concerns(service, environment) {
+		if slices.ContainsFunc(own, func(x *store.Mark) bool { return x.ID == m.ID }) || !m.Concerns(service, environment) {
 			continue
 		}
 		switch t := m.Time.Unix(); {
@@ -103,13 +103,19 @@ func (c *comparison) provisional(ctx context.Context) (*api.CompareResponse, err
 	}
 	r, a, b := c.Request, c.A, c.B
 	if c.mark != nil {
-		at, length := time.Unix(c.mark.Time.Unix(), 0), c.Length
+		first, last, length := c.mark, c.mark, c.Length
+		if n := len(c.Together); n > 0 {
+			first, last = c.Together[0], c.Together[n-1]
+		} else {
+			c.Together = []*store.Mark{c.mark}
+		}
 		if length == 0 {
 			length = defaultLength
 		}
-		a, b = Window{at.Add(-length), at}, Window{at.Add(AfterMoment * time.Second), at.Add(length)}
+		from, to := time.Unix(first.Time.Unix(), 0), time.Unix(last.Time.Unix(), 0)
+		a, b = Window{from.Add(-length), from}, Window{to.Add(AfterMoment * time.Second), to.Add(length)}
 		if c.Settle > 0 {
-			b.Start = at.Add(time.Second + c.Settle)
+			b.Start = to.Add(time.Second + c.Settle)
 		}
 	}
 	if _, later, err := c.windows(int64(series.Base)); err == nil && (later.end-later.start)/int64(series.Base) >= fewestSlots {
@@ -120,14 +126,14 @@ func (c *comparison) provisional(ctx context.Context) (*api.CompareResponse, err
 	}
 	moment, asked := b.Start.Unix(), b.End
 	if c.mark != nil {
-		moment = c.mark.Time.Unix()
+		moment = a.End.Unix()
 	}
 	a.Start = time.Unix(max(a.Start.Unix(), a.End.Unix()-MostBefore), 0)
 	marks, err := store.Marks(ctx, c.st, a.Start.Add(-AfterMoment*time.Second), c.Now)
 	if err != nil {
 		return nil, err
 	}
-	a, b, cutA, cutB := CutAtMarks(marks, c.Mark, service, query.Named(c.Matchers, series.LabelEnvironment), moment, a, b)
+	a, b, cutA, cutB := CutAtMarks(marks, c.Together, service, query.Named(c.Matchers, series.LabelEnvironment), moment, a, b)
 	a, b, why := SecondsOf(c.Newest, service, a, b, c.Now)
 	if why != "" {
 		return nil, nil
@@ -195,6 +201,6 @@ func (c *comparison) grossOf(row *api.CompareRow, measures []api.CompareMeasure)
 // concludeSeconds says that a verdict is provisional.
 func (c *comparison) concludeSeconds() {
 	if c.out.Provisional = true; c.out.Verdict == judge.NoEvidence {
-		c.out.Sentence = fmt.Sprintf("No evidence of a gross change of %s, from %d s", c.of, c.b.end-c.b.start)
+		c.out.Sentence = fmt.Sprintf("no evidence of a gross change of %s, from %d s", c.of, c.b.end-c.b.start)
 	}
 }

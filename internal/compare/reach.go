@@ -154,15 +154,23 @@ func (r Reach) Few() bool {
 	return r.Judged >= 2 && r.Sure > 0 && 2*r.Sure <= r.Judged && r.Rest != RestMost && r.Rest != RestAll
 }
 
-// Text names those that a change reached, as "all 70 tenants". It never says of some that
-// they alone changed where the others may have as well.
-func (r Reach) Text(noun string) string {
+// Text names those that a change reached, and what they did if verb is not empty: all 70
+// tenants changed, 12 of them surely. It never says of some that they alone changed where the
+// others may have as well.
+func (r Reach) Text(noun, verb string) string {
 	of := figure.Counted(r.Judged, noun)
+	if verb != "" {
+		of += " " + verb
+	}
+	surely := ""
+	if r.Sure < r.Judged {
+		surely = fmt.Sprintf(", %d of them surely", r.Sure)
+	}
 	switch {
 	case r.Rest == RestAll && r.Judged > 1:
-		return "all " + of
+		return "all " + of + surely
 	case r.Rest == RestMost:
-		return fmt.Sprintf("most of %s, surely for %d", of, r.Sure)
+		return "most of " + of + surely
 	case r.Rest == RestOpen && r.Sure < r.Judged:
 		return fmt.Sprintf("%d of %s, and maybe others", r.Sure, of)
 	}

@@ -52,10 +52,10 @@ func TestReach(t *testing.T) {
 			if ok {
 				right++
 			} else if trial < 3 {
-				t.Logf("%s: %+v: %s", c.name, reach, reach.Text("tenant"))
+				t.Logf("%s: %+v: %s", c.name, reach, reach.Text("tenant", ""))
 			}
 			if trial == 0 {
-				t.Logf("%s: %s", c.name, reach.Text("tenant"))
+				t.Logf("%s: %s", c.name, reach.Text("tenant", ""))
 			}
 		}
 		if t.Logf("%s: %d of %d", c.name, right, n); float64(right) < 0.9*float64(n) {
@@ -67,12 +67,15 @@ func TestReach(t *testing.T) {
 		few  bool
 		want string
 	}{
-		{Reach{70, 8, RestAll}, false, "all 70 tenants"}, {Reach{70, 8, RestMost}, false, "most of 70 tenants, surely for 8"},
+		{Reach{70, 8, RestAll}, false, "all 70 tenants, 8 of them surely"}, {Reach{70, 8, RestMost}, false, "most of 70 tenants, 8 of them surely"},
 		{Reach{70, 8, RestStays}, true, "8 of 70 tenants"}, {Reach{8, 1, RestOpen}, true, "1 of 8 tenants, and maybe others"}, {Reach{1, 1, RestAll}, false, "1 of 1 tenant"},
 	} {
-		if got := c.of.Text("tenant"); got != c.want || c.of.Few() != c.few {
+		if got := c.of.Text("tenant", ""); got != c.want || c.of.Few() != c.few {
 			t.Errorf("%+v: %q, few %v; want %q, %v", c.of, got, c.of.Few(), c.want, c.few)
 		}
+	}
+	if got, want := (Reach{70, 8, RestOpen}).Text("tenant", "changed"), "8 of 70 tenants changed, and maybe others"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 	if got := ReachOf(nil, judge.Mean, nil); got != (Reach{}) {
 		t.Errorf("of nothing: %+v", got)

@@ -84,7 +84,7 @@ func TestCounterDoubles(t *testing.T) {
 		if math.Abs(float64(m.Raw.A)-0.5) > 0.02 || !warned(r, "series") {
 			t.Errorf("every %d s: %v CPU seconds a second, want 0.5; warnings %v", every, m.Raw.A, r.Warnings)
 		}
-		if want := "The rate of process_cpu_time_seconds_total of shop is 2"; !strings.HasPrefix(r.Sentence, want) || !strings.Contains(r.Sentence, "times as high") {
+		if want := "the rate of process_cpu_time_seconds_total of shop is 2"; !strings.HasPrefix(r.Sentence, want) || !strings.Contains(r.Sentence, "times as high") {
 			t.Errorf("says %q", r.Sentence)
 		}
 	}
@@ -224,7 +224,7 @@ func TestGauge(t *testing.T) {
 	st := stored(t, w)
 	r := compared(t, st, Request{Selection: query.Selection{Family: queue}, A: window(0, 1800), B: window(1800, 3600)})
 	m := only(t, r, "mean")
-	if holds(t, m, 1.5); r.Verdict != judge.Changed || m.Verdict != judge.Higher || m.Change != "" || !strings.HasPrefix(r.Sentence, "The mean of queue_depth of shop is ") {
+	if holds(t, m, 1.5); r.Verdict != judge.Changed || m.Verdict != judge.Higher || m.Change != "" || !strings.HasPrefix(r.Sentence, "the mean of queue_depth of shop is ") {
 		t.Errorf("%s: %s", r.Verdict, r.Sentence)
 	}
 	r = compared(t, st, Request{Selection: query.Selection{Family: "queue_bytes"}, A: window(0, 1800), B: window(1800, 3600)})

@@ -300,7 +300,7 @@ func (c *comparison) nameShapes() {
 		c.nameLasting()
 	}
 	if c.mark != nil {
-		c.out.Sentence = figure.Sentence(judge.WithShapes(c.out.Shapes, c.out.Verdict, c.lasting))
+		c.out.Sentence = judge.WithShapes(c.out.Shapes, c.out.Verdict, c.lasting)
 	}
 }
 

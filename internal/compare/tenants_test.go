@@ -160,7 +160,7 @@ func TestNothingIsClaimedOfASliver(t *testing.T) {
 			return []load{shared, {operation: "GET /new", tenant: "acme", perSlot: 24, median: 0.1, failed: 0.4}}
 		})
 		out := compared(t, st, r)
-		if !(out.Verdict == judge.Regression || out.Verdict == judge.Mixed) || !strings.HasPrefix(out.Sentence, "The share of errors of shop is ") {
+		if !(out.Verdict == judge.Regression || out.Verdict == judge.Mixed) || !strings.HasPrefix(out.Sentence, "the share of errors of shop is ") {
 			t.Errorf("trial %d: %s: %s", trial, out.Verdict, out.Sentence)
 		}
 		if m := measureOf(t, out, "p99"); m.Verdict != judge.TooLittle || !strings.Contains(m.Sentence, "only 4 % of the requests can be compared like for like") {

@@ -10,6 +10,7 @@ import (
 	"tailscope/api"
 	"tailscope/internal/compare"
 	"tailscope/internal/compare/changes"
+	"tailscope/internal/figure"
 	"tailscope/internal/judge"
 	"tailscope/internal/judge/marks"
 	"tailscope/internal/query"
@@ -83,7 +84,11 @@ func (s *server) compare(ctx context.Context, in *api.CompareRequest) (*api.Comp
 	if err == nil && out.A.Requests+out.B.Requests == 0 && !r.B.End.After(r.Now) { // else it may come yet
 		err = query.CheckNames(ctx, s.Store, sel)
 	}
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	out.Sentence = figure.Sentence(out.Sentence)
+	return out, nil
 }
 
 // cuts returns what finds the changes that no side of a comparison may hold.

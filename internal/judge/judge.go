@@ -85,7 +85,10 @@ type Finding struct {
 	// Joint says that the effect is an interaction: what two variables change together
 	// beyond what each changes by itself.
 	Joint bool
-	Gate  *Gate // what is allowed, nil if no more than a margin of sameness was asked for
+	// Beside names figures that surely went the same way, of one that drifts by the load:
+	// that explains no more than this one, if it does.
+	Beside []string
+	Gate   *Gate // what is allowed, nil if no more than a margin of sameness was asked for
 	// Between is the bumps that a quantile lies between, nil if it does not; the verdict is
 	// then of the share of the upper one.
 	Between *api.CompareBumps

@@ -62,6 +62,9 @@ func (f *Finding) Claim() string {
 	case f.Verdict == NoEvidence:
 		return fmt.Sprintf("no evidence that %s %s %s", title, differs, f.interval(f.ends()))
 	case f.Verdict == Drifts:
+		if f.ByLoad && len(f.Beside) > 0 {
+			return by("which the number of requests may explain, but not that of " + figure.Listed(f.Beside))
+		}
 		if f.ByLoad {
 			return by("which the number of requests explains")
 		}

@@ -84,12 +84,12 @@ func Leading(v Verdict) (first, last Way) {
 	switch v {
 	case Mixed:
 		return Worse, Better
+	case Regression:
+		return Worse, ""
 	case Improvement:
 		return Better, ""
-	case Changed:
-		return "", ""
 	}
-	return Worse, ""
+	return "", ""
 }
 
 // Word is Verdict with the word of a figure in place of regression, improvement and

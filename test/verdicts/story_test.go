@@ -9,14 +9,20 @@ import (
 	"tailscope/internal/judge"
 )
 
-// story returns what is said of a mark of shop once it is final, which is the same of the
+// story is storyOf shop.
+func (w *world) story(id string) *api.ServiceVerdict {
+	w.t.Helper()
+	return w.storyOf("shop", id)
+}
+
+// storyOf returns what is said of a mark of a service once it is final, which is the same of the
 // mark, of a comparison at it by the API, and by the command line, whose exit code follows
 // from it.
-func (w *world) story(id string) *api.ServiceVerdict {
+func (w *world) storyOf(service, id string) *api.ServiceVerdict {
 	w.t.Helper()
 	v := w.final(id)
 	s := &v.Services[0]
-	r, err := w.Compare(w.t.Context(), api.CompareRequest{Selection: ofService("shop"), Mark: id})
+	r, err := w.Compare(w.t.Context(), api.CompareRequest{Selection: ofService(service), Mark: id})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -28,7 +34,7 @@ func (w *world) story(id string) *api.ServiceVerdict {
 			w.t.Errorf("a comparison at the mark does not warn that %s", x.Text)
 		}
 	}
-	code, output := w.tailscope("compare", "--service", "shop", "--mark", id)
+	code, output := w.tailscope("compare", "--service", service, "--mark", id)
 	want := map[api.Verdict]int{judge.Regression: 1, judge.Mixed: 1, judge.TooLittle: 2}[v.Verdict]
 	if code != want || !strings.Contains(output, v.Sentence) {
 		w.t.Errorf("compare --mark exits with %d, want %d: %s", code, want, output)

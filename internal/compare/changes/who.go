@@ -112,13 +112,8 @@ func ofSingleTenants(tenants []api.CompareRow, cohort *api.CompareRow) bool {
 // whoText says who moved: all that can be judged, or the most changed of them.
 func whoText(w *api.ChangeWho, rest compare.Rest) string {
 	tenants := movedText("tenant", w.Tenants, w.TenantsJudged)
-	if n := len(w.Tenants); tenants != "" && n < w.TenantsJudged {
-		switch rest {
-		case compare.RestAll:
-			tenants = fmt.Sprintf("all %s moved alike, %d of them surely", figure.Counted(w.TenantsJudged, "tenant"), n)
-		case compare.RestMost:
-			tenants = fmt.Sprintf("most of %s moved, %d of them surely", figure.Counted(w.TenantsJudged, "tenant"), n)
-		}
+	if tenants != "" && (rest == compare.RestAll || rest == compare.RestMost) {
+		tenants = compare.Reach{Judged: w.TenantsJudged, Sure: len(w.Tenants), Rest: rest}.Text("tenant", "moved")
 	}
 	said := []string{movedText("cohort", w.Cohorts, w.CohortsJudged), tenants, movedText("operation", w.Operations, w.OperationsJudged)}
 	return strings.Join(slices.DeleteFunc(said, func(s string) bool { return s == "" }), "; ")

@@ -51,22 +51,29 @@ func (o *Around) Compare(ctx context.Context, judge *Judge, r compare.Request) (
 	s.before.start = max(s.before.start, s.before.end-int64(window/time.Second))
 	s.after.end = min(s.after.end, s.after.start+int64(window/time.Second))
 	r.A, r.B, r.Moment = s.before.window(), s.after.window(), s.first().Time
+	r.Together = s.together
 	out, err := compare.Compare(ctx, o.Store, r)
-	if err != nil || out.Provisional {
-		return out, err
+	if err != nil {
+		return nil, err
+	}
+	if out.Together = s.names(); out.Provisional {
+		out.Verdict, out.Sentence = withBeside(out.Verdict, out.Sentence, nil, out.Together)
+		return out, nil
 	}
 	if err := s.judgeThen(ctx, o.Store, r, r.Now); err != nil {
 		return nil, err
 	}
 	out.Warnings = append(out.Warnings, s.warnings(nil)...)
-	out.Together, out.Outage, out.Then = s.names(), s.outage, s.then
+	out.Outage, out.Then = s.outage, s.then
 	if v := judge.finalOf(m, &r, of); v != nil && v.Before == out.A.Range && v.After == out.B.Range && sameFigures(v.Measures, out.Measures) {
 		out.Verdict, out.Sentence, out.Then = v.Verdict, v.Sentence, v.Then
 		return out, nil
 	}
 	out.Verdict, out.Sentence = withThen(out.Verdict, out.Sentence, out.Shapes, out.Then)
 	out.Verdict, out.Sentence = withBeside(out.Verdict, out.Sentence, out.Outage, out.Together)
-	out.Sentence = figure.Sentence(out.Sentence)
+	if out.Then != nil {
+		out.Then.Sentence = figure.Sentence(out.Then.Sentence)
+	}
 	return out, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/compare"
 	"tailscope/internal/figure"
 	"tailscope/internal/judge"
 	"tailscope/stat"
@@ -19,6 +20,11 @@ func conclude(v *api.MarkVerdict) {
 	among(v.Services)
 	for i := range v.Services {
 		of := &v.Services[i]
+		for j := range of.Measures {
+			if m := &of.Measures[j]; m.Change != "" && !sure(m) {
+				compare.TakeBack(m, judge.Where(of.Service, of.Environment, ""))
+			}
+		}
 		if judge.Moved(of.Verdict) && !weigh(of) {
 			demote(of)
 		}
@@ -38,7 +44,10 @@ func conclude(v *api.MarkVerdict) {
 	v.Verdict, v.Sentence = whole(v)
 	v.Sentence = figure.Sentence(v.Sentence)
 	for i := range v.Services {
-		v.Services[i].Sentence = figure.Sentence(v.Services[i].Sentence)
+		of := &v.Services[i]
+		if of.Sentence = figure.Sentence(of.Sentence); of.Then != nil {
+			of.Then.Sentence = figure.Sentence(of.Then.Sentence)
+		}
 	}
 }
 

@@ -1,18 +1,15 @@
 package marks
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/api"
-	"tailscope/internal/compare"
 	"tailscope/internal/figure"
 	"tailscope/internal/judge"
 	"tailscope/internal/query"
@@ -21,9 +18,6 @@ import (
 )
 
 const (
-	// lateWithin is how long after a mark a change that ends the time after it may begin, in
-	// seconds, to be told with the mark: a deploy that rolls out takes a while.
-	lateWithin = 15 * 60
 	// leastOutage is the least length of an outage that is left out, and farthestOutage how
 	// far before a mark without requests before it the last ones are looked for, in seconds.
 	leastOutage    = 60
@@ -48,7 +42,7 @@ func withBeside(v judge.Verdict, sentence string, o *api.MarkOutage, together []
 		sum.Add(v, "")
 		sum.Add(judge.Regression, "")
 		v = sum.Verdict()
-		sentence = fmt.Sprintf("an outage of %s, from %s on; then %s", judge.Span(o.End-o.Start), clock(o.Start), inner(sentence))
+		sentence = fmt.Sprintf("an outage of %s, from %s on; then %s", judge.Span(o.End-o.Start), clock(o.Start), sentence)
 	case o.Up:
 		sentence += fmt.Sprintf("; before it there was an outage of %s, from %s on", judge.Span(o.End-o.Start), clock(o.Start))
 	case o.After:
@@ -74,26 +68,15 @@ func (r *Around) sides(ctx context.Context, marks []store.Mark, i int, service s
 	found, err := r.Changes(ctx, query.Selection{
 		Family: series.SpanDuration, Matchers: matchers, Start: time.Unix(s.before.start, 0), End: time.Unix(min(s.after.end, now.Unix()-ripe), 0),
 	})
-	if err == nil {
-		s.cutAt(found)
-		s.nameThen(marks)
+	if err != nil {
+		return s, err
 	}
-	return s, err
-}
-
-// nameThen names the mark, of another service, at whose moment a late change began.
-func (s *sides) nameThen(marks []store.Mark) {
-	if s.then == nil {
-		return
+	s.cutAt(found)
+	s.nameThen(marks)
+	if err := r.nameCalled(ctx, service, matchers, &s, now); err != nil {
+		return s, err
 	}
-	low, high := int64(s.then.Low)-surelyApart, int64(s.then.High)+surelyApart
-	for i := range marks {
-		m := &marks[i]
-		if at := m.Time.Unix(); at >= low && at <= high && !slices.Contains(s.together, m) {
-			s.then.Mark = &api.MarkName{ID: m.ID, Name: m.Name, Time: api.UnixTime(m.Time)}
-			return
-		}
-	}
+	return s, r.nameRollouts(ctx, marks, i, service, &s, now)
 }
 
 // leaveOutage ends the side before where an outage began that was over about the mark, as
@@ -226,37 +209,9 @@ func (s *sides) cutAt(found []api.Change) {
 			s.near = theChange(wholeOf(found, c))
 		}
 	}
-	if cut != nil && s.after.end <= s.after.start+lateWithin {
-		s.then = s.late(found, cut, end)
+	if cut != nil && s.after.end <= s.after.start+LateWithin {
+		s.then, s.cause = s.late(found, cut, end), cut
 	}
-}
-
-// late returns what began a while after the mark, given the changes that were found, that
-// which ends the side after, and where that ended without it. Changes that follow it so
-// closely that no side fits between, or within lateWithin of the mark, are of one event.
-func (s *sides) late(found []api.Change, first *api.Change, end int64) *api.MarkThen {
-	then := &api.MarkThen{Time: first.Time, Low: first.Low, High: first.High, Change: cmp.Or(first.Headline, first.Sentence), Changes: []string{}, Verdict: first.Verdict}
-	then.Sentence = then.Change
-	found = slices.Clone(found)
-	slices.SortStableFunc(found, func(x, y api.Change) int { return cmp.Compare(x.Low, y.Low) })
-	from := int64(first.High)
-	for _, c := range found {
-		low := int64(c.Low)
-		switch {
-		case low < s.after.end || low >= end:
-			continue
-		case low > s.after.start+lateWithin && low >= from+fewest*slot:
-			end = series.Base.Slot(low)
-		default:
-			from = max(from, int64(c.High))
-			if !slices.Contains(then.Changes, c.ID) { // what came and went is two of one id
-				then.Changes = append(then.Changes, c.ID)
-			}
-		}
-	}
-	from = series.Base.Slot(from+slot-1) + slot
-	then.After = api.Range{Start: from, End: max(from, end)}
-	return then
 }
 
 // wholeOf returns the change of the service as a whole at the moment of a change, if it
@@ -274,32 +229,6 @@ func theChange(c *api.Change) string {
 	return fmt.Sprintf("a change that was found: %s (p %s)", c.Sentence, figure.TwoDigits(float64(c.P)))
 }
 
-// judgeThen gives what began a while after the mark its verdict, that of a comparison of the
-// time after it. Where that is too short yet, the change speaks for itself, unless r has
-// gates: of those it knows nothing.
-func (s *sides) judgeThen(ctx context.Context, st store.Store, r compare.Request, now time.Time) error {
-	if s.then == nil {
-		return nil
-	}
-	if len(r.Gates) > 0 {
-		s.then.Verdict = judge.TooLittle
-	}
-	after := span{s.then.After.Start, min(s.then.After.End, series.Base.Slot(now.Unix()-ripe))}
-	if after.end < after.start+fewest*slot {
-		return nil
-	}
-	r.B, r.Newest = after.window(), nil
-	out, err := compare.Compare(ctx, st, r)
-	switch {
-	case refused(err) != nil || err == nil && out.Verdict == judge.TooLittle:
-		return nil
-	case err != nil:
-		return err
-	}
-	s.then.After, s.then.Verdict, s.then.Sentence = out.B.Range, out.Verdict, ofAMark.Replace(out.Sentence)
-	return nil
-}
-
 // refused returns the error of a comparison that says why there is nothing to compare: the
 // data of a side is gone or has not come yet, or has slots longer than it. Other errors are nil.
 func refused(err error) *query.Error {
@@ -308,47 +237,6 @@ func refused(err error) *query.Error {
 		return invalid
 	}
 	return nil
-}
-
-// withThen returns what a verdict of the time up to a late change and that of the time after
-// it amount to, and the sentence of both: a late effect counts as one of the mark, so that
-// who waits for a verdict is not told that all is well.
-func withThen(v judge.Verdict, sentence string, shapes []api.Shape, then *api.MarkThen) (judge.Verdict, string) {
-	if then == nil {
-		return v, sentence
-	}
-	at := clock(int64(then.Time))
-	since := "since then "
-	switch {
-	case spiked(shapes), v != judge.NoEvidence && v != judge.TooLittle:
-		since = "since " + at + " "
-	case v == judge.NoEvidence:
-		sentence = "no evidence of change until " + at
-	default:
-		sentence = "too little data until " + at
-	}
-	switch {
-	case judge.Moved(then.Verdict) && then.Mark != nil:
-		return v, sentence + "; " + since + inner(then.Sentence) + fmt.Sprintf(", as of about the mark %q", then.Mark.Name)
-	case judge.Moved(then.Verdict):
-		var sum judge.Sum
-		sum.Add(v, "")
-		sum.Add(then.Verdict, "")
-		return sum.Verdict(), sentence + "; " + since + inner(then.Sentence) + ": a late effect of the mark, or a change that nobody marked"
-	case then.Verdict == judge.TooLittle:
-		return v, sentence + "; then a change was found: " + inner(then.Change)
-	case judge.Moved(v):
-		return v, sentence + "; " + since + inner(then.Sentence)
-	}
-	return v, sentence + "; then a change was found: " + inner(then.Change) + "; since then " + inner(then.Sentence)
-}
-
-// inner returns a sentence as it stands within another one.
-func inner(s string) string {
-	if first, _, _ := strings.Cut(s, " "); slices.Contains([]string{"The", "No", "Too", "None", "Of", "Whatever"}, first) {
-		return strings.ToLower(s[:1]) + s[1:]
-	}
-	return s
 }
 
 // clock writes a moment of the day.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"tailscope/api"
 	"tailscope/internal/judge"
 	"tailscope/internal/query"
@@ -57,21 +59,22 @@ func (j *Judge) countedOf(id string, v *api.MarkVerdict, requests [2]uint64) cou
 	return n
 }
 
-// count returns how many requests lie before and after a mark, of its service or of all. Where
-// there is none in all of the time after, it counts those that came since: an outage is over.
-func (j *Judge) count(ctx context.Context, m *store.Mark, s sides) (n [2]uint64, err error) {
-	since := span{s.after.end, min(j.o.Now().Unix()-ripe, s.after.start+farthestOutage)}
-	for i, side := range []span{s.before, s.after, since} {
-		k := min(i, 1)
-		if side.end <= side.start || i == 2 && n[1] > 0 {
-			continue
+// count returns how many requests lie before and after mark i, of its service or of all, on
+// sides that leave out an outage about the mark as those do that are judged.
+func (j *Judge) count(ctx context.Context, marks []store.Mark, i int, now time.Time) (n [2]uint64, err error) {
+	m := &marks[i]
+	var of []*labels.Matcher
+	if m.Service != "" {
+		if of, err = ofService(m.Service); err != nil {
+			return n, err
 		}
-		sel := query.Selection{Family: series.SpanDuration, Start: time.Unix(side.start, 0), End: time.Unix(side.end, 0)}
-		if m.Service != "" {
-			if sel.Matchers, err = ofService(m.Service); err != nil {
-				return n, err
-			}
-		}
+	}
+	s := sidesOf(marks, i, m.Service, j.o.Window)
+	if err := j.o.leaveOutage(ctx, marks, i, m.Service, of, &s, now); err != nil {
+		return n, err
+	}
+	for k, side := range []span{s.before, s.after} {
+		sel := query.Selection{Family: series.SpanDuration, Matchers: of, Start: time.Unix(side.start, 0), End: time.Unix(side.end, 0)}
 		found, err := query.Services(ctx, j.o.Store, query.ServicesRequest{Selection: sel, Grid: query.Grid{Width: 2}})
 		if err != nil {
 			return n, err
@@ -115,7 +118,7 @@ func (j *Judge) recount(ctx context.Context, marks []store.Mark, now time.Time) 
 	if at < 0 {
 		return nil
 	}
-	n, err := j.count(ctx, &marks[at], sidesOf(marks, at, marks[at].Service, j.o.Window))
+	n, err := j.count(ctx, marks, at, now)
 	if err != nil {
 		return err
 	}

@@ -111,7 +111,7 @@ func (j *Judge) judge(ctx context.Context, marks []store.Mark, i int, now time.T
 	var requests [2]uint64
 	var err error
 	if s := sidesOf(marks, i, m.Service, j.o.Window); now.Unix() >= s.earliest() {
-		requests, err = j.count(ctx, m, s) // before it is judged, so that what comes meanwhile is seen later
+		requests, err = j.count(ctx, marks, i, now) // before it is judged, so that what comes meanwhile is seen later
 	}
 	if err == nil {
 		v, err = j.compare(ctx, marks, i, now)

@@ -3,7 +3,6 @@ package marks
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"tailscope/api"
@@ -26,10 +25,7 @@ func (j *Judge) secondsOf(marks []store.Mark, i int, service string, now time.Ti
 	s = sides{together: together(marks, i, service)}
 	at := s.first().Time.Unix()
 	s.before, s.after = span{at - compare.MostBefore, at}, span{s.last().Time.Unix() + compare.AfterMoment, now.Unix()}
-	others := slices.DeleteFunc(slices.Clone(marks), func(m store.Mark) bool {
-		return slices.ContainsFunc(s.together, func(x *store.Mark) bool { return x.ID == m.ID })
-	})
-	a, b, cutBefore, cutAfter := compare.CutAtMarks(others, marks[i].ID, service, marks[i].Environment, at, s.before.window(), s.after.window())
+	a, b, cutBefore, cutAfter := compare.CutAtMarks(marks, s.together, service, marks[i].Environment, at, s.before.window(), s.after.window())
 	if cutBefore != nil {
 		s.cutBefore = theMark(cutBefore)
 	}

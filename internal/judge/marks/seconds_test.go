@@ -401,6 +401,34 @@ func TestWatchedSidesOfSeconds(t *testing.T) {
 	}
 }
 
+// A watched comparison at a mark has the sides of the marks that are judged as one with it.
+func TestWatchedMarksAtOneMoment(t *testing.T) {
+	s := simulate(t, 3, 700, traffic{perSecond: 20, ratio: 1})
+	defer s.close()
+	for s.now.Before(at(900)) {
+		s.second()
+	}
+	for _, m := range []store.Mark{mark("x", 660, "shop"), mark("m", 700, "shop")} {
+		if err := store.PutMark(t.Context(), s.store, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range []string{"x", "m"} {
+		r := compare.Request{Mark: id, Settle: -1, Live: true, Newest: s.ring, Now: s.now, Measures: []string{"p50"}, Limit: 1}
+		var err error
+		if r.Matchers, err = ofService("shop"); err != nil {
+			t.Fatal(err)
+		}
+		out, err := (&Around{Store: s.store}).Compare(t.Context(), nil, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !out.Provisional || out.A.Start != epoch+60 || out.A.End != epoch+660 || out.B.Start != epoch+703 || len(out.Together) != 2 || !strings.HasSuffix(out.Sentence, "cannot be told apart") {
+			t.Errorf("%s: provisional %v, A %+v, B %+v: %s", id, out.Provisional, out.A.Range, out.B.Range, out.Sentence)
+		}
+	}
+}
+
 func (s *simulation) full(m store.Mark) *api.MarkVerdict {
 	s.t.Helper()
 	v, err := s.judge.Full(s.t.Context(), m)

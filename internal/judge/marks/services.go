@@ -9,6 +9,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/compare"
+	"tailscope/internal/figure"
 	"tailscope/internal/judge"
 )
 
@@ -48,6 +49,9 @@ func (s sides) warnings(out []api.CompareWarning) []api.CompareWarning {
 	}
 	if s.near != "" {
 		out = append(out, api.CompareWarning{Code: "near", Text: "what is said may be of " + s.near + ", too near the mark to be told apart from it"})
+	}
+	if len(s.rollouts) > 0 {
+		out = append(out, api.CompareWarning{Code: "near", Text: "what is said may be of " + figure.Listed(s.rollouts) + ", within the time after"})
 	}
 	return out
 }
@@ -177,12 +181,15 @@ func failed(row *api.CompareRow) float64 {
 // changedOf are the measures that changed, surely enough among their family.
 func changedOf(measures []api.CompareMeasure) (out []api.CompareMeasure) {
 	for _, m := range measures {
-		if m.Change != "" && float64(m.Adjusted) <= discovery/families {
+		if m.Change != "" && sure(&m) {
 			out = append(out, m)
 		}
 	}
 	return out
 }
+
+// sure reports whether a measure is sure enough among its family.
+func sure(m *api.CompareMeasure) bool { return float64(m.Adjusted) <= discovery/families }
 
 // changedOfRow returns the measures of an operation or a tenant that changed, surely
 // enough. Of a tenant or a cohort, which may have few requests, some must lie beyond the
@@ -206,17 +213,8 @@ func demote(v *api.ServiceVerdict) {
 func say(v *api.ServiceVerdict) string {
 	var said []string
 	n := len(v.Tenants)
-	reached := fmt.Sprintf("%d of %d tenants changed", n, v.TenantsJudged)
 	reach := compare.Reach{Judged: v.TenantsJudged, Sure: n, Rest: compare.Rest(v.TenantsRest)}
-	few := reach.Few()
-	switch reach.Rest {
-	case compare.RestAll:
-		reached = fmt.Sprintf("all %d tenants changed", v.TenantsJudged)
-	case compare.RestMost:
-		reached = fmt.Sprintf("most of %d tenants changed", v.TenantsJudged)
-	case compare.RestOpen:
-		reached += ", and maybe others"
-	}
+	reached, few := reach.Text("tenant", "changed"), reach.Few()
 	whole := tell(changedOf(v.Measures))
 	if whole != nil {
 		said = append(said, compare.Say(changedOf(v.Measures), func(*api.CompareMeasure) bool { return true }, compare.DefaultWithin))
@@ -255,20 +253,21 @@ func say(v *api.ServiceVerdict) string {
 		said = append(said, fmt.Sprintf("most of what changed of the cohort %s is of %s alone", v.Cohorts[i].Cohort, v.Cohorts[i].Alone))
 	}
 	text := strings.Join(said, "; ")
-	if v.Verdict != judge.Mixed {
+	first, last := judge.Leading(v.Verdict)
+	if last == "" {
 		return text
 	}
-	if w := worse(v); w != nil && !strings.Contains(text, w.Sentence) {
-		return w.Sentence + "; " + text
+	if m := leading(v, first); m != nil && !strings.Contains(text, m.Sentence) {
+		return m.Sentence + "; " + text
 	}
 	return text
 }
 
-// worse returns the measure that stands for what got worse, of the service if it did, else
-// of what matters most of its operations, tenants and cohorts; nil if nothing got worse.
-func worse(v *api.ServiceVerdict) *api.CompareMeasure {
+// leading returns the measure that stands for what went a way, of the service if it did, else
+// of what matters most of its operations, tenants and cohorts; nil if nothing did.
+func leading(v *api.ServiceVerdict, way judge.Way) *api.CompareMeasure {
 	got := func(found []api.CompareMeasure) *api.CompareMeasure {
-		return tell(slices.DeleteFunc(found, func(m api.CompareMeasure) bool { return m.Change != judge.Worse }))
+		return tell(slices.DeleteFunc(found, func(m api.CompareMeasure) bool { return m.Change != way }))
 	}
 	if m := got(changedOf(v.Measures)); m != nil {
 		return m

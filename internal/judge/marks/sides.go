@@ -57,7 +57,9 @@ type sides struct {
 	cutBefore, cutAfter string          // what cut them short, as a sentence names it; empty if nothing did
 	together            []*store.Mark   // see together
 	near                string          // a change that was found too near to the mark to be left out
+	rollouts            []string        // marks of services that call the marked one, or are called, in the time after
 	then                *api.MarkThen   // what began a while after, without its verdict; nil if nothing did
+	cause               *api.Change     // the change that then is of
 	outage              *api.MarkOutage // what was over about the mark; nil if nothing was
 }
 

@@ -88,13 +88,7 @@ func (r *Row) conclude(in *Input) {
 		}
 	}
 	r.Verdict = sum.Verdict()
-	way := judge.Way("")
-	switch r.Verdict {
-	case judge.Mixed, judge.Regression:
-		way = judge.Worse
-	case judge.Improvement:
-		way = judge.Better
-	}
+	way, _ := judge.Leading(r.Verdict)
 	lead := judge.Lead(r.Measures, Reading(in.Decides), func(m *Measure) string {
 		if !counts(m) || ways[m.Name] != way || way == "" && m.Verdict != r.Verdict {
 			return ""

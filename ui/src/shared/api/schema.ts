@@ -1275,6 +1275,7 @@ export interface components {
         };
         MarkThen: {
             after: components["schemas"]["Range"];
+            called?: string[];
             change: string;
             changes: string[];
             high: number;

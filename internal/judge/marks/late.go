@@ -1,0 +1,289 @@
+package marks
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/api"
+	"tailscope/internal/compare"
+	"tailscope/internal/figure"
+	"tailscope/internal/judge"
+	"tailscope/internal/query"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+const (
+	// LateWithin is how long after a mark a change that ends the time after it may begin, in
+	// seconds, to be told with the mark: a deploy that rolls out takes a while.
+	LateWithin = 15 * 60
+	// mostCalled bounds the called services whose own changes are searched, those whose time
+	// explains the most of a late change.
+	mostCalled = 3
+	// mostParts bounds the parts of requests that are read.
+	mostParts = 100
+	// ofLate is the share of a late change that called services explain at least where it
+	// began in them, and callsMore by which factor the requests may then call them more often.
+	ofLate, callsMore = 0.5, 1.1
+)
+
+// late returns what began a while after the mark, given the changes that were found, that
+// which ends the side after, and where that ended without it. Changes that follow it so
+// closely that no side fits between, or within LateWithin of the mark, are of one event.
+func (s *sides) late(found []api.Change, first *api.Change, end int64) *api.MarkThen {
+	then := &api.MarkThen{Time: first.Time, Low: first.Low, High: first.High, Change: cmp.Or(first.Headline, first.Sentence), Changes: []string{}, Verdict: first.Verdict}
+	then.Sentence = then.Change
+	found = slices.Clone(found)
+	slices.SortStableFunc(found, func(x, y api.Change) int { return cmp.Compare(x.Low, y.Low) })
+	from := int64(first.High)
+	for _, c := range found {
+		low := int64(c.Low)
+		switch {
+		case low < s.after.end || low >= end:
+			continue
+		case low > s.after.start+LateWithin && low >= from+fewest*slot:
+			end = series.Base.Slot(low)
+		default:
+			from = max(from, int64(c.High))
+			if !slices.Contains(then.Changes, c.ID) { // what came and went is two of one id
+				then.Changes = append(then.Changes, c.ID)
+			}
+		}
+	}
+	from = series.Base.Slot(from+slot-1) + slot
+	then.After = api.Range{Start: from, End: max(from, end)}
+	return then
+}
+
+// nameThen names the mark, of another service, at whose moment a late change began.
+func (s *sides) nameThen(marks []store.Mark) {
+	if s.then == nil {
+		return
+	}
+	low, high := int64(s.then.Low)-surelyApart, int64(s.then.High)+surelyApart
+	for i := range marks {
+		m := &marks[i]
+		if at := m.Time.Unix(); at >= low && at <= high && !slices.Contains(s.together, m) {
+			s.then.Mark = &api.MarkName{ID: m.ID, Name: m.Name, Time: api.UnixTime(m.Time)}
+			return
+		}
+	}
+}
+
+// nameCalled names the services in which a late change began, where that is not the marked
+// one: most of the time that its requests take more or less is spent in those, it calls them
+// no more often, and they changed at that moment themselves; of errors, theirs moved too.
+func (r *Around) nameCalled(ctx context.Context, service string, matchers []*labels.Matcher, s *sides, now time.Time) error {
+	if s.then == nil || s.then.Mark != nil || service == "" {
+		return nil
+	}
+	until := min(s.then.After.End, series.Base.Slot(now.Unix()-ripe))
+	since := s.then.After.Start
+	if since >= until {
+		since = series.Base.Slot(int64(s.then.Time))
+	}
+	parts, err := query.PartsBySlot(ctx, r.Store, matchers, s.after.start, max(until, s.after.end), slot, mostParts)
+	if err != nil || len(parts) == 0 {
+		return err
+	}
+	at := func(t int64) int { return int((t - s.after.start) / slot) }
+	ofErrors := slices.Contains(s.cause.Found, judge.ErrorShare)
+	ofTime := len(s.cause.Found) > 1 || !ofErrors
+	explained, failed := 0.0, false
+	var names []string
+	candidates := calledOf(parts, service, [2]int{0, at(s.after.end)}, [2]int{at(since), at(until)})
+	for _, c := range candidates[:min(len(candidates), mostCalled)] {
+		if ofTime && !(c.share > 0 && c.calls <= callsMore && c.calls >= 1/callsMore) {
+			continue
+		}
+		of, err := ofService(c.service)
+		if err != nil {
+			return err
+		}
+		for _, m := range matchers {
+			if m.Name == series.LabelEnvironment {
+				of = append(of, m)
+			}
+		}
+		found, err := r.Changes(ctx, query.Selection{Family: series.SpanDuration, Matchers: of, Start: time.Unix(s.before.start, 0), End: time.Unix(until, 0)})
+		if err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(found, func(x api.Change) bool { return sameMoment(s.then, &x) && !opposite(s.cause.Verdict, x.Verdict) }); i >= 0 {
+			names, explained = append(names, c.service), explained+c.share
+			failed = failed || slices.Contains(found[i].Found, judge.ErrorShare)
+		}
+	}
+	if (!ofTime || explained >= ofLate) && (!ofErrors || failed) {
+		s.then.Called = names
+	}
+	return nil
+}
+
+// calledService is a service that the requests of another one call: its share of the time that they
+// take more or less, and by which factor they call it more often.
+type calledService struct {
+	service      string
+	share, calls float64
+}
+
+// calledOf returns the services that requests call, those first that explain the most of how
+// their time differs between two ranges of slots.
+func calledOf(parts []query.PartSlots, service string, before, after [2]int) (out []calledService) {
+	sum := func(v []float64, in [2]int) (s float64) {
+		for i := max(0, in[0]); i < min(in[1], len(v)); i++ {
+			s += v[i]
+		}
+		return s
+	}
+	var requests, all [2]float64 // before and after, in all environments
+	counted := map[string]bool{}
+	for i := range parts {
+		p := &parts[i]
+		if counted[p.Environment] {
+			continue
+		}
+		counted[p.Environment] = true
+		for k, in := range [2][2]int{before, after} {
+			requests[k], all[k] = requests[k]+sum(p.Requests, in), all[k]+sum(p.OfAll, in)
+		}
+	}
+	if requests[0] == 0 || requests[1] == 0 {
+		return nil
+	}
+	grew := all[1]/requests[1] - all[0]/requests[0]
+	calls := map[string]*[2]float64{}
+	for i := range parts {
+		p := &parts[i]
+		if p.Part.Service == service || p.Part.Service == "" {
+			continue
+		}
+		k := slices.IndexFunc(out, func(c calledService) bool { return c.service == p.Part.Service })
+		if k < 0 {
+			k = len(out)
+			out, calls[p.Part.Service] = append(out, calledService{service: p.Part.Service}), &[2]float64{}
+		}
+		out[k].share += (sum(p.Seconds, after)/requests[1] - sum(p.Seconds, before)/requests[0]) / grew
+		if p.Part.Component == series.ComponentApp { // its own requests, not what those call
+			calls[p.Part.Service][0] += sum(p.Calls, before) / requests[0]
+			calls[p.Part.Service][1] += sum(p.Calls, after) / requests[1]
+		}
+	}
+	for k := range out {
+		out[k].calls = calls[out[k].service][1] / calls[out[k].service][0]
+	}
+	slices.SortStableFunc(out, func(x, y calledService) int { return cmp.Compare(y.share, x.share) })
+	return out
+}
+
+// sameMoment reports whether a change may be of the moment of a late one.
+func sameMoment(then *api.MarkThen, c *api.Change) bool {
+	return c.Low <= then.High+surelyApart && then.Low <= c.High+surelyApart
+}
+
+func opposite(v, w judge.Verdict) bool {
+	return v == judge.Regression && w == judge.Improvement || v == judge.Improvement && w == judge.Regression
+}
+
+// mostRollouts bounds the marks of other services that a warning names.
+const mostRollouts = 3
+
+// nameRollouts names the marks of other services about the mark and in the time after it, of
+// those that the marked one calls and of those that call it.
+func (r *Around) nameRollouts(ctx context.Context, marks []store.Mark, i int, service string, s *sides, now time.Time) error {
+	var calls map[string]map[string]bool
+	for k := range marks {
+		m := &marks[k]
+		if at := m.Time.Unix(); at < s.before.end-surelyApart || at >= s.after.end || at > now.Unix() {
+			continue
+		}
+		if service == "" || m.Service == "" || m.Service == service || !m.Concerns(m.Service, marks[i].Environment) || s.then != nil && s.then.Mark != nil && s.then.Mark.ID == m.ID {
+			continue
+		}
+		if calls == nil {
+			var err error
+			if calls, err = query.ServiceCalls(ctx, r.Store, s.before.start, min(s.after.end, series.Base.Slot(now.Unix()))); err != nil {
+				return err
+			}
+		}
+		which := ""
+		switch {
+		case calls[service][m.Service]:
+			which = "which " + service + " calls"
+		case calls[m.Service][service]:
+			which = "which calls " + service
+		default:
+			continue
+		}
+		if s.rollouts = append(s.rollouts, fmt.Sprintf("%s of %s, %s, at %s", theMark(m), m.Service, which, clock(m.Time.Unix()))); len(s.rollouts) == mostRollouts {
+			break
+		}
+	}
+	return nil
+}
+
+// judgeThen gives what began a while after the mark its verdict, that of a comparison of the
+// time after it. Where that is too short yet, the change speaks for itself, unless r has
+// gates: of those it knows nothing.
+func (s *sides) judgeThen(ctx context.Context, st store.Store, r compare.Request, now time.Time) error {
+	if s.then == nil {
+		return nil
+	}
+	if len(r.Gates) > 0 {
+		s.then.Verdict = judge.TooLittle
+	}
+	after := span{s.then.After.Start, min(s.then.After.End, series.Base.Slot(now.Unix()-ripe))}
+	if after.end < after.start+fewest*slot {
+		return nil
+	}
+	r.B, r.Newest = after.window(), nil
+	out, err := compare.Compare(ctx, st, r)
+	switch {
+	case refused(err) != nil || err == nil && out.Verdict == judge.TooLittle:
+		return nil
+	case err != nil:
+		return err
+	}
+	s.then.After, s.then.Verdict, s.then.Sentence = out.B.Range, out.Verdict, ofAMark.Replace(out.Sentence)
+	return nil
+}
+
+// withThen returns what a verdict of the time up to a late change and that of the time after
+// it amount to, and the sentence of both: a late effect counts as one of the mark, so that
+// who waits for a verdict is not told that all is well.
+func withThen(v judge.Verdict, sentence string, shapes []api.Shape, then *api.MarkThen) (judge.Verdict, string) {
+	if then == nil {
+		return v, sentence
+	}
+	at := clock(int64(then.Time))
+	since := "since then "
+	switch {
+	case spiked(shapes), v != judge.NoEvidence && v != judge.TooLittle:
+		since = "since " + at + " "
+	case v == judge.NoEvidence:
+		sentence = "no evidence of change until " + at
+	default:
+		sentence = "too little data until " + at
+	}
+	switch {
+	case judge.Moved(then.Verdict) && then.Mark != nil:
+		return v, sentence + "; " + since + then.Sentence + fmt.Sprintf(", as of about the mark %q", then.Mark.Name)
+	case judge.Moved(then.Verdict) && len(then.Called) > 0:
+		return v, sentence + "; " + since + then.Sentence + ", with " + figure.Listed(then.Called) + ", which it calls: not counted"
+	case judge.Moved(then.Verdict):
+		var sum judge.Sum
+		sum.Add(v, "")
+		sum.Add(then.Verdict, "")
+		return sum.Verdict(), sentence + "; " + since + then.Sentence + ": a late effect of the mark, or a change that nobody marked"
+	case then.Verdict == judge.TooLittle:
+		return v, sentence + "; then a change was found: " + then.Change
+	case judge.Moved(v):
+		return v, sentence + "; " + since + then.Sentence
+	}
+	return v, sentence + "; then a change was found: " + then.Change + "; since then " + then.Sentence
+}
