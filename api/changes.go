@@ -10,7 +10,8 @@ type ChangesResponse struct {
 	Slot     int64    `json:"slot"`     // seconds; the moment is never known closer
 	Searched int      `json:"searched"` // series that were searched
 	Changes  []Change `json:"changes"`  // by time
-	// Events are moments at which several changes are, by time.
+	// Events are moments at which several changes are, by time. Of each, the change that is
+	// Under no other leads.
 	Events []ChangeEvent `json:"events"`
 	Notes  []string      `json:"notes"`
 }
@@ -110,6 +111,10 @@ type Change struct {
 	// confirmed one became.
 	Status string `json:"status" enum:"new,confirmed,dismissed"`
 	Mark   string `json:"mark,omitempty"`
+	// Under is the id of the change that leads its event: what was first, or explains this
+	// one. It is absent of a change that leads, or stands by itself. What follows from an
+	// outage, from another rate or from another mix has the verdict changed.
+	Under string `json:"under,omitempty"`
 	// Near are marks close enough to be the cause, the nearest first.
 	Near []Mark `json:"near"`
 	// Operations are those of the service that changed at the same moment, the

@@ -159,8 +159,8 @@ func withoutRegular(all []Excursion) []Excursion {
 			near := max(2, apart/30)
 			row := []int{i}
 			for k := i + 1; k < len(all); k++ {
-				last := all[row[len(row)-1]].From
-				if similar(&all[i], &all[k]) && abs(all[k].From-last-apart) <= near {
+				off := all[k].From - all[row[len(row)-1]].From - apart
+				if similar(&all[i], &all[k]) && max(off, -off) <= near {
 					row = append(row, k)
 				}
 			}

@@ -49,7 +49,7 @@ func changesFixture() *api.ChangesResponse {
 				Who:      &api.ChangeWho{Tenants: []string{"acme"}, TenantsJudged: 12, Operations: []string{"GET /search", "GET /cart"}, OperationsJudged: 5, Sentence: "of 12 tenants acme moved; of 5 operations GET /search and GET /cart moved"},
 				Headline: "p95 of shop is 40 % slower (95 % interval 34 … 45 %)", Sentence: "a sentence", Name: "p95 of shop slower", Status: "new",
 				Near: []api.Mark{{ID: "m1", Name: "deploy \x1b[1m1.4", Time: at - 60}}, Operations: []string{"GET /search", "GET /cart"}},
-			{ID: "5f1c0de5f1c0de12", Time: at, Low: at, High: at, Service: "shop", Operation: "GET /search", Found: []string{"durations"}, P: 0.001, Measures: slower, Verdict: "regression",
+			{ID: "5f1c0de5f1c0de12", Time: at, Low: at, High: at, Service: "shop", Under: "5f1c0de5f1c0de11", Operation: "GET /search", Found: []string{"durations"}, P: 0.001, Measures: slower, Verdict: "regression",
 				Headline: "p95 of GET /search of shop is 38 % slower (95 % interval 33 … 42 %)", Sentence: "a sentence", Name: "p95 of GET /search slower", Status: "confirmed",
 				Mark: "5f1c0de5f1c0de12", Near: []api.Mark{}},
 		},

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +16,17 @@ import (
 func Changes(r *api.ChangesResponse, status string, zone *time.Location) *Document {
 	d := &Document{Name: "changes", Data: r}
 	clock := func(t api.Float) string { return time.Unix(int64(t), 0).In(zone).Format("2006-01-02 15:04:05") }
-	for i, c := range r.Changes {
+	under := map[string][]api.Change{}
+	for _, c := range r.Changes {
+		under[c.Under] = append(under[c.Under], c)
+	}
+	leading := under[""]
+	for _, c := range r.Changes { // what leads it has another status
+		if c.Under != "" && !slices.ContainsFunc(leading, func(x api.Change) bool { return x.ID == c.Under }) {
+			leading = append(leading, c)
+		}
+	}
+	for i, c := range leading {
 		if i > 0 {
 			d.Gap()
 		}
@@ -62,14 +73,17 @@ func Changes(r *api.ChangesResponse, status string, zone *time.Location) *Docume
 			state += ", mark " + c.Mark
 		}
 		d.Line(state)
+		for _, e := range r.Events {
+			if len(e.Services) > 1 && slices.Contains(e.Changes, c.ID) {
+				d.Line("    " + e.Sentence)
+			}
+		}
+		for _, x := range under[c.ID] {
+			d.Line(fmt.Sprintf("    with it: %s (%s, id %s)", x.Headline, x.Status, x.ID))
+		}
 	}
 	if len(r.Changes) > 0 {
 		d.Gap()
-	}
-	for _, e := range r.Events {
-		if len(e.Services) > 1 {
-			d.Line(e.Sentence)
-		}
 	}
 	noun := "change"
 	if status != "" && status != "all" {

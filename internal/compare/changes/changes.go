@@ -140,6 +140,10 @@ func (f *Finder) Find(ctx context.Context, r Request) (*api.ChangesResponse, err
 			out.Changes = append(out.Changes, c)
 		}
 	}
+	for i := range out.Changes {
+		c := &out.Changes[i]
+		c.Under = cmp.Or(ids[c.Under], c.Under)
+	}
 	if len(ids) > 0 {
 		out.Events = slices.Clone(out.Events)
 		for i := range out.Events {

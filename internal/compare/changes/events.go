@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -15,29 +16,68 @@ import (
 	"tailscope/internal/store"
 )
 
-// event is changes whose moments may be one: low and high are Unix seconds, what the
-// intervals of all have in common, two slots wider on either side.
+// event is changes that may be of one moment, which is known best of the first. Low and high
+// are Unix seconds, two slots beyond its interval; a change that came in steps lasts until the
+// last one. The end is that of what came and went, else 0.
 type event struct {
-	low, high float64
-	changes   []*api.Change
+	low, high, end float64
+	changes        []*api.Change
 }
 
-// eventsOf gathers changes that may be of one moment, the earliest first: a change joins
-// those before it if its interval meets what theirs have in common.
+// takes reports whether a change may be of the event: of its moment, or, where what happened
+// is over by then, of its end as what follows from it is.
+func (e *event) takes(c *api.Change, wide float64) bool {
+	low, high := float64(c.Low)-wide, float64(c.High)+wide
+	if low <= e.high && e.low <= high {
+		return true
+	}
+	follows := c.Part != nil || slices.Equal(c.Found, []string{Rate}) ||
+		slices.ContainsFunc(e.changes, func(x *api.Change) bool { return subjectOf(x) == subjectOf(c) })
+	return e.end > 0 && follows && low-wide <= e.end && e.end <= high+wide
+}
+
+// eventsOf gathers changes that may be of one moment, the earliest first. Those whose moment
+// is known best come first, and each joins the nearest of them: one that is hardly known
+// lies in several.
 func eventsOf(all []api.Change, slot int64) []event {
 	wide := float64(2 * slot)
-	var out []event
+	inSteps := func(c *api.Change) bool { return c.Shape != nil && c.Shape.Kind == judge.Drift && !c.Kink }
+	order := make([]*api.Change, len(all))
 	for i := range all {
-		c := &all[i]
-		low, high := float64(c.Low)-wide, float64(c.High)+wide
-		at := slices.IndexFunc(out, func(e event) bool { return low <= e.high && e.low <= high })
-		if at < 0 {
-			out = append(out, event{low, high, []*api.Change{c}})
+		order[i] = &all[i]
+	}
+	slices.SortStableFunc(order, func(x, y *api.Change) int {
+		if s, t := inSteps(x), inSteps(y); s != t {
+			if s {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(x.High-x.Low, y.High-y.Low)
+	})
+	var out []event
+	for _, c := range order {
+		best := -1
+		apart := func(e *event) float64 { return math.Abs(float64(e.changes[0].Time - c.Time)) }
+		for i := range out {
+			if out[i].takes(c, wide) && (best < 0 || apart(&out[i]) < apart(&out[best])) {
+				best = i
+			}
+		}
+		if best >= 0 {
+			out[best].changes = append(out[best].changes, c)
 			continue
 		}
-		e := &out[at]
-		e.low, e.high, e.changes = max(e.low, low), min(e.high, high), append(e.changes, c)
+		e := event{low: float64(c.Low) - wide, high: float64(c.High) + wide, changes: []*api.Change{c}}
+		switch {
+		case inSteps(c):
+			e.high = float64(c.Shape.End) + wide
+		case c.Shape != nil && c.Shape.Kind == judge.Spike:
+			e.end = float64(c.Shape.End)
+		}
+		out = append(out, e)
 	}
+	slices.SortStableFunc(out, func(x, y event) int { return cmp.Compare(x.changes[0].Time, y.changes[0].Time) })
 	return slices.DeleteFunc(out, func(e event) bool { return len(e.changes) < 2 })
 }
 
@@ -48,14 +88,21 @@ type moved struct {
 	changes              []*api.Change // the service as a whole, its parts, its operations
 }
 
-// describeEvents names what changed at one moment: what surely came first before what
-// came later, and of what came together the called before its callers. A service and its
-// only operation are one: they make no event by themselves.
+// describeEvents names what changed at one moment, and which change leads. A service and its
+// only operation are one: they are not told as an event.
 func describeEvents(ctx context.Context, st store.Store, out *api.ChangesResponse, parts []compare.Part) error {
 	out.Events = []api.ChangeEvent{}
 	var calls map[string]map[string]bool
 	for _, e := range eventsOf(out.Changes, out.Slot) {
 		services := e.services()
+		if len(services) > 1 && calls == nil {
+			var err error
+			if calls, err = query.ServiceCalls(ctx, st, out.Start, out.End); err != nil {
+				return err
+			}
+		}
+		services = inOrder(services, calls)
+		e.putUnder(leadOf(services, calls))
 		n := 0
 		for _, c := range e.changes {
 			if c.Operation == "" || c.Part != nil || !isWhole(c, parts) {
@@ -65,16 +112,8 @@ func describeEvents(ctx context.Context, st store.Store, out *api.ChangesRespons
 		if n < 2 {
 			continue
 		}
-		if len(services) > 1 && calls == nil {
-			var err error
-			if calls, err = query.ServiceCalls(ctx, st, out.Start, out.End); err != nil {
-				return err
-			}
-		}
-		services = inOrder(services, calls)
-		clearest := slices.MinFunc(e.changes, func(x, y *api.Change) int { return cmp.Compare(x.High-x.Low, y.High-y.Low) })
-		low, high := e.low+float64(2*out.Slot), e.high-float64(2*out.Slot)
-		of := api.ChangeEvent{Time: clearest.Time, Low: api.Float(min(low, high, float64(clearest.Time))), High: api.Float(max(low, high, float64(clearest.Time)))}
+		clearest := e.changes[0]
+		of := api.ChangeEvent{Time: clearest.Time, Low: clearest.Low, High: clearest.High}
 		for _, s := range services {
 			for _, c := range s.changes {
 				of.Changes = append(of.Changes, c.ID)
@@ -91,6 +130,74 @@ func describeEvents(ctx context.Context, st store.Store, out *api.ChangesRespons
 		out.Events = append(out.Events, of)
 	}
 	return nil
+}
+
+// What a change is, by how well it explains others of its moment.
+const (
+	ofOutage = iota
+	ofWorse
+	ofBetter
+	ofLoad // another rate, or another mix
+	ofUnsure
+	ofPart
+)
+
+func kindOf(c *api.Change) int {
+	rate := slices.Equal(c.Found, []string{Rate})
+	switch {
+	case c.Part != nil:
+		return ofPart
+	case rate && c.Verdict == judge.Regression:
+		return ofOutage
+	case c.Verdict == judge.Regression || c.Verdict == judge.Mixed:
+		return ofWorse
+	case c.Verdict == judge.Improvement:
+		return ofBetter
+	case rate || c.Verdict == Mix:
+		return ofLoad
+	}
+	return ofUnsure
+}
+
+// leadOf returns the change that leads an event. Requests become slower where they are served,
+// so that the called lead their callers; that they stop, or become more or others, comes from
+// the callers.
+func leadOf(services []moved, calls map[string]map[string]bool) *api.Change {
+	var lead *api.Change
+	least := 0
+	for i, s := range services {
+		callers := 0
+		for _, o := range services {
+			if o.service != s.service && calls[o.service][s.service] {
+				callers++
+			}
+		}
+		for _, c := range s.changes {
+			kind, place := kindOf(c), i
+			if kind == ofOutage || kind == ofLoad {
+				place = callers
+			}
+			if rank := kind*len(services) + place; lead == nil || rank < least {
+				lead, least = c, rank
+			}
+		}
+	}
+	return lead
+}
+
+// putUnder puts the others of an event under the change that leads it. What follows from an
+// outage, another rate or another mix is neither good nor bad by itself.
+func (e *event) putUnder(lead *api.Change) {
+	kind := kindOf(lead)
+	for _, c := range e.changes {
+		if c == lead {
+			continue
+		}
+		c.Under = lead.ID
+		if graded := c.Verdict == judge.Regression || c.Verdict == judge.Improvement || c.Verdict == judge.Mixed; graded && (kind == ofOutage || kind == ofLoad) {
+			c.Verdict = judge.Changed
+		}
+	}
 }
 
 // isWhole reports whether the operation of a change is all of its service, which changed
@@ -135,7 +242,7 @@ func (e *event) services() []moved {
 				}
 				return 0
 			}
-			return cmp.Compare(rank(x), rank(y))
+			return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(size(y), size(x)))
 		})
 	}
 	slices.SortFunc(out, func(x, y moved) int {

@@ -130,13 +130,12 @@ func (x *rates) read(ctx context.Context, st store.Store, s *compare.Stretches, 
 }
 
 // begun returns the requests of a part from its first slot with any on, which is left out if
-// it is not the first of the range, for it is partly filled. Slots that are not measured are
-// NaN.
+// it is not the first of the range, for it is partly filled. Slots before it are NaN.
 func (x *rates) begun(c *counted) []float64 {
 	out := slices.Clone(c.counts)
 	before := true
 	for i, n := range out {
-		if before || !x.measured[i] && n == 0 {
+		if before {
 			out[i] = math.NaN()
 		}
 		if before && n > 0 {
@@ -155,6 +154,7 @@ type excursion struct {
 	stat.Excursion
 	slot       int64
 	start, end int64 // Unix seconds
+	silent     bool  // no service sent anything meanwhile
 }
 
 // isOutage says that requests stopped, or nearly did.
@@ -188,12 +188,23 @@ func takeExcursions(ctx context.Context, st store.Store, s *compare.Stretches, r
 		c := x.of()
 		for _, e := range stat.FindExcursions(read.begun(c), c.squares, int(fewestAfter*s.Step()/read.step)-1) {
 			start := read.start + int64(e.From)*read.step
-			all = append(all, excursion{p, e, read.step, start, start + int64(e.To-e.From)*read.step})
+			found := excursion{p, e, read.step, start, start + int64(e.To-e.From)*read.step, read.isSilent(e.From, e.To)}
+			if !found.isOutage() {
+				usual, err := read.cameBefore(ctx, st, s, r, &found)
+				if err != nil {
+					return nil, err
+				}
+				if usual {
+					continue
+				}
+			}
+			all = append(all, found)
 			least[len(least)-1] = min(least[len(least)-1], e.P)
 		}
 	}
 	times := stat.AmongFamilies(least, amongSpikes)
 	var out []api.Change
+	var silent []excursion // one for each moment
 	for _, x := range all {
 		if x.P = min(1, x.P*times); x.P > amongSpikes {
 			continue
@@ -211,9 +222,71 @@ func takeExcursions(ctx context.Context, st store.Store, s *compare.Stretches, r
 				}
 			}
 		}
+		if x.silent {
+			if slices.ContainsFunc(silent, func(o excursion) bool { return o.start < x.end && x.start < o.end }) {
+				continue // that of the service with the most requests stands for all
+			}
+			silent = append(silent, x)
+		}
 		out = append(out, *excursionChange(s, x, at))
 	}
 	return out, nil
+}
+
+// isSilent reports whether no service was measured in nearly all slots [from, to).
+func (x *rates) isSilent(from, to int) bool {
+	silent := 0
+	for _, measured := range x.measured[from:to] {
+		if !measured {
+			silent++
+		}
+	}
+	return 10*silent >= 9*(to-from)
+}
+
+// cameBefore reports whether as clear a burst or dip came a day before, or one and two hours
+// before: that of a job that runs by the clock.
+func (x *rates) cameBefore(ctx context.Context, st store.Store, s *compare.Stretches, r *Request, e *excursion) (bool, error) {
+	const beside, shift = 30, 2 // slots
+	height := math.Log(e.Rate / e.Before)
+	came := func(ago int64) (bool, error) {
+		from := e.start - ago - beside*x.step
+		slots := int((e.end-e.start)/x.step) + 2*beside
+		y := &rates{start: from, step: x.step, slots: slots, parts: map[compare.Part]*rated{}}
+		by := []string{series.LabelKind}
+		if ofOperations(r) {
+			by = append(by, series.LabelOperation)
+		}
+		ok, err := y.read(ctx, st, s, r, by, from, from+int64(slots)*x.step)
+		of := y.parts[named(e.part)]
+		switch {
+		case errors.Is(err, store.ErrTooMany):
+			return false, nil
+		case err != nil || !ok || of == nil || from < 0:
+			return false, err
+		}
+		mean := func(from, to int) (sum float64) {
+			for _, n := range of.of().counts[from:to] {
+				sum += n / float64(to-from)
+			}
+			return sum
+		}
+		usual := (mean(0, beside-shift) + mean(slots-beside+shift, slots)) / 2
+		for by := -shift; by <= shift; by++ {
+			if h := math.Log(mean(beside+by, slots-beside+by) / usual); h/height >= 0.5 {
+				return true, nil
+			}
+		}
+		return false, nil
+	}
+	if found, err := came(day); found || err != nil {
+		return found, err
+	}
+	found, err := came(3600)
+	if found && err == nil {
+		found, err = came(2 * 3600)
+	}
+	return found, err
 }
 
 // excursionChange is an excursion as a change.
@@ -240,6 +313,14 @@ func excursionChange(s *compare.Stretches, x excursion, at compare.Stretch) *api
 	long := judge.Span(x.end - x.start)
 	if x.Lasts {
 		c.Shape.Kind, c.Shape.End = judge.Step, c.Shape.Start
+	}
+	if x.silent {
+		c.Name = "outage of all"
+		c.Headline, c.Sentence = silentText(x, long)
+		c.Shape.Sentence = c.Headline
+		return c
+	}
+	if x.Lasts {
 		c.Headline = fmt.Sprintf("%s, before %s", strings.TrimSuffix(what, ","), rate(x.Before))
 		c.Shape.Sentence = c.Headline
 		c.Sentence = fmt.Sprintf("%s, %s, for %s so far", c.Headline, when(&api.Change{Time: c.Time, Low: c.Time, High: c.Time}, x.slot), long)
@@ -253,6 +334,17 @@ func excursionChange(s *compare.Stretches, x excursion, at compare.Stretch) *api
 	c.Headline = fmt.Sprintf("%s, %s", c.Shape.Sentence, after)
 	c.Sentence = fmt.Sprintf("%s, from %s to %s UTC", c.Headline, time.Unix(x.start, 0).UTC().Format(time.DateTime), clockOf(x.start, x.end))
 	return c
+}
+
+// silentText says that nothing came from anywhere, and why that may be.
+func silentText(x excursion, long string) (headline, sentence string) {
+	start := time.Unix(x.start, 0).UTC().Format(time.DateTime)
+	if x.Lasts {
+		headline = fmt.Sprintf("no service has sent anything for %s: the system stands, or what sends is cut off", long)
+		return headline, fmt.Sprintf("%s, since %s UTC", headline, start)
+	}
+	headline = fmt.Sprintf("no service sent anything for %s: the system stood, or what sends was cut off", long)
+	return headline, fmt.Sprintf("%s, from %s to %s UTC", headline, start, clockOf(x.start, x.end))
 }
 
 // leastAfter is the least logarithm by which the rate after an outage is another than before.

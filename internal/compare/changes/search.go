@@ -86,6 +86,9 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 	if err != nil {
 		return nil, err
 	}
+	if found, err = withoutMix(ctx, st, s, found); err != nil {
+		return nil, err
+	}
 	hidden, err := takeSpikes(ctx, s, betweenSteps(found))
 	if err != nil {
 		return nil, err
@@ -99,9 +102,9 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 			if err := working.Err(); err != nil {
 				return err
 			}
-			judged, err := describe(working, s, c, r.Newest)
+			change, err := describe(working, s, c, r.Newest)
 			if err == nil {
-				changes[i] = *judged
+				changes[i] = *change
 			}
 			return err
 		})
@@ -109,7 +112,13 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 	if err := work.Wait(); err != nil {
 		return nil, err
 	}
-	if changes, err = withoutReturns(changes, found, out.Slot, func(c candidate) (*api.Change, error) { return describe(ctx, s, c, r.Newest) }); err != nil {
+	judged := func(c candidate) (*api.Change, error) { return describe(ctx, s, c, r.Newest) }
+	if !r.cuts { // a side must begin behind the last step
+		if changes, found, err = inSteps(changes, found, judged); err != nil {
+			return nil, err
+		}
+	}
+	if changes, err = withoutReturns(changes, found, out.Slot, judged); err != nil {
 		return nil, err
 	}
 	out.Changes = append(append(out.Changes, changes...), spikes...)
@@ -121,10 +130,10 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 		return out, nil
 	}
 	out.Changes = asOne(out.Changes)
-	if err := nameWho(ctx, st, s, r, out.Changes); err != nil {
+	if err := describeEvents(ctx, st, out, s.Parts()); err != nil {
 		return nil, err
 	}
-	if err := describeEvents(ctx, st, out, s.Parts()); err != nil {
+	if err := nameWho(ctx, st, s, r, out.Changes); err != nil {
 		return nil, err
 	}
 	return out, nil

@@ -199,9 +199,9 @@ func isOf(found []string, measure string) bool {
 	return measure != "p99" && slices.Contains(found, thingOf(measure, found))
 }
 
-// nameSpike says what came and went.
-func nameSpike(c *api.Change, of string, slot int64) {
-	s := c.Shape
+// figureOf names a measure of a change, and writes its values. Of names the requests, or the
+// metric.
+func figureOf(c *api.Change, measure, of string) (name string, value func(api.Float) string) {
 	unit := "seconds"
 	if c.Part != nil {
 		of = innerTitle(*c.Part, c.Service) + " per request of " + of
@@ -209,17 +209,24 @@ func nameSpike(c *api.Change, of string, slot int64) {
 	if c.Family != "" {
 		unit = c.Unit
 	}
-	name, value := judge.Title(s.Measure, of), func(v api.Float) string { return judge.Value(float64(v), unit) }
+	name, value = judge.Title(measure, of), func(v api.Float) string { return judge.Value(float64(v), unit) }
 	switch {
-	case s.Measure == judge.ErrorShare:
+	case measure == judge.ErrorShare:
 		value = func(v api.Float) string { return figure.Percent(float64(v)) }
-	case s.Measure == judge.Rate && c.Family == "":
+	case measure == judge.Rate && c.Family == "":
 		value = func(v api.Float) string { return judge.Value(float64(v), "") + "/s" }
-	case s.Measure == callsPerRequest:
+	case measure == callsPerRequest:
 		name, value = "calls of "+of, func(v api.Float) string { return judge.Value(float64(v), "") }
-	case s.Measure == timePerRequest:
+	case measure == timePerRequest:
 		name = "time in " + of
 	}
+	return name, value
+}
+
+// nameSpike says what came and went.
+func nameSpike(c *api.Change, of string, slot int64) {
+	s := c.Shape
+	name, value := figureOf(c, s.Measure, of)
 	s.Sentence = judge.SpikeText(name, value(s.Value), s.End-s.Start)
 	c.Headline = s.Sentence + ", then as before, " + value(s.Usual)
 	c.Name = "spike of " + name

@@ -21,14 +21,13 @@ import (
 // own.
 const mostWho = 12
 
-// nameWho says of the newest changes which tenants, cohorts and operations moved, as a
-// comparison of the stretches before and after does: of services, and of an operation or a
-// part of the requests that changed without its service.
+// nameWho says of the newest changes that lead which tenants, cohorts and operations moved, as
+// a comparison of the stretches before and after does.
 func nameWho(ctx context.Context, st store.Store, s *compare.Stretches, r *Request, changes []api.Change) error {
 	left := mostWho
 	for i := len(changes) - 1; i >= 0 && left > 0; i-- {
 		c := &changes[i]
-		if len(c.Measures) == 0 || slices.Equal(c.Found, []string{Rate}) || ofAnother(changes, c, s.Step()) {
+		if len(c.Measures) == 0 || slices.Equal(c.Found, []string{Rate}) || c.Under != "" {
 			continue
 		}
 		left--
@@ -62,27 +61,29 @@ func nameWho(ctx context.Context, st store.Store, s *compare.Stretches, r *Reque
 		if who.Sentence = whoText(who, rest); who.Sentence != "" {
 			c.Who = who
 		}
+		if len(who.Tenants) == 1 && who.TenantsJudged > 1 && rest != compare.RestAll && rest != compare.RestMost {
+			i := slices.IndexFunc(found.Tenants, func(x api.CompareRow) bool { return x.Tenant == who.Tenants[0] })
+			nameOne(c, s.Subject(of), who, &found.Tenants[i])
+		}
 	}
 	return nil
 }
 
-// ofAnother reports whether a change is told by another of its moment: that of an operation
-// by its service's, that of a part by that of the requests.
-func ofAnother(all []api.Change, c *api.Change, slot int64) bool {
-	rank := func(c *api.Change) int {
-		switch {
-		case c.Part != nil:
-			return 2
-		case c.Operation != "":
-			return 1
-		}
-		return 0
+// nameOne puts the tenant into the headline whose errors alone became more or fewer, with its
+// own share of them.
+func nameOne(c *api.Change, of string, who *api.ChangeWho, tenant *api.CompareRow) {
+	i := slices.IndexFunc(tenant.Measures, func(m api.CompareMeasure) bool { return m.Name == judge.ErrorShare })
+	if i < 0 || !slices.Contains(c.Found, Errors) || !judge.Moved(tenant.Measures[i].Verdict) {
+		return
 	}
-	wide := api.Float(2 * slot)
-	return slices.ContainsFunc(all, func(x api.Change) bool {
-		return x.Service == c.Service && x.Environment == c.Environment && rank(&x) < rank(c) && len(x.Measures) > 0 &&
-			(x.Operation == "" || x.Operation == c.Operation || c.Part != nil) && x.Low <= c.High+wide && c.Low <= x.High+wide
-	})
+	f := tenant.Measures[i].Judged()
+	percent := func(v api.Float) string { return figure.Percent(float64(v)) }
+	said := fmt.Sprintf("errors of %s went from %s to %s for %s", of, percent(f.A), percent(f.B), judge.Printed(tenant.Tenant))
+	if n := len(who.Operations); n > 1 && n == who.OperationsJudged {
+		said += ", in all its operations"
+	}
+	c.Sentence = strings.Replace(c.Sentence, c.Headline, said, 1)
+	c.Headline = said
 }
 
 // ofWhom bounds the rows of a comparison that are looked at.

@@ -7,14 +7,11 @@ const change = (id: string, time: number, more: Partial<Change> = {}): Change =>
   sentence: '', headline: 'p95 of shop is slower', name: 'p95 slower', status: 'new', near: [], found: ['durations'], ...more,
 });
 
-test('an operation that changed with its service is not drawn beside it', () => {
+test('of an event the change that leads it is drawn, while nobody decided about it', () => {
   const all = [
-    change('whole', 1000, { operations: ['GET /a'] }), change('a', 1010, { operation: 'GET /a' }), change('b', 1000, { operation: 'GET /b' }),
-    change('later', 5000, { operation: 'GET /a' }), change('done', 7000, { status: 'confirmed' }),
+    change('whole', 1000), change('a', 1010, { operation: 'GET /a', under: 'whole' }), change('later', 5000, { operation: 'GET /a' }), change('done', 7000, { status: 'confirmed' }),
   ];
-  expect(drawn(all).map((c) => c.id)).toEqual(['whole', 'b', 'later']);
-  const apart = [change('one', 1000, { environment: 'production', operations: ['GET /a'] }), change('other', 1000, { environment: 'staging', operation: 'GET /a' })];
-  expect(drawn(apart).map((c) => c.id)).toEqual(['one', 'other']);
+  expect(drawn(all).map((c) => c.id)).toEqual(['whole', 'later']);
 });
 
 test('an interval that is all of the time tells nothing', () => {
@@ -23,9 +20,8 @@ test('an interval that is all of the time tells nothing', () => {
   expect(bandOf(change('a', 150, { low: 0, high: 160 }))).toEqual({ time: 150, low: 0, high: 160 });
 });
 
-test('what requests call is drawn with its service, and by itself where that did not change', () => {
+test('the unit of a figure', () => {
   const part = { service: 'shop', component: 'db', operation: 'SELECT 1' };
-  expect(drawn([change('whole', 1000), change('calls', 1010, { part }), change('later', 5000, { part })]).map((c) => c.id)).toEqual(['whole', 'later']);
   expect(unitOf({ part }, 'calls_per_request')).toBe('');
   expect(unitOf({ part }, 'time_per_request')).toBe('seconds');
   expect(unitOf({ family: 'heap_bytes', unit: 'bytes' }, 'mean')).toBe('bytes');

@@ -18,23 +18,12 @@ export function decide(c: Change, status: ChangeStatus, name = ''): Promise<Chan
   return request('POST', '/api/v1/changes', undefined, { id, time, low, high, service, environment, operation, family, part, status, ...(status === 'confirmed' ? { name: name.trim() || c.name, description: c.headline } : {}) });
 }
 
-/**
- * What is drawn: new changes. One of an operation, or of what requests call, stands
- * under that of its service where there is one at the same moment.
- */
-export function drawn(all: Change[]): Change[] {
-  const under = new Set<string>();
-  const whole = (c: Change) => !c.operation && !c.part;
-  for (const c of all) if (c.part && all.some((x) => whole(x) && x.status === 'new' && x.environment === c.environment && meet(c, x))) under.add(c.id);
-  for (const c of all) if (whole(c)) for (const o of c.operations ?? []) for (const x of all) if (x.operation === o && x.environment === c.environment && meet(c, x)) under.add(x.id);
-  return all.filter((c) => c.status === 'new' && !under.has(c.id));
-}
+/** What is drawn: new changes, each event by the one that leads it. */
+export const drawn = (all: Change[]): Change[] => all.filter((c) => c.status === 'new' && !c.under);
 
 /** The moment of a change and its interval, which is left out where it is all that was searched: it tells nothing then. */
 export const bandOf = ({ time, low, high, before, after }: Pick<Change, 'time' | 'low' | 'high' | 'before' | 'after'>): { time: number; low: number; high: number } =>
   (low <= before.start && high >= after.end ? { time, low: time, high: time } : { time, low, high });
-
-const meet = (a: Change, b: Change) => Math.abs(a.time - b.time) <= Math.max(a.high - a.low, b.high - b.low, 60);
 
 /** The unit of a figure of a change, empty of a number. */
 export const unitOf = (c: Pick<Change, 'family' | 'unit' | 'part'>, measure: string): string =>

@@ -9,18 +9,11 @@ const change = (id: string, time: number, o: Partial<Change> = {}): Change => ({
 const spike = { kind: 'spike', sentence: '', start: 0, end: 10, service: 'shop', measure: 'p99', usual: 1, value: 2 } as Change['shape'];
 const said = (all: Change[]) => momentsOf(all).map((m) => [m.lead.id, m.more.map((c) => c.id), m.over]);
 
-test('one line for each moment: the service before its operations, and those before what it calls', () => {
+test('one line for each event, of the change that leads it', () => {
   expect(said([
-    change('call', 1000, { part: { component: 'db', operation: 'SELECT', service: '' } }), change('op', 1010, { operation: 'GET /a' }), change('whole', 1050),
-    change('later', 5000, { service: 'cart' }),
-  ])).toEqual([['later', [], false], ['whole', ['op', 'call'], false]]);
-});
-
-test('of an event what changed first leads, which others call', () => {
-  const all = [change('edge', 1000), change('stock', 1020, { service: 'stock' })];
-  const events = [{ time: 1000, low: 990, high: 1030, changes: ['stock', 'edge'], services: [{ service: 'stock', called_by: ['shop'] }, { service: 'shop', called_by: [] }], sentence: '' }];
-  expect(momentsOf(all, events).map((m) => m.lead.id)).toEqual(['stock']);
-  expect(momentsOf(all).map((m) => m.lead.id)).toEqual(['edge']);
+    change('call', 1000, { under: 'whole', part: { component: 'db', operation: 'SELECT', service: '' } }), change('op', 1010, { under: 'whole', operation: 'GET /a' }), change('whole', 1050),
+    change('later', 1060, { service: 'cart' }),
+  ])).toEqual([['later', [], false], ['whole', ['call', 'op'], false]]);
 });
 
 test('what came back stands below what lasts', () => {

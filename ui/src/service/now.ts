@@ -1,7 +1,7 @@
 // What is wrong, for the first page: changes that made requests worse, one line
-// for each moment. Pure.
+// for each event. Pure.
 
-import type { Change, ChangeEvent } from '../shared/api/schema';
+import type { Change } from '../shared/api/schema';
 
 export interface Moment {
   /** The change that its line is of. */
@@ -15,35 +15,18 @@ export interface Moment {
 /** The longest range that is searched of all services together. */
 export const longestOfAll = 6 * 3600;
 
-/** Changes that are so near in time are of one moment. */
-const near = 60;
-
 const worse = (c: Change) => c.status !== 'dismissed' && (c.verdict === 'regression' || c.verdict === 'mixed');
 const same = (a: Change, b: Change) => a.service === b.service && (a.environment ?? '') === (b.environment ?? '') && (a.operation ?? '') === (b.operation ?? '');
 
-// A service says more than its operation, and what its users see more than what its requests call.
-const rank = (c: Change) => (c.part || c.family ? 2 : c.operation ? 1 : 0);
-
-/** The moments at which something became worse, what lasts before what is over, then the latest first. Of a moment that is an event, what changed first leads. */
-export function momentsOf(all: Change[], events: ChangeEvent[] = []): Moment[] {
-  const place = (c: Change) => {
-    const event = events.find((e) => e.changes.includes(c.id));
-    return event ? event.services.findIndex((s) => s.service === c.service && (s.environment ?? '') === (c.environment ?? '')) : 0;
-  };
+/**
+ * The events that made something worse, each by the change that leads it: what lasts before what is over, then the latest first.
+ * What requests call may change without anybody's waiting longer for it, and is none by itself.
+ */
+export function momentsOf(all: Change[]): Moment[] {
   const over = (c: Change) => c.shape?.kind === 'spike' || all.some((x) => x.verdict === 'improvement' && x.time > c.time && !x.part && !x.family && same(x, c));
-  const groups: Change[][] = [];
-  for (const c of all.filter(worse).sort((a, b) => a.time - b.time)) {
-    const last = groups[groups.length - 1];
-    if (last && c.time - last[last.length - 1].time <= near) last.push(c);
-    else groups.push([c]);
-  }
-  // What requests call may change without anybody's waiting longer for it.
-  return groups
-    .filter((g) => g.some((c) => rank(c) < 2))
-    .map((g) => {
-      const [lead, ...more] = g.sort((a, b) => Number(over(a)) - Number(over(b)) || rank(a) - rank(b) || place(a) - place(b) || a.time - b.time);
-      return { lead, more, over: over(lead) };
-    })
+  return all
+    .filter((c) => worse(c) && !c.under && !c.part && !c.family)
+    .map((lead) => ({ lead, more: all.filter((c) => c.under === lead.id), over: over(lead) }))
     .sort((a, b) => Number(a.over) - Number(b.over) || b.lead.time - a.lead.time);
 }
 

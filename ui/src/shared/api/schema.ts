@@ -480,6 +480,7 @@ export interface components {
             /** @enum {string} */
             status: "new" | "confirmed" | "dismissed";
             time: number;
+            under?: string;
             unit?: string;
             verdict: components["schemas"]["Verdict"];
             who?: components["schemas"]["ChangeWho"];

@@ -1,0 +1,87 @@
+package changes
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"tailscope/api"
+	"tailscope/internal/judge"
+)
+
+// inSteps makes one change of those of one subject that go one way, and follow each other too
+// closely for what lies between them to be compared, as where a new version is rolled out
+// instance by instance. It compares what lies before the first and behind the last. Candidates
+// are those of the changes, in order of time in each subject, and describe judges one; the
+// results are as many as each other.
+func inSteps(all []api.Change, of []candidate, describe func(candidate) (*api.Change, error)) ([]api.Change, []candidate, error) {
+	var changes []api.Change
+	var candidates []candidate
+	for i := 0; i < len(all); {
+		to, ways := i+1, waysOf(&all[i])
+		for to < len(all) && subjectOf(&all[to]) == subjectOf(&all[i]) && of[to].point.low-of[to-1].point.high < fewestSlots {
+			both := slices.DeleteFunc(slices.Clone(ways), func(w way) bool { return !slices.Contains(waysOf(&all[to]), w) })
+			if len(both) == 0 {
+				break
+			}
+			to, ways = to+1, both
+		}
+		c, change := of[i], &all[i]
+		if to > i+1 {
+			last := of[to-1]
+			c.after = last.after
+			for _, x := range of[i+1 : to] {
+				c.point.p = min(c.point.p, x.point.p)
+				c.point.of = append(slices.Clip(c.point.of), x.point.of...)
+			}
+			slices.SortFunc(c.point.of, compareThings)
+			c.point.of = slices.Compact(c.point.of)
+			one, err := describe(c)
+			if err != nil {
+				return nil, nil, err
+			}
+			if !nameSteps(one, c.title, ways[0].measure, all[to-1].Time) { // by how much is not sure, as of each
+				one, to, c = &all[i], i+1, of[i]
+			}
+			change = one
+		}
+		changes, candidates = append(changes, *change), append(candidates, c)
+		i = to
+	}
+	return changes, candidates, nil
+}
+
+// way is a measure that rose or fell.
+type way struct {
+	measure string
+	up      bool
+}
+
+// waysOf are the measures of what was found to change that moved at a change, surely or not.
+func waysOf(c *api.Change) (out []way) {
+	for i := range c.Measures {
+		m := &c.Measures[i]
+		if height, _ := heights(m.Name, float64(m.Raw.A), float64(m.Raw.B), float64(m.Raw.B)); isOf(c.Found, m.Name) && math.Abs(height) >= leastOf(m.Name) {
+			out = append(out, way{m.Name, height > 0})
+		}
+	}
+	return out
+}
+
+// nameSteps says that a change came in steps, the last at a time; false if its measure did not
+// surely move.
+func nameSteps(c *api.Change, of, measure string, last api.Float) bool {
+	i := slices.IndexFunc(c.Measures, func(m api.CompareMeasure) bool { return m.Name == measure })
+	if i < 0 || !judge.Moved(c.Measures[i].Verdict) {
+		return false
+	}
+	f := &c.Measures[i].Raw
+	name, value := figureOf(c, measure, of)
+	clock := func(t api.Float) string { return time.Unix(int64(t), 0).UTC().Format(time.TimeOnly) }
+	c.Shape = &api.Shape{Kind: judge.Drift, Start: int64(c.Time), End: int64(last), Service: c.Service, Operation: c.Operation, Measure: measure, Usual: f.A, Value: f.B}
+	c.Headline = fmt.Sprintf("%s went from %s to %s in steps, from %s to %s UTC (a rollout?)", name, value(f.A), value(f.B), clock(c.Time), clock(last))
+	c.Shape.Sentence = c.Headline
+	c.Sentence = fmt.Sprintf("%s, since %s UTC", c.Headline, time.Unix(int64(c.Time), 0).UTC().Format(time.DateTime))
+	return true
+}
