@@ -17,7 +17,8 @@ type Share struct {
 // all are of the same slots. Slot t's influence is Num_t − share·Den_t. The
 // interval is Wilson's (1927) with the number of independent observations that
 // has the same long-run variance (Korn & Graubard 1998), at most as many as
-// there are (or say as much, where they stand for several), and Student's t for the cosines of the variance. A tally needs 20
+// there are (or say as much, where they stand for several), and Student's t with the degrees
+// of freedom of the variance. A tally needs 20
 // slots with observations.
 func EachShare(tallies []Tally, o Options) ([]Share, error) {
 	if err := o.check(); err != nil {
@@ -49,8 +50,9 @@ func (f *figure) alone(sp *spectrum, o Options) Share {
 	}
 	c := sp.cosines(f.influence)
 	found := sp.fit(c)
-	n, crit := f.effective, o.critical(float64(found.cosines), len(c), len(c))
-	if se := math.Sqrt(found.covariance(c, c)); se > 0 {
+	se := math.Sqrt(found.covariance(c, c))
+	n, crit := f.effective, o.critical(found.degrees(se), len(c), len(c))
+	if se > 0 {
 		n = min(n, f.at*(1-f.at)/(se*se))
 	}
 	if 0 < f.at && f.at < 1 && float64(len(c)) < minIndependent*found.dependence {

@@ -169,6 +169,7 @@ func (s *spectrum) cosines(z []float64) []float64 {
 // fit is the dependence of one figure, estimated from its periodograms.
 type fit struct {
 	cosines int
+	df      float64 // of one that fit made; see degrees
 	// missing is the factor by which the mean power of the first cosines is below that
 	// at frequency 0.
 	missing float64
@@ -241,7 +242,10 @@ const models = 1 + len(persistence)*len(signal)
 func (s *spectrum) fit(transforms ...[]float64) fit {
 	logs := make([]float64, models)
 	s.likelihood(logs, transforms...)
-	return s.under(posterior(logs))
+	weight := posterior(logs)
+	f := s.under(weight)
+	f.df = float64(f.cosines) / (1 + float64(f.cosines)/2*s.spread(weight, f.cosines))
+	return f
 }
 
 // under returns how to estimate a variance if the models have these probabilities.
@@ -274,6 +278,32 @@ func (s *spectrum) under(weight []float64) fit {
 		f.missing = 1 / max(leastShare, min(1, low[f.cosines-1]))
 	}
 	return f
+}
+
+// spread returns the variance, over the models, of the log of how much the mean power of
+// the first cosines is below that at frequency 0.
+func (s *spectrum) spread(weight []float64, cosines int) float64 {
+	if cosines == 0 {
+		return 0
+	}
+	sum, squares := 0.0, 0.0
+	for h, phi := range persistence {
+		for k, share := range signal {
+			w := weight[1+h*len(signal)+k]
+			log := math.Log((1 - share + share*s.low[h][cosines-1]) / zero(phi, share))
+			sum, squares = sum+w*log, squares+w*log*log
+		}
+	}
+	return max(0, squares-sum*sum)
+}
+
+// degrees returns the degrees of freedom of the standard error se: as many as cosines, fewer
+// where the models differ in what is missing. What does not vary says nothing of models.
+func (f fit) degrees(se float64) float64 {
+	if se > 0 {
+		return f.df
+	}
+	return float64(f.cosines)
 }
 
 // covariance returns the long-run covariance of Σx and Σy from their transforms: the
