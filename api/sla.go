@@ -93,7 +93,11 @@ type SLAPeriod struct {
 	Good       Float            `json:"good"`            // share that is not failed and under the objective's bound
 	GoodLow    Float            `json:"good_low"`        // what the bucket holding the bound leaves open
 	GoodHigh   Float            `json:"good_high"`
-	Met        string           `json:"met" enum:"yes,no,unknown,none"` // unknown: the bucket's width decides; none: no objective or no data
+	// Without is the seconds without requests, in stretches that are long for the service.
+	// Nothing can fail then: they count as neither good nor bad.
+	Without int64       `json:"without,omitempty"`
+	Outages []SLAOutage `json:"outages,omitempty"`              // these stretches, the longest 20 of the report
+	Met     string      `json:"met" enum:"yes,no,unknown,none"` // unknown: the bucket's width decides; none: no objective or no data
 	// Trend against the period before, as ratios of rates, Apdex difference and
 	// ratio of p95; null where there is none. Saturated: throughput fell while
 	// Apdex fell and p95 rose.
@@ -103,6 +107,15 @@ type SLAPeriod struct {
 		P95       Float `json:"p95"`
 		Saturated bool  `json:"saturated"`
 	} `json:"trend"`
+}
+
+// SLAOutage is a stretch without requests.
+type SLAOutage struct {
+	Range
+	Up       bool   `json:"up"`                                // other services had requests
+	Missed   Float  `json:"missed"`                            // requests that usually come in that time; null if that is not known
+	By       string `json:"by,omitempty" enum:"week,day,hour"` // as many as: a week before, a day before, at the rate of the hour before
+	Sentence string `json:"sentence"`                          // in the report's zone
 }
 
 type SLATenant struct {

@@ -46,28 +46,12 @@ func (c *comparison) findGaps(ctx context.Context) error {
 
 // gaps returns the gaps of a part, given which of its slots have something.
 func (p part) gaps(step int64, has func(i int) bool) (out []span) {
-	n, first, last := 0, 0, 0
-	for i := range p.n {
-		if has(i) {
-			if n == 0 {
-				first = i
-			}
-			n, last = n+1, i
-		}
+	slots := make([]bool, p.n)
+	for i := range slots {
+		slots[i] = has(i)
 	}
-	least := 0.0
-	if n > 0 {
-		least = query.LongestWait(float64(int64(last+1-first)*step), n)
-	}
-	from := 0
-	for i := range p.n + 1 {
-		if i < p.n && !has(i) {
-			continue
-		}
-		if long := int64(i-from) * step; long > 0 && float64(long) > least {
-			out = append(out, span{p.start + int64(from)*step, p.start + int64(i)*step})
-		}
-		from = i + 1
+	for _, g := range query.Gaps(slots, p.start, step, query.LongestWaitOf(slots, step)) {
+		out = append(out, span{g[0], g[1]})
 	}
 	return out
 }

@@ -17,9 +17,6 @@ import (
 const (
 	// measuredColumns bounds the columns that are looked at for gaps.
 	measuredColumns = 120
-	// shortestGap is the shortest stretch without a request, in seconds, that is a gap in
-	// the data, and gapOfUsual the times that it is as long as the usual one.
-	shortestGap, gapOfUsual = 300, 10
 	// fewestOfNew is the least number of columns since the first request, of which the
 	// first is a small part.
 	fewestOfNew = 20
@@ -310,30 +307,6 @@ func (m *Measured) services(from, to, step int64) (map[serviceIn]columns, error)
 		}
 	}
 	return out, nil
-}
-
-// LongestWait returns the longest stretch without a request, in seconds, that is not a gap
-// where n slots within so many seconds have requests.
-func LongestWait(seconds float64, n int) float64 {
-	return max(shortestGap, UnusualWait(seconds, n))
-}
-
-// UnusualWait returns from how long on a stretch without a request is unusual, in seconds, where
-// n slots within so many seconds have requests: ten times that from one of them to the next.
-func UnusualWait(seconds float64, n int) float64 { return gapOfUsual * seconds / float64(n) }
-
-// Occupied reports in which slots of [start, end), Unix seconds, any service has requests:
-// the server was up, so that a service without requests in such a slot has a rate of 0.
-func Occupied(ctx context.Context, st store.Store, start, end, step int64) ([]bool, error) {
-	m := measuring{ctx: ctx, st: st}
-	found, err := m.columns(start, end, step)
-	out := make([]bool, (end-start)/step)
-	for _, at := range found.starts {
-		for t := max(at, start); t < min(at+found.step, end); t += step {
-			out[(t-start)/step] = true
-		}
-	}
-	return out, err
 }
 
 type measuring struct {

@@ -51,7 +51,11 @@ func SLA(r *api.SLAResponse, zone *time.Location, now time.Time) *Document {
 	})
 	d.Gap()
 	d.Table(s.rows(r))
-	notes := append(s.legend(), r.Notes...)
+	notes := s.legend()
+	for _, o := range r.All.Outages {
+		notes = append(notes, o.Sentence)
+	}
+	notes = append(notes, r.Notes...)
 	if len(notes) > 0 {
 		d.Gap()
 	}
@@ -94,6 +98,7 @@ func (s *slaReport) legend() (out []string) {
 		{"()", "(…) below 100 requests a minute, where Apdex means little"},
 		{"…", "LOW … HIGH: what the width of the buckets that hold T and 4T leaves open"},
 		{"unknown", "unknown: the width of the bucket that holds the bound decides"},
+		{"†", "† there were times without requests: what never came cannot fail, and is not counted as good either"},
 		{"saturated", "saturated: throughput fell while Apdex fell and p95 rose"},
 		{"Δ", "Δ: against the period before; for one that is not over, against the same part of it"},
 	} {
@@ -136,6 +141,10 @@ func (s *slaReport) row(p api.SLAPeriod) {
 			met = "-"
 		}
 		s.used[met] = true
+		if p.Without > 0 {
+			met += "†"
+			s.used["†"] = true
+		}
 		cells = append(cells, floorPercent(p.Good), met)
 	}
 	worst := "-"
@@ -232,7 +241,7 @@ func slaSheet(r *api.SLAResponse, zone *time.Location) (header []string, rows []
 	}
 	header = append(header, "quantile_error_ratio", "errors", "error_ratio", "good_ratio", "good_low_ratio", "good_high_ratio", "objective_met",
 		"worst_tenant", "worst_tenant_requests", "worst_tenant_apdex", "worst_tenant_p95_seconds",
-		"rate_to_before_ratio", "apdex_to_before_difference", "p95_to_before_ratio", "saturated", "effective", "worst_tenant_effective")
+		"rate_to_before_ratio", "apdex_to_before_difference", "p95_to_before_ratio", "saturated", "effective", "worst_tenant_effective", "without_requests_seconds")
 	whole := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	for _, p := range r.Rows {
 		row := []string{p.Name, time.Unix(p.Start, 0).In(zone).Format(time.RFC3339), time.Unix(p.End, 0).In(zone).Format(time.RFC3339),
@@ -251,7 +260,7 @@ func slaSheet(r *api.SLAResponse, zone *time.Location) (header []string, rows []
 		if p.Worst != nil {
 			worst = p.Worst.Effective
 		}
-		rows = append(rows, append(row, Raw(p.Trend.Rate), Raw(p.Trend.Apdex), Raw(p.Trend.P95), strconv.FormatBool(p.Trend.Saturated), effectively(p.Effective), effectively(worst)))
+		rows = append(rows, append(row, Raw(p.Trend.Rate), Raw(p.Trend.Apdex), Raw(p.Trend.P95), strconv.FormatBool(p.Trend.Saturated), effectively(p.Effective), effectively(worst), strconv.FormatInt(p.Without, 10)))
 	}
 	return header, rows
 }

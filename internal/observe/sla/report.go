@@ -152,6 +152,11 @@ func (x *report) make(ctx context.Context, list []period, out *api.SLAResponse) 
 	if err := x.findWorst(ctx, rows[1:]); err != nil {
 		return err
 	}
+	outages, err := x.findOutages(ctx, rows[1].start.Unix())
+	if err != nil {
+		return err
+	}
+	zone := rows[1].start.Location()
 	all := &row{period: period{x.Period, rows[1].start, rows[len(rows)-1].end}, from: math.MaxInt64}
 	for i, r := range rows[1:] {
 		line, err := x.fillFigures(r)
@@ -160,6 +165,7 @@ func (x *report) make(ctx context.Context, list []period, out *api.SLAResponse) 
 		}
 		line.Name = r.name()
 		line.Partial = x.until < r.end.Unix() || x.first > r.start.Unix()
+		place(&line, outages, zone)
 		before := rows[i]
 		if x.until < r.end.Unix() && r.start.Unix() < x.until {
 			// The running period is compared with the same part of the one before.
@@ -178,11 +184,11 @@ func (x *report) make(ctx context.Context, list []period, out *api.SLAResponse) 
 			all.from, all.to = min(all.from, r.from), max(all.to, r.to)
 		}
 	}
-	var err error
 	if out.All, err = x.fillFigures(all); err != nil {
 		return err
 	}
 	out.All.Name = "all"
+	place(&out.All, outages, zone)
 	out.All.Partial = x.until < all.end.Unix() || x.first > all.start.Unix()
 	out.All.Worst, err = x.worstOfAll(rows[1:], all)
 	return err

@@ -50,6 +50,7 @@ describe('words', () => {
   it('sum up', () => {
     expect(verdict(report([row(), row()]))).toBe('The objective, 99 % good within 500 ms, was met in all 2 weeks.');
     expect(verdict(report([row(), row({ met: 'no' }), row({ met: 'unknown' })]))).toBe('The objective, 99 % good within 500 ms, was met in 1 of 3 weeks; 1 is open.');
+    expect(verdict(report([row(), row({ without: 660 })], { all: row({ without: 660 }) }))).toBe('The objective, 99 % good within 500 ms, was met in all 2 weeks; 11 min without requests counted neither way.');
     expect(verdict(report([row({ met: 'no' })]))).toBe('The objective, 99 % good within 500 ms, was missed in the one week.');
     expect(verdict(report([row({ requests: 0 })]))).toBe('Nothing was measured in these periods.');
     expect(verdict(report([row()], { objective: null, under: null }))).toBe('No objective is set. Apdex over all was 0.94.');
@@ -60,8 +61,8 @@ describe('elsewhere', () => {
   it('as CSV', () => {
     const lines = slaCsv(report([row({ worst: { name: 'a,"b"', requests: 1, apdex: 0.5, p95: 1 } })])).split('\n');
     expect(lines).toHaveLength(3);
-    expect(lines[0].split(',')).toHaveLength(24);
-    expect(lines[1]).toBe('2026-W46,2026-11-08T23:00:00Z,2026-11-15T23:00:00Z,false,1000,3.3,0.94,0.93,0.95,0.9,0.08,0.02,0.02,0.01,0.06,0.2,3,0.003,"a,""b""",0.992,0.991,0.993,yes,false');
+    expect(lines[0].split(',')).toHaveLength(25);
+    expect(lines[1]).toBe('2026-W46,2026-11-08T23:00:00Z,2026-11-15T23:00:00Z,false,1000,3.3,0.94,0.93,0.95,0.9,0.08,0.02,0.02,0.01,0.06,0.2,3,0.003,"a,""b""",0.992,0.991,0.993,yes,false,0');
   });
   it('as a command', () => {
     const q = questionOf({}, 'Europe/Berlin');

@@ -7,6 +7,7 @@ import { percent, tick, value } from '../shared/text/format';
 import { ratioWords } from '../shared/verdict/words';
 import { shellQuote } from '../shared/page/match';
 import type { Num } from '../shared/api/types';
+import { spanName } from '../shared/text/time';
 import { csvCell, serverFlag, utc } from '../shared/text/export';
 
 export type Period = SLAResponse['period'];
@@ -118,6 +119,9 @@ export function saturatedWords(r: SLAPeriod, period: Period): string {
   return `${r.name}: throughput was ${rateTrend(r) || 'less'} than in the ${period} before while Apdex ${apdex} and p95 was ${p95Trend(r) || 'slower'}, ${value(p95(r))}. All three turning bad together mean that the service was saturated: it could not take more, rather than being asked for less.`;
 }
 
+/** What outages leave open of an objective: the requests that never came are counted neither way. */
+export const withoutWords = (r: SLAPeriod): string => (r.without ? `${spanName(r.without)} without requests` : '');
+
 /** The report in one sentence. */
 export function verdict(d: SLAResponse): string {
   const rows = d.rows.filter((r) => r.requests > 0);
@@ -128,19 +132,19 @@ export function verdict(d: SLAResponse): string {
   const open = judged.filter((r) => r.met === 'unknown').length;
   const plural = (n: number) => `${n} ${d.period}${n === 1 ? '' : 's'}`;
   const how = judged.length === 0 ? 'could not be judged' : met === judged.length ? `was met in ${judged.length === 1 ? `the one ${d.period}` : `all ${plural(judged.length)}`}` : met === 0 && !open ? `was missed in ${judged.length === 1 ? `the one ${d.period}` : `all ${plural(judged.length)}`}` : `was met in ${met} of ${plural(judged.length)}`;
-  return `The objective, ${shareWords(d.objective)} good within ${tick(d.under)}, ${how}${open ? `; ${open} ${open === 1 ? 'is' : 'are'} open` : ''}.`;
+  return `The objective, ${shareWords(d.objective)} good within ${tick(d.under)}, ${how}${open ? `; ${open} ${open === 1 ? 'is' : 'are'} open` : ''}${d.all.without ? `; ${withoutWords(d.all)} counted neither way` : ''}.`;
 }
 
 const columns = [
   'period', 'start', 'end', 'partial', 'requests', 'rate_per_second', 'apdex', 'apdex_low', 'apdex_high', 'satisfied', 'tolerating', 'frustrated', 'mean_seconds', 'p50_seconds', 'p95_seconds',
-  'p99_seconds', 'errors', 'error_ratio', 'worst_tenant', 'good', 'good_low', 'good_high', 'met', 'saturated',
+  'p99_seconds', 'errors', 'error_ratio', 'worst_tenant', 'good', 'good_low', 'good_high', 'met', 'saturated', 'without_requests_seconds',
 ];
 
 /** One line per period. Times are RFC 3339 in UTC, the period's name is of the report's zone. */
 export function slaCsv(d: SLAResponse): string {
   const lines = d.rows.map((r) => [
     r.name, utc(r.start), utc(r.end), r.partial, r.requests, r.rate, r.apdex, r.apdex_low, r.apdex_high, r.satisfied, r.tolerating, r.frustrated, r.mean, r.quantiles['0.5'], p95(r),
-    r.quantiles['0.99'], r.errors, r.error_ratio, r.worst?.name, r.good, r.good_low, r.good_high, r.met, r.trend.saturated,
+    r.quantiles['0.99'], r.errors, r.error_ratio, r.worst?.name, r.good, r.good_low, r.good_high, r.met, r.trend.saturated, r.without ?? 0,
   ].map(csvCell).join(','));
   return `${[columns.join(','), ...lines].join('\n')}\n`;
 }

@@ -1579,6 +1579,15 @@ export interface components {
             end: number;
             start: number;
         };
+        SLAOutage: {
+            /** @enum {string} */
+            by?: "week" | "day" | "hour";
+            end: number;
+            missed: number | null;
+            sentence: string;
+            start: number;
+            up: boolean;
+        };
         SLAPeriod: {
             apdex: number | null;
             apdex_high: number | null;
@@ -1597,6 +1606,7 @@ export interface components {
             /** @enum {string} */
             met: "yes" | "no" | "unknown" | "none";
             name: string;
+            outages?: components["schemas"]["SLAOutage"][];
             partial: boolean;
             quantiles: {
                 [key: string]: number | null;
@@ -1608,6 +1618,7 @@ export interface components {
             thin: boolean;
             tolerating: number | null;
             trend: components["schemas"]["SLAPeriodTrendStruct"];
+            without?: number;
             worst?: components["schemas"]["SLATenant"];
         };
         SLAPeriodTrendStruct: {
@@ -2218,6 +2229,7 @@ export type Overlay = components['schemas']['Overlay'];
 export type PartIn = components['schemas']['PartIn'];
 export type Problem = components['schemas']['Problem'];
 export type Range = components['schemas']['Range'];
+export type SLAOutage = components['schemas']['SLAOutage'];
 export type SLAPeriod = components['schemas']['SLAPeriod'];
 export type SLAPeriodTrendStruct = components['schemas']['SLAPeriodTrendStruct'];
 export type SLAResponse = components['schemas']['SLAResponse'];
