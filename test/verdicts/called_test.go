@@ -18,15 +18,16 @@ func TestLateChangeOfACalledService(t *testing.T) {
 	for _, c := range []struct {
 		name             string
 		atOnce, later    float64 // seconds of checkout by itself
-		query            float64 // later
+		query, failed    float64 // later
 		want             api.Verdict
 		called           []string
 		first, says, not string
 	}{
-		{"fix, then payments", 0.01, 0.01, 0.03, judge.Improvement, []string{"payments"}, "faster", "with payments, which it calls: not counted", "late effect"},
-		{"nothing, then payments", 0.02, 0.02, 0.03, judge.NoEvidence, []string{"payments"}, "No evidence of change until", "with payments, which it calls: not counted", "late effect"},
-		{"nothing, then itself", 0.02, 0.06, 0.004, judge.Regression, nil, "No evidence of change until", ": a late effect of the mark, or a change that nobody marked", "not counted"},
-		{"fix, then itself", 0.01, 0.06, 0.004, judge.Mixed, nil, "faster", ": a late effect of the mark, or a change that nobody marked", "not counted"},
+		{"fix, then payments", 0.01, 0.01, 0.03, 0, judge.Improvement, []string{"payments"}, "faster", "with payments, which it calls: not counted", "late effect"},
+		{"nothing, then payments", 0.02, 0.02, 0.03, 0, judge.NoEvidence, []string{"payments"}, "No evidence of change until", "with payments, which it calls: not counted", "late effect"},
+		{"nothing, then itself", 0.02, 0.06, 0.004, 0, judge.Regression, nil, "No evidence of change until", ": a late effect of the mark, or a change that nobody marked", "not counted"},
+		{"fix, then itself", 0.01, 0.06, 0.004, 0, judge.Mixed, nil, "faster", ": a late effect of the mark, or a change that nobody marked", "not counted"},
+		{"nothing, then payments fail", 0.02, 0.02, 0.004, 0.1, judge.NoEvidence, []string{"payments"}, "No evidence of change until", "with payments, which it calls: not counted", "late effect"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			worlds(t, 1, 1, func(w *world) (bool, string) {
@@ -36,6 +37,7 @@ func TestLateChangeOfACalledService(t *testing.T) {
 				after.own = map[string]float64{"checkout": c.atOnce}
 				w.sendChain(6*time.Minute, after)
 				after.own, after.query = map[string]float64{"checkout": c.later}, c.query
+				after.failed = c.failed
 				w.sendChain(60*time.Minute, after)
 				w.advance(2 * time.Minute)
 				s := w.storyOf("checkout", id)

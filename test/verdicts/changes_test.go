@@ -27,6 +27,8 @@ type chain struct {
 	query     float64 // seconds of a query, median
 	// own is how long a service takes by itself, seconds, median; 0.004 of those left out.
 	own map[string]float64
+	// failed is the share of traces of which every request fails, as payments does.
+	failed float64
 }
 
 // services of a chain, the outermost first.
@@ -88,6 +90,11 @@ func (w *world) traceOf(spans map[string][]*trace.Span, end time.Time, c chain) 
 		s.EndTimeUnixNano = uint64(length) // its length, until all are known
 		if i > 0 {
 			all[i].client.EndTimeUnixNano = uint64(inner)
+		}
+	}
+	if c.failed > 0 && w.rng.Float64() < c.failed {
+		for _, m := range all {
+			m.server.Status = &trace.Status{Code: trace.Status_STATUS_CODE_ERROR}
 		}
 	}
 	// Each lies in the middle of what calls it.

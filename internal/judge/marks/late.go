@@ -30,6 +30,8 @@ const (
 	// ofLate is the share of a late change that called services explain at least where it
 	// began in them, and callsMore by which factor the requests may then call them more often.
 	ofLate, callsMore = 0.5, 1.1
+	// durations is what a change is found in, beside errors.
+	durations = "durations"
 )
 
 // late returns what began a while after the mark, given the changes that were found, that
@@ -93,7 +95,7 @@ func (r *Around) nameCalled(ctx context.Context, service string, matchers []*lab
 	}
 	at := func(t int64) int { return int((t - s.after.start) / slot) }
 	ofErrors := slices.Contains(s.cause.Found, judge.ErrorShare)
-	ofTime := len(s.cause.Found) > 1 || !ofErrors
+	ofTime := !ofErrors || slices.Contains(s.cause.Found, durations)
 	explained, failed := 0.0, false
 	var names []string
 	candidates := calledOf(parts, service, [2]int{0, at(s.after.end)}, [2]int{at(since), at(until)})
@@ -125,8 +127,8 @@ func (r *Around) nameCalled(ctx context.Context, service string, matchers []*lab
 	return nil
 }
 
-// calledService is a service that the requests of another one call: its share of the time that they
-// take more or less, and by which factor they call it more often.
+// calledService is a service that the requests of another one call: its share of the time
+// that they take more or less, and by which factor they call it more often.
 type calledService struct {
 	service      string
 	share, calls float64
