@@ -242,22 +242,25 @@ func (j *Judge) compareService(ctx context.Context, marks []store.Mark, i int, s
 	complete = max(complete, s.complete())
 	r.Live = now.Unix() < complete // an early verdict is one of several looks at what is still coming in
 	r.A, r.B, r.Moment = s.before.window(), s.after.window(), s.first().Time
+	v, err := j.compareSides(ctx, r, service, name, s)
+	if err == nil {
+		err = s.judgeThen(ctx, j.o.Store, r, now) // of v as well
+	}
+	return v, complete, err
+}
+
+// compareSides judges a service on sides that r has. Where there is nothing to compare it
+// says why.
+func (j *Judge) compareSides(ctx context.Context, r compare.Request, service, environment string, s sides) (v api.ServiceVerdict, err error) {
 	out, err := compare.Compare(ctx, j.o.Store, r)
-	why := refused(err)
-	if err == nil || why != nil {
-		if err := s.judgeThen(ctx, j.o.Store, r, now); err != nil {
-			return api.ServiceVerdict{}, complete, err
-		}
+	switch why := refused(err); {
+	case why != nil:
+		v = tooLittle(service, s, why.Message)
+	case err != nil:
+		return v, err
+	default:
+		v = serviceVerdict(service, s, out)
 	}
-	if why != nil {
-		v := tooLittle(service, s, why.Message)
-		v.Environment = name
-		return v, complete, nil
-	}
-	if err != nil {
-		return api.ServiceVerdict{}, complete, err
-	}
-	v := serviceVerdict(service, s, out)
-	v.Environment = name
-	return v, complete, nil
+	v.Environment = environment
+	return v, nil
 }

@@ -46,9 +46,7 @@ func (j *Judge) bySeconds(ctx context.Context, marks []store.Mark, i int, now ti
 		return v, false, nil
 	}
 	v = j.waiting(marks, i)
-	if v.Next = api.Float(now.Unix() + nextSecond); int64(v.Next) > whole.earliest() {
-		v.Next = api.Float(whole.earliest())
-	}
+	v.Next = api.Float(min(now.Unix()+nextSecond, whole.earliest()))
 	services := []string{m.Service}
 	if m.Service == "" {
 		before := sides{before: span{whole.before.end - compare.MostBefore, whole.before.end}, after: span{whole.before.end, now.Unix()}}
@@ -95,19 +93,9 @@ func (j *Judge) compareSeconds(ctx context.Context, m *store.Mark, service strin
 	if m.Environment != "" {
 		r.Matchers = append(r.Matchers, query.InEnvironment(m.Environment))
 	}
-	out, err := compare.Compare(ctx, j.o.Store, r)
-	if why := refused(err); why != nil {
-		v := tooLittle(service, s, why.Message)
-		v.Environment = m.Environment
-		return v, nil
-	}
-	if err != nil {
-		return api.ServiceVerdict{}, err
-	}
-	v := serviceVerdict(service, s, out)
-	v.Environment = m.Environment
-	if !judge.Moved(v.Verdict) && v.Verdict != judge.TooLittle {
+	v, err := j.compareSides(ctx, r, service, m.Environment, s)
+	if err == nil && !judge.Moved(v.Verdict) && v.Verdict != judge.TooLittle {
 		v.Verdict, v.Sentence = judge.NoEvidence, fmt.Sprintf("no evidence of a gross change of %s, from %d s after the mark", service, s.after.end-s.after.start)
 	}
-	return v, nil
+	return v, err
 }

@@ -33,17 +33,16 @@ const (
 )
 
 func (s sides) warnings(out []api.CompareWarning) []api.CompareWarning {
-	for _, c := range []struct{ side, by string }{{"before", s.cutBefore}, {"after", s.cutAfter}} {
+	for _, c := range []struct {
+		side, by string
+		span
+	}{{"before", s.cutBefore, s.before}, {"after", s.cutAfter, s.after}} {
 		if c.by == "" {
 			continue
 		}
-		w := s.before
-		if c.side == "after" {
-			w = s.after
-		}
-		text := fmt.Sprintf("the time %s is %s only, because of %s", c.side, inMinutes(w.end-w.start), c.by)
-		if w.end-w.start <= fewest*slot && strings.HasPrefix(c.by, "the mark") {
-			text = fmt.Sprintf("the time %s is only as long as it must be, %s: %s may lie within it", c.side, inMinutes(w.end-w.start), c.by)
+		text := fmt.Sprintf("the time %s is %s only, because of %s", c.side, inMinutes(c.end-c.start), c.by)
+		if c.end-c.start <= fewest*slot && strings.HasPrefix(c.by, "the mark") {
+			text = fmt.Sprintf("the time %s is only as long as it must be, %s: %s may lie within it", c.side, inMinutes(c.end-c.start), c.by)
 		}
 		out = append(out, api.CompareWarning{Code: "cut", Text: text})
 	}
