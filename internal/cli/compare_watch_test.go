@@ -118,3 +118,19 @@ func TestWatchAsks(t *testing.T) {
 		t.Errorf("exit code %d, %s, asked %s", code, stderr, got)
 	}
 }
+
+// A watch that ends soon after a mark says until when a late effect may begin.
+func TestWatchSaysUntilWhen(t *testing.T) {
+	for _, c := range []struct {
+		ago  time.Duration
+		says bool
+	}{{5 * time.Minute, true}, {20 * time.Minute, false}} {
+		r := compareFixture()
+		r.Verdict, r.Mark.Time = "improvement", api.UnixTime(time.Now().Add(-c.ago))
+		srv, _ := answering(t, r)
+		_, stderr, code := run(t, "compare", "--mark", "5f1c0de", "--watch", "--for", "5s", "--server", srv.URL)
+		if says := strings.Contains(stderr, "may be a late effect of the mark: tailscope mark show 5f1c0de"); code != 0 || says != c.says {
+			t.Errorf("%s after the mark: exit code %d, %s", c.ago, code, stderr)
+		}
+	}
+}

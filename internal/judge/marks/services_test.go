@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -170,6 +171,9 @@ func TestOneOfManyIsTakenBack(t *testing.T) {
 	conclude(v)
 	if v.Verdict != judge.NoEvidence || v.Services[0].Verdict != judge.NoEvidence {
 		t.Errorf("%s: %q", v.Verdict, v.Sentence)
+	}
+	if m := v.Services[slices.IndexFunc(v.Services, func(s api.ServiceVerdict) bool { return s.Service == "shop" })].Measures[0]; m.Verdict != judge.NoEvidence || m.Change != "" || !strings.Contains(m.Sentence, "which is no evidence among so many figures") {
+		t.Errorf("beside it stands %s: %q", m.Verdict, m.Sentence)
 	}
 }
 
