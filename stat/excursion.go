@@ -70,7 +70,7 @@ func FindExcursions(counts []float64, squares float64, longest int) []Excursion 
 		if !ok {
 			break
 		}
-		others = append(others, x)
+		others = joined(others, x)
 		s.leave(x.From, x.To)
 	}
 	if others = withoutRegular(others); len(others) > mostExcursions {
@@ -142,6 +142,21 @@ func (s *excursionSearch) withoutPauses(out []Excursion) []Excursion {
 		// The mean is that of few pauses: the predictive distribution is a power.
 		return longer*math.Pow(1+float64(max(0, length-pauses[0]))/beyond, 1-longer) > excursionAlpha
 	})
+}
+
+// joined adds an excursion, which is the rest of a clearer one that it adjoins: a slot in which
+// that began is partly filled.
+func joined(all []Excursion, x Excursion) []Excursion {
+	for i := range all {
+		o := &all[i]
+		if (o.To == x.From || x.To == o.From) && (o.Rate > o.Before) == (x.Rate > x.Before) {
+			n, m := float64(o.To-o.From), float64(x.To-x.From)
+			o.Rate = (o.Rate*n + x.Rate*m) / (n + m)
+			o.From, o.To = min(o.From, x.From), max(o.To, x.To)
+			return all
+		}
+	}
+	return append(all, x)
 }
 
 // withoutRegular leaves out excursions that come at one distance and are alike, as a job does

@@ -247,7 +247,7 @@ func TestOneLineForEachEvent(t *testing.T) {
 		{"nothing comes", 146*m + 3*time.Second, []string{"no service sent anything for", "the system stood, or what sends was cut off"}, "regression"},
 	}
 	at := func(i int) time.Duration { return happened[i].at }
-	trials(t, 0.9, func(w *world) (bool, string) {
+	worlds(t, 1, 1, func(w *world) (bool, string) {
 		w.sendShops(160*m, &shops{rng: w.rng,
 			perSecond: func(x time.Duration) float64 {
 				rate := 12 * (1 + 0.1*math.Sin(2*math.Pi*x.Minutes()/30))

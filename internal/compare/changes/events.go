@@ -24,11 +24,16 @@ type event struct {
 	changes        []*api.Change
 }
 
-// takes reports whether a change may be of the event: of its moment, or, where what happened
-// is over by then, of its end as what follows from it is.
+// takes reports whether a change may be of the event: of its moment, of that of the same
+// change of its service, or, where what happened is over by then, of its end as what follows
+// from it is.
 func (e *event) takes(c *api.Change, wide float64) bool {
 	low, high := float64(c.Low)-wide, float64(c.High)+wide
-	if low <= e.high && e.low <= high {
+	same := func(x *api.Change) bool {
+		return x.Service == c.Service && x.Environment == c.Environment && x.Operation == "" && x.Part == nil && slices.Equal(x.Found, c.Found) &&
+			low <= float64(x.High)+wide && float64(x.Low)-wide <= high
+	}
+	if low <= e.high && e.low <= high || slices.ContainsFunc(e.changes, same) {
 		return true
 	}
 	follows := c.Part != nil || slices.Equal(c.Found, []string{Rate}) ||

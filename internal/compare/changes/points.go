@@ -76,7 +76,7 @@ func searchPart(s *compare.Stretches, p compare.Part, of string) (out searched, 
 		return out, err
 	}
 	for _, f := range found {
-		if of == Errors && math.Abs(f.After-f.Before) < judge.MarginOfErrors || of == Rate && math.Abs(math.Log(f.After/f.Before)) < leastRate {
+		if of == Errors && math.Abs(f.After-f.Before) < judge.MarginOfErrors || of == Rate && math.Abs(math.Log(f.After/f.Before)) < leastLoad {
 			continue
 		}
 		out.points = append(out.points, pointOf(f, out.slots, of))
@@ -90,8 +90,9 @@ func pointOf(f stat.ChangePoint, slots []int, of string) point {
 	return point{at: slots[f.At], low: slots[max(0, low-1)], high: slots[min(high, len(slots)-1)] + 1, p: f.P, kink: f.Kink, of: []string{of}}
 }
 
-// leastRate is the least change of a rate, as a logarithm, that is one.
-var leastRate = math.Log(1.1)
+// The least changes, as logarithms, that are one: of the rate of requests, which wanders by
+// itself, and of calls or time for each request.
+var leastLoad, leastRate = math.Log(1.3), math.Log(1.1)
 
 func occupied(t stat.Tally) (slots []int) {
 	for i, d := range t.Den {

@@ -112,6 +112,7 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 	if err := work.Wait(); err != nil {
 		return nil, err
 	}
+	changes, found = withoutWander(changes, found)
 	judged := func(c candidate) (*api.Change, error) { return describe(ctx, s, c, r.Newest) }
 	if !r.cuts { // a side must begin behind the last step
 		if changes, found, err = inSteps(changes, found, judged); err != nil {
@@ -137,6 +138,19 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 		return nil, err
 	}
 	return out, nil
+}
+
+// withoutWander leaves out changes of a rate alone that are too small beside the stretches they
+// are between, though they were not at the moment.
+func withoutWander(changes []api.Change, of []candidate) (kept []api.Change, its []candidate) {
+	for i, c := range changes {
+		j := slices.IndexFunc(c.Measures, func(m api.CompareMeasure) bool { return m.Name == judge.Rate })
+		if slices.Equal(c.Found, []string{Rate}) && j >= 0 && math.Abs(math.Log(float64(c.Measures[j].Raw.Effect))) < leastLoad {
+			continue
+		}
+		kept, its = append(kept, c), append(its, of[i])
+	}
+	return kept, its
 }
 
 // asOne makes one change of those of one subject that began at one moment, as where a rate

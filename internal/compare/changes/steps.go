@@ -10,9 +10,12 @@ import (
 	"tailscope/internal/judge"
 )
 
-// inSteps makes one change of those of one subject that go one way, and follow each other too
-// closely for what lies between them to be compared, as where a new version is rolled out
-// instance by instance. It compares what lies before the first and behind the last. Candidates
+// betweenSlots bounds the slots between two steps of one change: twice those that a stretch
+// needs to be compared, for one of three steps may be missed.
+const betweenSlots = 2 * fewestSlots
+
+// inSteps makes one change of those of one subject that go one way and follow each other
+// closely, as where a new version is rolled out instance by instance. It compares what lies before the first and behind the last. Candidates
 // are those of the changes, in order of time in each subject, and describe judges one; the
 // results are as many as each other.
 func inSteps(all []api.Change, of []candidate, describe func(candidate) (*api.Change, error)) ([]api.Change, []candidate, error) {
@@ -20,7 +23,7 @@ func inSteps(all []api.Change, of []candidate, describe func(candidate) (*api.Ch
 	var candidates []candidate
 	for i := 0; i < len(all); {
 		to, ways := i+1, waysOf(&all[i])
-		for to < len(all) && subjectOf(&all[to]) == subjectOf(&all[i]) && of[to].point.low-of[to-1].point.high < fewestSlots {
+		for to < len(all) && subjectOf(&all[to]) == subjectOf(&all[i]) && of[to].point.low-of[to-1].point.high < betweenSlots {
 			both := slices.DeleteFunc(slices.Clone(ways), func(w way) bool { return !slices.Contains(waysOf(&all[to]), w) })
 			if len(both) == 0 {
 				break

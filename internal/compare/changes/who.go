@@ -63,15 +63,30 @@ func nameWho(ctx context.Context, st store.Store, s *compare.Stretches, r *Reque
 		}
 		if len(who.Tenants) == 1 && who.TenantsJudged > 1 && rest != compare.RestAll && rest != compare.RestMost {
 			i := slices.IndexFunc(found.Tenants, func(x api.CompareRow) bool { return x.Tenant == who.Tenants[0] })
-			nameOne(c, s.Subject(of), who, &found.Tenants[i])
+			nameOne(c, s.Subject(of), &found.Tenants[i], inAll(c, who, changes))
 		}
 	}
 	return nil
 }
 
+// inAll reports whether all operations of a service moved: by the comparison, or by a change of
+// their own in the event.
+func inAll(c *api.Change, who *api.ChangeWho, changes []api.Change) bool {
+	moved := map[string]bool{}
+	for _, name := range who.Operations {
+		moved[name] = true
+	}
+	for _, x := range changes {
+		if x.Under == c.ID && x.Service == c.Service && x.Environment == c.Environment && x.Part == nil && x.Operation != "" && slices.Equal(x.Found, c.Found) {
+			moved[x.Operation] = true
+		}
+	}
+	return len(moved) > 1 && len(moved) >= who.OperationsJudged
+}
+
 // nameOne puts the tenant into the headline whose errors alone became more or fewer, with its
 // own share of them.
-func nameOne(c *api.Change, of string, who *api.ChangeWho, tenant *api.CompareRow) {
+func nameOne(c *api.Change, of string, tenant *api.CompareRow, inAll bool) {
 	i := slices.IndexFunc(tenant.Measures, func(m api.CompareMeasure) bool { return m.Name == judge.ErrorShare })
 	if i < 0 || !slices.Contains(c.Found, Errors) || !judge.Moved(tenant.Measures[i].Verdict) {
 		return
@@ -79,7 +94,7 @@ func nameOne(c *api.Change, of string, who *api.ChangeWho, tenant *api.CompareRo
 	f := tenant.Measures[i].Judged()
 	percent := func(v api.Float) string { return figure.Percent(float64(v)) }
 	said := fmt.Sprintf("errors of %s went from %s to %s for %s", of, percent(f.A), percent(f.B), judge.Printed(tenant.Tenant))
-	if n := len(who.Operations); n > 1 && n == who.OperationsJudged {
+	if inAll {
 		said += ", in all its operations"
 	}
 	c.Sentence = strings.Replace(c.Sentence, c.Headline, said, 1)
