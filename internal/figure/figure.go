@@ -95,6 +95,17 @@ func Listed(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
+// Between writes an interval of two texts: 51 … 64 ms. An end that is empty is unknown.
+func Between(low, high, unit string) string {
+	switch {
+	case high == "":
+		return low + unit + " or more"
+	case low == "":
+		return "up to " + high + unit
+	}
+	return low + " … " + high + unit
+}
+
 // Planned writes seconds for planning, rounded up: 40 s, 25 min, 3 h, 2 days.
 func Planned(seconds float64) string {
 	up := func(unit float64) string { return Digits(math.Ceil(seconds/unit - 1e-9)) } // 60.000000001 s are a minute

@@ -190,12 +190,4 @@ func lessBy(v float64) string {
 	return digits(v)
 }
 
-func between(low, high, unit string) string {
-	switch {
-	case high == "":
-		return low + unit + " or more"
-	case low == "":
-		return "up to " + high + unit
-	}
-	return low + " … " + high + unit
-}
+func between(low, high, unit string) string { return figure.Between(low, high, unit) }

@@ -87,7 +87,7 @@ describe('heatmaps', () => {
 describe('the answer', () => {
   const answer = { value: 812, low: 799, high: 826, level: 0.95, rate: 812, limit: 'p99', sentence: '' };
   it('has its interval in its unit, or one end of it', () => {
-    expect(cap.answerInterval(run([], { answer }))).toBe('799–826/s, 95 % interval');
+    expect(cap.answerInterval(run([], { answer }))).toBe('799 … 826/s, 95 % interval');
     expect(cap.answerInterval(run([], { answer: { ...answer, high: null } }))).toBe('at least 799/s');
     expect(cap.answerInterval(run([], { answer: { ...answer, low: null, high: 10 } }))).toBe('no more than 10.0/s');
     expect(cap.answerInterval(run([], { verdict: 'below', answer: { ...answer, low: null, high: 10 } }))).toBe('below 10.0/s');

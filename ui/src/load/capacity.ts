@@ -247,7 +247,7 @@ export function slowestStop(c: Capacity): Num {
   return all.length ? Math.max(...all) : null;
 }
 
-/** The interval of an answer: 799–826 requests/s, 95 %. An end that is null lies beyond what was held. */
+/** The interval of an answer: 799 … 826 requests/s, 95 %. An end that is null lies beyond what was held. */
 export function answerInterval(c: Capacity): string {
   const a = c.answer;
   if (!a) return '';
@@ -256,7 +256,7 @@ export function answerInterval(c: Capacity): string {
   const broken = c.verdict === 'below'; // at the end that is known
   if (a.low == null) return `${broken ? 'below' : 'no more than'} ${loadText(c.unit, a.high)}`;
   if (a.high == null) return `${broken ? 'more than' : 'at least'} ${loadText(c.unit, a.low)}`;
-  return `${loadShort(a.low)}–${loadText(c.unit, a.high)}, ${level} interval`;
+  return `${loadShort(a.low)} … ${loadText(c.unit, a.high)}, ${level} interval`;
 }
 
 export const stepSpan = (s: CapacityStep): string => (s.start != null && s.end != null ? spanName(Math.max(1, Math.round(s.end - s.start))) : '');

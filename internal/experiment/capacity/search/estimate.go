@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"tailscope/internal/figure"
 )
 
 // estimate is the answer with its interval, as far as loads that were held enclose
@@ -100,13 +102,13 @@ func (s *Search) sentence(e estimate) string {
 func (e estimate) interval() string {
 	switch low, high := math.IsNaN(e.low), math.IsNaN(e.high); {
 	case low && high:
-		return fmt.Sprintf("wider than what was held, %s–%s", Number(min(e.least, e.most)), Number(max(e.least, e.most)))
+		return "wider than what was held, " + figure.Between(Number(min(e.least, e.most)), Number(max(e.least, e.most)), "")
 	case low:
 		return "no more than " + Number(e.high)
 	case high:
 		return "at least " + Number(e.low)
 	}
-	return Number(e.low) + "–" + Number(e.high)
+	return figure.Between(Number(e.low), Number(e.high), "")
 }
 
 // wider names the bound of the search that cuts the interval off, or returns "".
