@@ -23,10 +23,13 @@ type ExplainResponse struct {
 	// time before, each is counted without those above it.
 	Items []ExplainItem `json:"items"`
 	// How many labels' values, and pairs of them, were looked at.
-	LabelsTried int      `json:"labels_tried"`
-	PairsTried  int      `json:"pairs_tried"`
-	Sentence    string   `json:"sentence"` // of the first item, or that there is none
-	Notes       []string `json:"notes"`
+	LabelsTried int    `json:"labels_tried"`
+	PairsTried  int    `json:"pairs_tried"`
+	Sentence    string `json:"sentence"` // of the first item, or that there is none
+	// Errors says whose requests fail more often than before; absent against rest, of
+	// metrics, and where status is named.
+	Errors *ExplainErrors `json:"errors,omitempty"`
+	Notes  []string       `json:"notes"`
 }
 
 // ExplainBefore is the stretch before that a rectangle is compared with.
@@ -44,6 +47,22 @@ type ExplainBefore struct {
 	// Own lists operations that count from a threshold of their own, since half of their
 	// requests lay inside before.
 	Own []ExplainThreshold `json:"own,omitempty"`
+}
+
+// ExplainErrors says whose requests of the rectangle's time fail more often than in the
+// stretch before, whatever they take.
+type ExplainErrors struct {
+	Start  int64  `json:"start"` // the stretch before, Unix seconds
+	End    int64  `json:"end"`
+	Failed uint64 `json:"failed"` // in the rectangle's time
+	// Share is the share of requests that would fail if each label had kept its own, and Now
+	// the share that does.
+	Share Float `json:"share"`
+	Now   Float `json:"now"`
+	// Items are listed as those of the answer are, with what fails in place of what lies
+	// inside.
+	Items    []ExplainItem `json:"items"`
+	Sentence string        `json:"sentence"` // of the first item, or that there is none
 }
 
 // ExplainThreshold is the value above which an operation's requests count, in one of its

@@ -34,6 +34,9 @@ func explainBefore() *api.ExplainResponse {
 			{Labels: api.Labels{"tenant": "acme"}, Inside: 746, Outside: 4864, InsideShare: 0.133, OutsideShare: 0.04, Effect: 0.093, EffLow: 0.081, EffHigh: 0.105, Lift: 3.3, Adjusted: 1e-9, Part: 0.71},
 			{Labels: api.Labels{}, Inside: 458, Outside: 33932, InsideShare: 0.0133, OutsideShare: 0.0061, Effect: 0.0072, EffLow: 0.002, EffHigh: 0.012, Lift: 2.2, Adjusted: 0.004, Part: 0.29},
 		},
+		Errors: &api.ExplainErrors{Start: begin, End: begin + 1200, Failed: 210, Share: 0.002, Now: 0.006, Items: []api.ExplainItem{
+			{Labels: api.Labels{"tenant": "initech"}, Inside: 190, Outside: 1010, InsideShare: 0.158, OutsideShare: 0.004, Effect: 0.154, EffLow: 0.12, EffHigh: 0.18, Lift: 39, Adjusted: 1e-9, Part: 1.2},
+		}},
 	}
 }
 
@@ -63,8 +66,8 @@ func TestExplain(t *testing.T) {
 	answer = before
 	reporttest.Golden(t, "explain-before.txt", explain("--service", "shop", "--low", "200ms"))
 	reporttest.Golden(t, "explain-before.csv", explain("--service", "shop", "--low", "200ms", "--format", "csv"))
-	before.Items, before.Sentence = nil, "nothing became slower here; what is slow has been slow"
-	if out := explain("--service", "shop", "--low", "200ms", "--against", "before"); !strings.Contains(out, "\nnothing became slower here; what is slow has been slow\n") {
+	before.Items, before.Sentence = nil, "nothing became slower here than it was from 10:00:00 to 10:30:00 UTC"
+	if out := explain("--service", "shop", "--low", "200ms", "--against", "before"); !strings.Contains(out, "\nnothing became slower here than it was from 10:00:00 to 10:30:00 UTC\n") {
 		t.Errorf("without a cause: %s", out)
 	}
 	answer = explainFixture()

@@ -34,7 +34,7 @@ type TimelineRequest struct {
 	Slide time.Duration
 }
 
-const statusError = "error"
+const statusError = series.StatusError
 
 // Timeline answers quantiles, mean, rate and error ratio per step and group;
 // for number families their value.

@@ -37,33 +37,18 @@ func Explain(r *api.ExplainResponse, zone *time.Location) *Document {
 		}
 		d.Line(fmt.Sprintf("before, %s of %s inside: %s to %s%s", figure.Thousands(b.Inside), figure.Thousands(b.Count), when(b.Start), when(b.End), ends))
 	}
+	first, than := "more inside than outside", "outside"
+	if r.Before != nil {
+		first, than = "became slow", "before"
+	}
 	if len(r.Items) == 0 && r.Sentence != "" {
 		d.Line(r.Sentence)
-	} else if len(r.Items) > 0 {
-		first, than := "more inside than outside", "outside"
-		if r.Before != nil {
-			first, than = "became slow", "before"
-		}
-		t := Columns(first, ">inside", ">"+than, ">difference", ">times", "")
-		for n, i := range r.Items {
-			note := ""
-			for name := range i.Through {
-				if _, own := i.Labels[name]; !own {
-					note = "only with " + explainTitle(api.Labels{name: i.Through[name]})
-				}
-			}
-			if i.Part > 0 {
-				note = Percent(min(1, i.Part)) + " of the increase"
-			}
-			lift := "-"
-			if v := float64(i.Lift); !math.IsNaN(v) {
-				lift = "×" + Digits(v)
-			}
-			difference := fmt.Sprintf("+%s points (%s)", figure.Points(float64(i.Effect)), ends(figure.Points(float64(i.EffLow)), figure.Points(float64(i.EffHigh))))
-			t.Add(explainName(n, i.Labels), Percent(i.InsideShare), Percent(i.OutsideShare), difference, lift, note)
-		}
-		d.Gap()
-		d.Table(t)
+	}
+	explainItems(d, r.Items, first, "inside", than)
+	if e := r.Errors; e != nil && len(e.Items) > 0 {
+		explainItems(d, e.Items, "fail more often", "failed", than)
+	} else if e != nil && e.Sentence != "" {
+		d.Line(e.Sentence)
 	}
 	for i, n := range r.Notes {
 		if i == 0 {
@@ -73,6 +58,36 @@ func Explain(r *api.ExplainResponse, zone *time.Location) *Document {
 	}
 	d.Sheet(explainSheet(r))
 	return d
+}
+
+// explainItems adds a table of items, if there are any.
+func explainItems(d *Document, items []api.ExplainItem, first, inside, outside string) {
+	if len(items) == 0 {
+		return
+	}
+	t := Columns(first, ">"+inside, ">"+outside, ">difference", ">times", "")
+	for n, i := range items {
+		note := ""
+		for name := range i.Through {
+			if _, own := i.Labels[name]; !own {
+				note = "only with " + explainTitle(api.Labels{name: i.Through[name]})
+			}
+		}
+		switch {
+		case i.Part > 1:
+			note = "more than the increase: others decreased"
+		case i.Part > 0:
+			note = Percent(i.Part) + " of the increase"
+		}
+		lift := "-"
+		if v := float64(i.Lift); !math.IsNaN(v) {
+			lift = "×" + Digits(v)
+		}
+		difference := fmt.Sprintf("+%s points (%s)", figure.Points(float64(i.Effect)), ends(figure.Points(float64(i.EffLow)), figure.Points(float64(i.EffHigh))))
+		t.Add(explainName(n, i.Labels), Percent(i.InsideShare), Percent(i.OutsideShare), difference, lift, note)
+	}
+	d.Gap()
+	d.Table(t)
 }
 
 // explainName returns the labels of item n; none are all that no item above it names.

@@ -235,7 +235,7 @@ func (r *Ring) Number(l labels.Labels) uint32 {
 	return i
 }
 
-const statusError = "error"
+const statusError = series.StatusError
 
 // End takes the log back, with what was appended, and unlocks it. Full is the number of
 // observations that it had no space for.

@@ -98,6 +98,9 @@ func Cohort(share float64) string {
 	return Small
 }
 
+// StatusError is the status of what failed.
+const StatusError = "error"
+
 // Labels of span families. Instance and peer exist on marginals only. A service in two
 // environments is two services. System and peer name the backend of a call.
 const (

@@ -476,9 +476,7 @@ func (s *strata) stands(c, within *suspect, tried, level float64) (p float64, ok
 	return p, e.ok && p <= level
 }
 
-// judgeBefore names causes, one after the other: the one that accounts for the most among
-// those that stand out; its requests are then left out (Zhang, Assunção & Kulldorff 2010,
-// Journal of Probability and Statistics, proceed alike).
+// judgeBefore names who became slow, and, of requests, whose fail more often.
 func (q *question) judgeBefore(main, tenants *table) {
 	total := main.total()
 	main.drop(total)
@@ -494,47 +492,107 @@ func (q *question) judgeBefore(main, tenants *table) {
 	}
 	q.judged = true
 	all, instances := together(main, tenants)
-	v := &values{number: map[labels.Label]int32{}}
-	parts := []*strata{newStrata(all, v, q.Labels)}
+	tables := []*table{all}
 	if instances != nil {
-		parts = append(parts, newStrata(instances, v, q.Labels))
+		tables = append(tables, instances)
+	}
+	if q.Family == series.SpanDuration && !q.matches(series.LabelStatus) {
+		q.judgeErrors(tables)
+	}
+	x := q.causes(tables, "are inside", "were")
+	q.out.Items, q.out.LabelsTried, q.out.PairsTried = x.items, x.labelsTried, x.pairsTried
+	q.out.Before.Now, q.out.Before.Share = api.Float(x.now), api.Float(x.before)
+}
+
+// judgeErrors names whose requests fail more often, whatever they take.
+func (q *question) judgeErrors(tables []*table) {
+	var failed []*table
+	for _, t := range tables {
+		failed = append(failed, t.failed())
+	}
+	x := q.causes(failed, "fail", "did")
+	total := failed[0].total()
+	b := q.out.Before
+	q.out.Errors = &api.ExplainErrors{
+		Start: b.Start, End: b.End, Failed: q.counted(sum(total.in[:failed[0].window])), Now: api.Float(x.now), Share: api.Float(x.before), Items: x.items,
+	}
+}
+
+// failed returns the table without status, of which the requests that failed are inside.
+func (t *table) failed() *table {
+	out := &table{window: t.window, rest: t.rest, both: true, index: map[string]int{}}
+	var buf []byte
+	for i, l := range t.labels {
+		of := counts{make([]float64, len(t.rows[i].all)), t.rows[i].all}
+		if l.Get(series.LabelStatus) == series.StatusError {
+			of.in = of.all
+		}
+		var row *counts
+		row, buf = out.row(labels.NewBuilder(l).Del(series.LabelStatus).Labels(), buf)
+		row.add(of, 1)
+	}
+	return out
+}
+
+// causes are those that are named, one after the other.
+type causes struct {
+	*question
+	v                       *values
+	parts                   []*strata
+	labelsTried, pairsTried int
+	now, before             float64 // shares of all requests that are inside, like for like
+	items                   []api.ExplainItem
+	are, were               string // inside, in words
+}
+
+// causes names causes, one after the other: the one that accounts for the most among those
+// that stand out; its requests are then left out (Zhang, Assunção & Kulldorff 2010, Journal
+// of Probability and Statistics, proceed alike). What is inside is told as are and were.
+func (q *question) causes(tables []*table, are, were string) *causes {
+	v := &values{number: map[labels.Label]int32{}}
+	x := &causes{question: q, v: v, items: []api.ExplainItem{}, are: are, were: were}
+	for _, t := range tables {
+		x.parts = append(x.parts, newStrata(t, v, q.Labels))
 	}
 	keep := func(i int) func(name, other string) bool {
 		return func(name, other string) bool {
 			return i == 0 || besideTenant(name) || besideTenant(other)
 		}
 	}
-	whole := &suspect{a: -1, b: -1, from: parts[0]}
-	first, _, _ := parts[0].split(whole, nil)
-	q.wholeBefore(parts[0], &first)
+	root := x.parts[0]
+	whole := &suspect{a: -1, b: -1, from: root}
+	first, _, _ := root.split(whole, nil)
+	whole.change = first
+	x.now, x.before, _ = root.shares(whole)
 	rootNamed := false
-	for step := 0; len(q.out.Items) < min(q.Limit, mostCauses); step++ {
+	for step := 0; len(x.items) < min(q.Limit, mostCauses); step++ {
 		var singles, both []*suspect
-		for i, s := range parts {
+		for i, s := range x.parts {
 			a, b := s.sums(keep(i), !q.Alone)
 			singles, both = append(singles, a...), append(both, b...)
 		}
 		if step == 0 {
-			q.out.LabelsTried, q.out.PairsTried = len(singles), len(both)
+			x.labelsTried, x.pairsTried = len(singles), len(both)
 		}
-		named := q.next(singles, both)
+		named := x.next(singles, both)
 		if !rootNamed {
-			mine, _, _ := parts[0].split(whole, nil)
-			e := parts[0].test(&mine)
-			grown := &suspect{a: -1, b: -1, from: parts[0], change: mine}
-			if e.ok && e.p <= levelWhole && grown.matters() && parts[0].left() >= fewest && (named == nil || mine.gain/math.Sqrt(mine.noise) > named.t) {
+			mine, _, _ := root.split(whole, nil)
+			e := root.test(&mine)
+			grown := &suspect{a: -1, b: -1, from: root, change: mine}
+			if e.ok && e.p <= levelWhole && grown.matters() && root.left() >= fewest && (named == nil || mine.gain/math.Sqrt(mine.noise) > named.t) {
 				rootNamed = true
 				named, grown.p = grown, e.p
 			}
 		}
 		if named == nil {
-			return
+			break
 		}
-		q.name(v, named, first.gain)
+		x.name(named, first.gain)
 		if named.a >= 0 {
-			remove(parts, named)
+			remove(x.parts, named)
 		}
 	}
+	return x
 }
 
 // left returns how many of the requests that no cause holds lie inside now.
@@ -548,8 +606,7 @@ func (s *strata) left() (n float64) {
 }
 
 // next returns the candidate that accounts for the most of those that stand out.
-func (q *question) next(singles, both []*suspect) *suspect {
-	labelsTried, pairsTried := float64(q.out.LabelsTried), float64(q.out.PairsTried)
+func (x *causes) next(singles, both []*suspect) *suspect {
 	byValue := map[int32]*suspect{}
 	var list []*suspect
 	consider := func(c *suspect, tried, level float64) {
@@ -570,9 +627,9 @@ func (q *question) next(singles, both []*suspect) *suspect {
 	}
 	slices.SortStableFunc(list, func(x, y *suspect) int { return cmp.Compare(y.t, x.t) })
 	for _, c := range list[:min(len(list), mostTried)] {
-		tried, level := labelsTried, levelLabels
+		tried, level := float64(x.labelsTried), levelLabels
 		if c.b >= 0 {
-			tried, level = pairsTried, levelPairs
+			tried, level = float64(x.pairsTried), levelPairs
 		}
 		mine, _, _ := c.from.split(c, nil)
 		if e := c.from.test(&mine); !e.ok || e.p > levelWithin || !c.matters() {
@@ -702,13 +759,6 @@ func remove(parts []*strata, c *suspect) {
 	}
 }
 
-// wholeBefore fills in the shares of all requests.
-func (q *question) wholeBefore(s *strata, c *change) {
-	all := &suspect{a: -1, b: -1, from: s, change: *c}
-	now, before, _ := s.shares(all)
-	q.out.Before.Now, q.out.Before.Share = api.Float(now), api.Float(before)
-}
-
 // shares returns the shares of a candidate's requests that lie inside now and did before,
 // like for like, and the weight of their difference.
 func (s *strata) shares(c *suspect) (now, before, weight float64) {
@@ -742,7 +792,7 @@ func (s *strata) hasBut(row int, c *suspect) bool {
 }
 
 // name lists a cause.
-func (q *question) name(v *values, c *suspect, all float64) {
+func (x *causes) name(c *suspect, all float64) {
 	s := c.from
 	now, before, weight := s.shares(c)
 	var share change
@@ -757,7 +807,7 @@ func (q *question) name(v *values, c *suspect, all float64) {
 		}
 	}
 	out := api.ExplainItem{
-		Labels: v.labels(c.a, c.b), Inside: q.counted(in), Outside: q.counted(max(0, n-in)), InsideShare: api.Float(now), OutsideShare: api.Float(max(0, before)),
+		Labels: x.v.labels(c.a, c.b), Inside: x.counted(in), Outside: x.counted(max(0, n-in)), InsideShare: api.Float(now), OutsideShare: api.Float(max(0, before)),
 		Effect: api.Float(e.size), EffLow: api.Float(e.low), EffHigh: api.Float(e.high), Lift: api.Float(math.NaN()), Adjusted: api.Float(c.p),
 	}
 	if before > 0 {
@@ -766,6 +816,6 @@ func (q *question) name(v *values, c *suspect, all float64) {
 	if all > 0 {
 		out.Part = api.Float(c.gain / all)
 	}
-	out.Sentence = q.sentenceBefore(v, c, &out)
-	q.out.Items = append(q.out.Items, out)
+	out.Sentence = x.sentence(c, &out)
+	x.items = append(x.items, out)
 }

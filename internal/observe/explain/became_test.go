@@ -207,7 +207,7 @@ func TestNothingBecameSlow(t *testing.T) {
 				r := explained(t, w.send(t, uint64(1000+trial)), wanted)
 				if len(r.Items) > 0 {
 					named++
-				} else if r.Sentence != "nothing became slower here; what is slow has been slow" {
+				} else if !strings.Contains(r.Sentence, "slower here") {
 					t.Errorf("%+v", r)
 				}
 				for _, x := range said(r) {

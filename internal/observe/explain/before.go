@@ -30,88 +30,106 @@ const (
 	enoughOwn   = 100
 )
 
-// stretch sets the stretch before: the one named, the time before a mark that is near, the
-// time before the rectangle, or the same time of the day before; as long as the rectangle
-// and at least leastBefore. A mark is near up to half the rectangle's length from its
-// beginning; failing that, it is the last one inside. The rectangle begins at a mark
-// inside, and a note says so; a mark before it ends the stretch alone.
-func (q *question) stretch(ctx context.Context) error {
-	b := &api.ExplainBefore{}
-	q.out.Before = b
+// lookBack is how long before the rectangle changes are searched at least, in seconds, and
+// mostStretches bounds the stretches that it is compared with.
+const (
+	lookBack      = int64(2 * time.Hour / time.Second)
+	mostStretches = 4
+)
+
+// stretch is a stretch before, and what was found at its end.
+type stretch struct {
+	api.ExplainBefore
+	until *api.Change // nil if it ends elsewhere
+}
+
+// stretches returns the stretches before: the one named, the same time of the day before, or
+// that which ends at a mark that is near or where the rectangle begins, and behind it those
+// before changes that were found. Each is as long as the rectangle and at least leastBefore,
+// and holds none of the changes.
+//
+// A mark is near up to half the rectangle's length from its beginning; failing that, it is
+// the last one inside. The rectangle begins at a mark inside, and a note says so; a mark
+// before it ends the stretch alone.
+func (q *question) stretches(ctx context.Context) ([]stretch, error) {
+	var b api.ExplainBefore
 	if !q.BeforeEnd.IsZero() {
 		b.Start, b.End = query.Base(q.BeforeStart, q.BeforeEnd)
-		return nil
+		return []stretch{{ExplainBefore: b}}, nil
 	}
 	from, to := query.Base(q.From, q.To)
-	b.End = from
-	if q.Against == Before {
-		mark, err := q.mark(ctx, from, to)
-		if err != nil {
-			return err
-		}
-		if mark.ID != "" {
-			b.Mark, b.Name = mark.ID, mark.Name
-			// The slot of the mark holds requests from before and after it.
-			b.End = series.Base.Slot(mark.Time.Unix())
-			if b.End > from {
-				q.From, from = time.Unix(b.End, 0), b.End
-				q.note("the rectangle begins at the mark %s, %s: what lies before the mark is what it is compared with", strconv.Quote(cmp.Or(mark.Name, mark.ID)), clock(b.End))
-			}
-		}
-	}
 	if q.Against == Day {
 		b.End = to - int64(24*time.Hour/time.Second)
+		b.Start = b.End - max(to-from, leastBefore)
+		return []stretch{{ExplainBefore: b}}, nil
+	}
+	b.End = from
+	mark, err := q.mark(ctx, from, to)
+	if err != nil {
+		return nil, err
+	}
+	if mark.ID != "" {
+		b.Mark, b.Name = mark.ID, mark.Name
+		// The slot of the mark holds requests from before and after it.
+		b.End = series.Base.Slot(mark.Time.Unix())
+		if b.End > from {
+			q.From, from = time.Unix(b.End, 0), b.End
+			q.note("the rectangle begins at the mark %s, %s: what lies before the mark is what it is compared with", strconv.Quote(cmp.Or(mark.Name, mark.ID)), clock(b.End))
+		}
 	}
 	length := max(to-from, leastBefore)
 	b.Start = b.End - length
-	if q.Against == Before {
-		return q.leaveChanges(ctx, from, to, length)
+	found, err := q.changes(ctx, min(b.Start, q.Start.Unix())-length, from, to)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	return cutAtChanges(stretch{ExplainBefore: b}, found, length), nil
 }
 
-// leaveChanges moves the stretch before, which ends where the rectangle or a mark begins, so
-// that it holds no change. It ends at the last change of the range by which requests became
-// slower, for what came after that is slow already, unless that was before a mark; else it
-// begins after the last change. A change may be that of the mark, or of the rectangle, if
-// less than the least stretch lies between them.
-func (q *question) leaveChanges(ctx context.Context, from, to, length int64) error {
+// changes returns the changes of the requests from a time on, at the latest lookBack before
+// the rectangle, that began before it; none of what cannot be searched.
+func (q *question) changes(ctx context.Context, start, from, to int64) ([]api.Change, error) {
 	if q.Changes == nil || q.Family != series.SpanDuration || query.Named(q.Matchers, series.LabelService) == "" {
-		return nil
+		return nil, nil
 	}
-	b := q.out.Before
 	ask := q.Selection
-	ask.Matchers = q.Matchers
-	ask.Start, ask.End = time.Unix(max(0, min(b.Start, q.Start.Unix())-length), 0), time.Unix(to, 0)
+	// Changes are of requests, whether asked for as such or not.
+	ask.Matchers = slices.DeleteFunc(slices.Clone(q.Matchers), func(m *labels.Matcher) bool { return m.Name == series.LabelKind && m.Value == "server|consumer" })
+	ask.Start, ask.End = time.Unix(max(0, min(start, from-lookBack)), 0), time.Unix(to, 0)
 	found, err := q.Changes(ctx, ask)
-	if err != nil {
-		return err
-	}
-	found = slices.DeleteFunc(found, func(c api.Change) bool {
-		high := int64(c.High)
-		return !slices.Contains(c.Found, "durations") || b.Mark == "" && high > from || b.Mark != "" && high > b.End-leastBefore
-	})
-	if n := len(found); n > 0 && b.Mark == "" && slower(&found[n-1]) {
-		c := &found[n-1]
-		b.End = series.Base.Slot(int64(c.Low))
-		b.Start = b.End - length
-		q.note("the time before ends at a change that was found: %s", c.Sentence)
-		found = found[:n-1]
-	}
-	for i := range found {
-		if c := &found[i]; int64(c.High) > b.Start && int64(c.High) <= b.End-leastBefore {
-			b.Start = series.Base.Slot(int64(c.High))
-			if b.Mark != "" || !slower(c) {
-				q.note("the time before begins at a change that was found: %s", c.Sentence)
+	return slices.DeleteFunc(found, func(c api.Change) bool { return int64(c.Low) >= from }), err
+}
+
+// cutAtChanges returns the stretches that end where the first one does and at changes before
+// it, the latest first. Where no mark ends it, what comes after a change for the worse is
+// slow, or fails, already, and ends none.
+func cutAtChanges(first stretch, found []api.Change, length int64) (out []stretch) {
+	// back ends a stretch at changes that are too near for another one between.
+	back := func(x *stretch) {
+		for n := len(found); n > 0 && int64(found[n-1].High) > x.End-leastBefore; n = len(found) {
+			if x.Mark == "" {
+				x.until, x.End = &found[n-1], min(x.End, series.Base.Slot(int64(found[n-1].Low)))
 			}
+			found = found[:n-1]
+		}
+		x.Start = x.End - length
+		if n := len(found); n > 0 {
+			x.Start = max(x.Start, series.Base.Slot(int64(found[n-1].High)))
 		}
 	}
-	return nil
-}
-
-// slower reports whether any quantile got worse at a change.
-func slower(c *api.Change) bool {
-	return c.Verdict == judge.Regression || c.Verdict == judge.Mixed
+	back(&first)
+	if n := len(found); n == 0 || first.Mark != "" || !(found[n-1].Verdict == judge.Regression || found[n-1].Verdict == judge.Mixed) {
+		out = append(out, first)
+	}
+	for len(found) > 0 && len(out) < mostStretches {
+		x := stretch{}
+		x.until = &found[len(found)-1]
+		x.End = series.Base.Slot(int64(x.until.Low))
+		found = found[:len(found)-1]
+		back(&x)
+		out = append(out, x)
+	}
+	return out
 }
 
 // mark returns the mark that the stretch before ends at, if one is near.
@@ -134,15 +152,58 @@ func (q *question) mark(ctx context.Context, from, to int64) (near store.Mark, e
 	return near, nil
 }
 
-// became explains the rectangle against the time before.
+// became explains the rectangle against the time before: against each stretch in turn, until
+// somebody became slow, and until somebody's requests fail more often.
 func (q *question) became(ctx context.Context) error {
-	if err := q.stretch(ctx); err != nil {
+	all, err := q.stretches(ctx)
+	if err != nil {
 		return err
 	}
 	ask, now, err := q.values(ctx)
 	if err != nil {
 		return err
 	}
+	q.out.Before = &all[0].ExplainBefore
+	q.out.Start, q.out.End = min(all[0].Start, q.out.From), max(all[0].End, q.out.To)
+	if now == nil {
+		return nil
+	}
+	var slow, failing *question
+	for i := range all {
+		if b := &all[i]; slow != nil && !(b.ends("durations") && len(slow.out.Items) == 0) && !(b.ends("errors") && !slow.failing()) {
+			continue
+		}
+		x := *q
+		out := *q.out
+		x.out, out.Notes, out.Before = &out, slices.Clone(out.Notes), &all[i].ExplainBefore
+		if err := x.against(ctx, ask, now); err != nil {
+			return err
+		}
+		if until := all[i].until; until != nil {
+			x.note("the time before ends at a change that was found: %s", until.Sentence)
+		}
+		if slow == nil || len(slow.out.Items) == 0 && len(out.Items) > 0 {
+			slow = &x
+		}
+		if failing == nil || !failing.failing() && x.failing() {
+			failing = &x
+		}
+	}
+	errors := failing.out.Errors
+	*q = *slow
+	q.out.Errors = errors
+	return nil
+}
+
+// ends reports whether a stretch ends at a change of what is named.
+func (b *stretch) ends(of string) bool { return b.until != nil && slices.Contains(b.until.Found, of) }
+
+// failing reports whether somebody's requests are found to fail more often.
+func (q *question) failing() bool { return q.out.Errors != nil && len(q.out.Errors.Items) > 0 }
+
+// against explains the rectangle against one stretch before. Ask is the query of its time,
+// and now what that holds.
+func (q *question) against(ctx context.Context, ask store.Query, now *hist.Histogram) error {
 	b := q.out.Before
 	ask.Start, ask.End = b.Start, b.End
 	before, err := q.thresholds(ctx, ask)
@@ -150,9 +211,6 @@ func (q *question) became(ctx context.Context) error {
 		return err
 	}
 	q.out.Start, q.out.End = min(b.Start, q.out.From), max(b.End, q.out.To)
-	if now == nil {
-		return nil
-	}
 	q.out.Inside = q.band.count(now)
 	q.out.Outside = now.Count - q.out.Inside
 	if before == nil {

@@ -276,6 +276,11 @@ func cutSlots(from, to int64, first int) (out []piece, n int) {
 	return out, n
 }
 
+// matches reports whether the selection says anything about a label.
+func (q *question) matches(name string) bool {
+	return slices.ContainsFunc(q.Matchers, func(m *labels.Matcher) bool { return m.Name == name })
+}
+
 // read reads all series: main has every label but tenant, or with tenant if that is the
 // only one; tenants has tenant, and may lack some of them.
 func (q *question) read(ctx context.Context) (main, tenants *table, err error) {
@@ -288,11 +293,8 @@ func (q *question) read(ctx context.Context) (main, tenants *table, err error) {
 		main, err = q.load(ctx, ask)
 		return main, main, err
 	}
-	has := func(name string) bool {
-		return slices.ContainsFunc(q.Matchers, func(m *labels.Matcher) bool { return m.Name == name })
-	}
 	wants := func(name string) bool { return len(q.Labels) == 0 || slices.Contains(q.Labels, name) }
-	if has(series.LabelTenant) {
+	if q.matches(series.LabelTenant) {
 		ask.View = series.Full
 		if len(q.Labels) > 0 && (wants(series.LabelInstance) || wants(series.LabelPeer)) {
 			q.note("instances and peers are not kept together with tenants: leave tenant out of match to look at them")
@@ -304,7 +306,7 @@ func (q *question) read(ctx context.Context) (main, tenants *table, err error) {
 	if main, err = q.load(ctx, ask); err != nil {
 		return nil, nil, err
 	}
-	if has(series.LabelInstance) || has(series.LabelPeer) || !wants(series.LabelTenant) {
+	if q.matches(series.LabelInstance) || q.matches(series.LabelPeer) || !wants(series.LabelTenant) {
 		if wants(series.LabelTenant) {
 			q.note("tenants are not kept together with instances and peers: leave those out of match to look at them")
 		}

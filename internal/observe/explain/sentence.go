@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"tailscope/api"
 	"tailscope/internal/figure"
@@ -17,10 +18,9 @@ func (q *question) note(format string, args ...any) {
 }
 
 // sentence returns the text of an item: tenant acme: 62 % of the requests inside, 4.1 %
-// outside (+58 points, 51–64).
+// outside (+58 points, 95 % interval 51 … 64).
 func (q *question) sentence(v *values, c *candidate, i *api.ExplainItem) string {
-	s := fmt.Sprintf("%s: %s of the %s inside, %s outside (+%s points, %s–%s)", v.title(c.a, c.b), percent(float64(i.InsideShare)), q.what,
-		percent(float64(i.OutsideShare)), figure.Points(c.size), figure.Points(c.low), figure.Points(c.high))
+	s := fmt.Sprintf("%s: %s of the %s inside, %s outside %s", v.title(c.a, c.b), percent(float64(i.InsideShare)), q.what, percent(float64(i.OutsideShare)), points(i))
 	if len(i.Through) > 0 {
 		for name, value := range i.Through {
 			if _, ok := i.Labels[name]; !ok {
@@ -31,18 +31,23 @@ func (q *question) sentence(v *values, c *candidate, i *api.ExplainItem) string 
 	return s
 }
 
-// sentenceBefore returns the text of an item: tenant acme: 31 % of its requests are inside,
-// 12 % were before (+19 points, 15–23).
-func (q *question) sentenceBefore(v *values, c *suspect, i *api.ExplainItem) string {
-	title, its := "all "+q.what, "them"
+// sentence returns the text of an item: tenant acme: 31 % of its requests are inside, 12 %
+// were before (+19 points, 95 % interval 15 … 23).
+func (x *causes) sentence(c *suspect, i *api.ExplainItem) string {
+	title, its := "all "+x.what, "them"
 	switch {
 	case c.a >= 0:
-		title, its = v.title(c.a, c.b), "its "+q.what
-	case len(q.out.Items) > 0:
-		title = "all other " + q.what
+		title, its = x.v.title(c.a, c.b), "its "+x.what
+	case len(x.items) > 0:
+		title = "all other " + x.what
 	}
-	return fmt.Sprintf("%s: %s of %s are inside, %s were before (+%s points, %s–%s)", title, percent(float64(i.InsideShare)), its,
-		percent(float64(i.OutsideShare)), figure.Points(float64(i.Effect)), figure.Points(float64(i.EffLow)), figure.Points(float64(i.EffHigh)))
+	return fmt.Sprintf("%s: %s of %s %s, %s %s before %s", title, percent(float64(i.InsideShare)), its, x.are, percent(float64(i.OutsideShare)), x.were, points(i))
+}
+
+// points returns an item's effect with its interval.
+func points(i *api.ExplainItem) string {
+	of := func(v api.Float) string { return figure.Points(float64(v)) }
+	return fmt.Sprintf("(+%s points, %s interval %s)", of(i.Effect), figure.Percent(level), figure.Between(of(i.EffLow), of(i.EffHigh), ""))
 }
 
 // noteOwn notes operations that count from a threshold of their own, unless all do.
@@ -85,10 +90,36 @@ func (q *question) conclude() {
 	case q.Against == Rest:
 		r.Sentence = "there is nothing to tell apart: every label has one value"
 	case r.Low < 0 && !math.IsInf(float64(r.High), 1):
-		r.Sentence = "nothing became more frequent here; what is here has been here"
+		r.Sentence = "nothing became more frequent here than it was " + fromTo(r.Before.Start, r.Before.End)
+	case float64(r.Before.Now) >= least*float64(r.Before.Share):
+		r.Sentence = fmt.Sprintf("it is not sure that anything became slower here: %s of the %s are inside, and %s were %s, but shares move as much by themselves", percent(float64(r.Before.Now)), q.what,
+			percent(float64(r.Before.Share)), fromTo(r.Before.Start, r.Before.End))
 	default:
-		r.Sentence = "nothing became slower here; what is slow has been slow"
+		r.Sentence = "nothing became slower here than it was " + fromTo(r.Before.Start, r.Before.End)
 	}
+	e := r.Errors
+	if e == nil {
+		return
+	}
+	switch {
+	case len(e.Items) > 0:
+		if e.Sentence = e.Items[0].Sentence; len(r.Items) == 0 {
+			r.Sentence += "; but " + e.Sentence
+		}
+	case e.Failed == 0:
+		e.Sentence = fmt.Sprintf("none of the %s of that time failed", q.what)
+	default:
+		e.Sentence = fmt.Sprintf("no more %s fail than %s", q.what, fromTo(e.Start, e.End))
+	}
+}
+
+// fromTo returns a range of time in words, its date once.
+func fromTo(start, end int64) string {
+	last := clock(end)
+	if first := clock(start); first[:len(time.DateOnly)] == last[:len(time.DateOnly)] {
+		last = last[len(time.DateOnly)+1:]
+	}
+	return "from " + strings.TrimSuffix(clock(start), " UTC") + " to " + last
 }
 
 // title returns the names of a label's value, or of a pair of them; −1 is none.

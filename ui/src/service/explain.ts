@@ -8,7 +8,7 @@ import type { Filters } from '../shared/page/match';
 import { shellQuote } from '../shared/page/match';
 import type { Num } from '../shared/api/types';
 import { csvCell, serverFlag } from '../shared/text/export';
-import { count } from '../shared/text/format';
+import { count, percent } from '../shared/text/format';
 
 export interface Question {
   family: string;
@@ -76,6 +76,9 @@ export function points(share: Num): string {
   const s = a >= 9.95 || a === 0 ? a.toFixed(0) : a >= 0.095 ? a.toFixed(1) : String(Number(a.toPrecision(1)));
   return x < 0 ? `−${s}` : s;
 }
+
+/** What an item accounts for of the increase; others decrease where it is more than all. */
+export const partWords = (part: number) => (part > 1 ? 'more than all' : percent(part));
 
 /** The name of an item: its labels; none are all requests that no item above names. */
 export const itemTitle = (i: ExplainItem, at: number, what: string) => title(i.labels) || (at > 0 ? `all other ${what}` : `all ${what}`);

@@ -1046,6 +1046,15 @@ export interface components {
             share: number | null;
             start: number;
         };
+        ExplainErrors: {
+            end: number;
+            failed: number;
+            items: components["schemas"]["ExplainItem"][];
+            now: number | null;
+            sentence: string;
+            share: number | null;
+            start: number;
+        };
         ExplainItem: {
             adjusted_p: number | null;
             effect: number | null;
@@ -1070,6 +1079,7 @@ export interface components {
             against: "before" | "day" | "rest";
             before?: components["schemas"]["ExplainBefore"];
             end: number;
+            errors?: components["schemas"]["ExplainErrors"];
             family: string;
             from: number;
             high: number | null;
@@ -2173,6 +2183,7 @@ export type ExperimentRun = components['schemas']['ExperimentRun'];
 export type ExperimentSetting = components['schemas']['ExperimentSetting'];
 export type ExperimentStopping = components['schemas']['ExperimentStopping'];
 export type ExplainBefore = components['schemas']['ExplainBefore'];
+export type ExplainErrors = components['schemas']['ExplainErrors'];
 export type ExplainItem = components['schemas']['ExplainItem'];
 export type ExplainResponse = components['schemas']['ExplainResponse'];
 export type ExplainThreshold = components['schemas']['ExplainThreshold'];

@@ -1,0 +1,122 @@
+package verdicts
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"tailscope/api"
+)
+
+// rectangle asks what a quarter of an hour of a service, from so long after the epoch on, has
+// above a duration, by a range that is hardly longer.
+func (w *world) rectangle(from time.Duration, above float64) *api.ExplainResponse {
+	w.t.Helper()
+	sel := ofService("shop")
+	sel.Start, sel.End = unix(epoch.Add(from-5*time.Minute)), unix(epoch.Add(from+15*time.Minute))
+	r, err := w.Explain(w.t.Context(), api.ExplainRequest{Selection: sel, From: unix(epoch.Add(from)), To: sel.End, Low: &above})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+// sinceThen are the times after a change at which a rectangle is drawn.
+var sinceThen = []time.Duration{2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour}
+
+// A rectangle that begins after a change is compared with what was before it, however long
+// after, and also where the change came in steps, or lies behind a mark at which nothing
+// changed.
+func TestExplainLongAfterAChange(t *testing.T) {
+	loads := crowd("shop", 3)
+	for _, c := range []struct {
+		name, want string
+		play       func(w *world)
+	}{
+		{"a tenant", "tenant tenant-3: ", func(w *world) {
+			w.send(80*time.Minute, with(loads, slow("", "tenant-3", 3))...)
+		}},
+		{"all in steps", "all requests: ", func(w *world) {
+			for i := range 3 {
+				w.send(3*time.Minute, with(loads, func(l *load) {
+					for _, o := range operations[:i+1] {
+						slow(o, "", 2)(l)
+					}
+				})...)
+			}
+			w.send(71*time.Minute, with(loads, slow("", "", 2))...)
+		}},
+		{"behind a mark", "tenant tenant-3: ", func(w *world) {
+			loads := with(loads, slow("", "tenant-3", 3))
+			w.send(25*time.Minute, loads...)
+			w.mark("no change", "shop")
+			w.send(55*time.Minute, loads...)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			trials(t, 0.95, func(w *world) (bool, string) {
+				w.send(time.Hour, loads...)
+				c.play(w)
+				w.advance(time.Minute)
+				right, said := true, ""
+				for _, at := range sinceThen {
+					if c.name == "all in steps" {
+						at = max(at, 10*time.Minute) // when all of them have come
+					}
+					r := w.rectangle(time.Hour+at, 0.3)
+					right = right && strings.HasPrefix(r.Sentence, c.want) && r.Before.End <= epoch.Add(time.Hour).Unix()
+					said += all(at, r.Sentence, time.Unix(r.Before.End, 0).UTC().Format(time.TimeOnly), r.Notes, "| ")
+				}
+				return right, said
+			})
+		})
+	}
+}
+
+// Where nothing is named, it says what was compared.
+func TestExplainSaysWhatWasCompared(t *testing.T) {
+	trials(t, 0.95, func(w *world) (bool, string) {
+		w.send(time.Hour, with(crowd("shop", 3), func(l *load) { l.failed = 0.01 })...)
+		r := w.rectangle(40*time.Minute, 0.3)
+		return r.Sentence == "nothing became slower here than it was from 2026-05-12 10:25:00 to 10:40:00 UTC" &&
+			len(r.Errors.Items) == 0 && r.Errors.Sentence == "no more requests fail than from 2026-05-12 10:25:00 to 10:40:00 UTC", all(r.Sentence, r.Errors)
+	})
+}
+
+// Whose requests fail more often is answered beside who became slow, also long after.
+func TestExplainErrors(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		share      float64
+		failing    func(l *load) bool
+	}{
+		{"a tenant", "tenant tenant-3: ", 0.15, func(l *load) bool { return l.tenant == "tenant-3" }},
+		{"an operation", "operation GET /search: ", 0.15, func(l *load) bool { return l.operation == "GET /search" }},
+		{"a pair", "operation GET /search with tenant tenant-3: ", 0.6, func(l *load) bool { return l.operation == "GET /search" && l.tenant == "tenant-3" }},
+		{"all", "all requests: ", 0.15, func(l *load) bool { return true }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			trials(t, 0.95, func(w *world) (bool, string) {
+				loads := with(crowd("shop", 6), func(l *load) { l.failed = 0.004 })
+				w.send(time.Hour, loads...)
+				w.send(50*time.Minute, with(loads, func(l *load) {
+					if c.failing(l) {
+						l.failed = c.share
+					}
+				})...)
+				w.advance(time.Minute)
+				right, said := true, ""
+				for _, at := range sinceThen[:3] {
+					r := w.rectangle(time.Hour+at, 0.3)
+					right = right && strings.HasPrefix(r.Errors.Sentence, c.want)
+					if len(r.Items) == 0 {
+						right = right && strings.HasPrefix(r.Sentence, "nothing became slower here than") && strings.HasSuffix(r.Sentence, "; but "+r.Errors.Sentence)
+					}
+					said += fmt.Sprint(at, " ", r.Sentence, " ", r.Notes, " | ")
+				}
+				return right, said
+			})
+		})
+	}
+}
