@@ -33,10 +33,13 @@ type CompareResponse struct {
 	StrataBy []string `json:"strata_by"`
 	// Operations and Tenants, the most changed first; their probabilities are
 	// adjusted for how many were looked at.
-	Operations []CompareRow     `json:"operations"`
-	Tenants    []CompareRow     `json:"tenants"`
-	Cohorts    []CompareRow     `json:"cohorts,omitempty"` // if they were asked for
-	Warnings   []CompareWarning `json:"warnings"`
+	Operations []CompareRow `json:"operations"`
+	Tenants    []CompareRow `json:"tenants"`
+	Cohorts    []CompareRow `json:"cohorts,omitempty"` // if they were asked for
+	// Light are the tenants with too few requests to be judged each, together; absent where
+	// there are none, or too few together. It does not count in the verdict.
+	Light    *CompareLight    `json:"light,omitempty"`
+	Warnings []CompareWarning `json:"warnings"`
 	// Shapes are what came and went at a mark, which belongs to neither side; a spike of
 	// either of two windows; and how a change that lasts moved.
 	Shapes []Shape `json:"shapes"`
@@ -55,6 +58,13 @@ type CompareResponse struct {
 	// Curve and Heat are given when include names them.
 	Curve *CompareCurve `json:"curve,omitempty"`
 	Heat  *CompareHeat  `json:"heat,omitempty"`
+}
+
+// CompareLight is a row of several tenants, the probabilities of its measures adjusted for
+// how many they are.
+type CompareLight struct {
+	CompareRow
+	Sentence string `json:"sentence"`
 }
 
 // CompareWhole says whether the two distributions are the same, by permuting

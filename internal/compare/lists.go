@@ -12,6 +12,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/hist"
+	"tailscope/internal/figure"
 	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
@@ -249,29 +250,15 @@ func orOne(p api.Float) float64 {
 // where they can be told apart: not beside instances.
 func (c *comparison) tenants(ctx context.Context) error {
 	chosen := c.heaviest()
-	if len(chosen) == 0 {
-		return nil
+	if err := c.light(ctx); err != nil || len(chosen) == 0 {
+		return err
 	}
 	longer := c.longer(len(c.a.strata) * len(chosen))
 	each := max(1, len(c.a.strata)*(c.a.in(longer).side(longer).slots()+c.b.in(longer).side(longer).slots()))
 	chosen = chosen[:min(len(chosen), max(ownTenants, manyPoints/each))]
-	tenant, err := labels.NewMatcher(labels.MatchRegexp, series.LabelTenant, series.Either(chosen...))
-	if err != nil {
+	sides, err := c.ofTenants(ctx, chosen, longer)
+	if sides == nil || err != nil {
 		return err
-	}
-	var sides [2]*side
-	g, ctx := errgroup.WithContext(ctx)
-	for i, of := range []*side{c.a, c.b} {
-		g.Go(func() (err error) {
-			sides[i], err = c.gather(ctx, of.in(longer), longer, append(c.strataBy(), series.LabelTenant), c.operationOfTenant, append(c.only(i), tenant)...)
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	if !sides[0].gathered(longer) || !sides[1].gathered(longer) {
-		return nil // it expired meanwhile
 	}
 	var shares map[string]float64
 	if slices.Contains(c.Include, IncludeCohorts) {
@@ -285,6 +272,63 @@ func (c *comparison) tenants(ctx context.Context) error {
 		}
 		return r, err
 	})
+}
+
+// light judges the tenants with too few requests to be in the list, together, each with its
+// operations in the same shares. Where they are too many to be read it does not.
+func (c *comparison) light(ctx context.Context) error {
+	var light []string
+	for name, n := range c.tenantCounts[0] {
+		other := c.tenantCounts[1][name]
+		if known := name != "" && name != series.Other; known && other.Count > 0 && min(n.Effective(), other.Effective()) < leastTenant {
+			light = append(light, name)
+		}
+	}
+	longer := c.longer(len(c.a.strata) * len(light))
+	if points := len(light) * len(c.a.strata) * (c.a.in(longer).side(longer).slots() + c.b.in(longer).side(longer).slots()); points == 0 || points > manyPoints {
+		return nil
+	}
+	slices.Sort(light)
+	sides, err := c.ofTenants(ctx, light, longer)
+	if sides == nil || err != nil || min(sides[0].effective(), sides[1].effective()) < leastTenant {
+		return err
+	}
+	of := figure.Counted(len(light), "light tenant") + " together"
+	var rows []api.CompareRow
+	err = c.list(&rows, 1, func(int) (row, error) {
+		r, err := c.rowOfAll(sides[0], sides[1], c.of+" for "+of)
+		r.api.Tenants = len(light)
+		return r, err
+	})
+	if err != nil {
+		return err
+	}
+	c.out.Light = &api.CompareLight{CompareRow: rows[0], Sentence: "no evidence that " + c.of + " changed for " + of}
+	if lead := Lead(rows[0].Measures, c.found, c.Within); lead != nil {
+		c.out.Light.Sentence = lead.Sentence
+	}
+	return nil
+}
+
+// ofTenants reads some tenants, each by itself, in slots of a length; nil if what is kept of
+// them became less meanwhile.
+func (c *comparison) ofTenants(ctx context.Context, names []string, step int64) (*[2]*side, error) {
+	tenant, err := labels.NewMatcher(labels.MatchRegexp, series.LabelTenant, series.Either(names...))
+	if err != nil {
+		return nil, err
+	}
+	var sides [2]*side
+	g, ctx := errgroup.WithContext(ctx)
+	for i, of := range []*side{c.a, c.b} {
+		g.Go(func() (err error) {
+			sides[i], err = c.gather(ctx, of.in(step), step, append(c.strataBy(), series.LabelTenant), c.operationOfTenant, append(c.only(i), tenant)...)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil || !sides[0].gathered(step) || !sides[1].gathered(step) {
+		return nil, err
+	}
+	return &sides, nil
 }
 
 // rowOfAll returns the row of all strata of two parts of the sides.

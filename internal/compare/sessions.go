@@ -152,7 +152,7 @@ func (c *comparison) byTenants(of *strata, mix []float64, figure eachRequest, si
 		cohort.cohort, all.tenant = c.cohortOf(name.tenant, shares[name.tenant]), ""
 		one := cohort
 		cohort.tenant = ""
-		for _, name := range []operation{one, cohort, all} {
+		for _, name := range []operation{name, one, cohort, all} {
 			if g, ok = group[name]; ok {
 				return g, true
 			}

@@ -112,6 +112,10 @@ func (d *Comparison) Document() *Document {
 			out.Table(d.list(list.name, list.rows))
 		}
 	}
+	if r.Light != nil {
+		out.Gap()
+		out.Item(r.Light.Sentence)
+	}
 	if len(r.Warnings) > 0 {
 		out.Gap()
 	}

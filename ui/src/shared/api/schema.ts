@@ -759,6 +759,25 @@ export interface components {
             side: "a" | "b";
             start: number;
         };
+        CompareLight: {
+            adjusted_p: number | null;
+            alone?: string;
+            changed: boolean;
+            cohort?: string;
+            effective_a?: number;
+            effective_b?: number;
+            mean_a: number | null;
+            mean_b: number | null;
+            measures: components["schemas"]["CompareMeasure"][];
+            operation?: string;
+            requests_a: number;
+            requests_b: number;
+            sentence: string;
+            service?: string;
+            tenant?: string;
+            tenants?: number;
+            tenants_judged?: number;
+        };
         CompareMeasure: {
             adjusted_p: number | null;
             allowed?: string;
@@ -782,6 +801,7 @@ export interface components {
             heat?: components["schemas"]["CompareHeat"];
             label?: string;
             level: number;
+            light?: components["schemas"]["CompareLight"];
             live: boolean;
             mark?: components["schemas"]["Mark"];
             measures: components["schemas"]["CompareMeasure"][];
@@ -2159,6 +2179,7 @@ export type CompareCurve = components['schemas']['CompareCurve'];
 export type CompareFigure = components['schemas']['CompareFigure'];
 export type CompareHeat = components['schemas']['CompareHeat'];
 export type CompareHeatColumn = components['schemas']['CompareHeatColumn'];
+export type CompareLight = components['schemas']['CompareLight'];
 export type CompareMeasure = components['schemas']['CompareMeasure'];
 export type CompareResponse = components['schemas']['CompareResponse'];
 export type CompareRow = components['schemas']['CompareRow'];
