@@ -93,7 +93,7 @@ func ruleText(b *event.Bands) string {
 }
 
 // quantity is a number of four digits with its unit, for seconds and bytes the
-// one of its size: 635.5 ms.
+// one of its size: 635.5 ms, 84.77/s.
 func quantity(v float64, unit string) string {
 	switch unit {
 	case "s", "B":
@@ -114,6 +114,9 @@ func quantity(v float64, unit string) string {
 		return text
 	case "%":
 		return text + "%"
+	}
+	if strings.HasPrefix(unit, "/") {
+		return text + unit
 	}
 	return text + " " + unit
 }

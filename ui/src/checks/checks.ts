@@ -11,12 +11,12 @@ import { serverFlag } from '../shared/text/export';
 
 const known: Record<string, Unit> = { s: 'seconds', second: 'seconds', seconds: 'seconds', B: 'bytes', byte: 'bytes', bytes: 'bytes' };
 
-/** A value with the unit that its check gives it: 412 ms, 12.0 %, 3.00 orders. */
+/** A value with the unit that its check gives it: 412 ms, 12.0 %, 3.00 orders, 5.15/s. */
 export function amount(v: Num | undefined, unit = ''): string {
   if (v == null) return missing;
   if (v < 0) return `−${amount(-v, unit)}`;
   if (known[unit]) return value(v, known[unit]);
-  return `${Math.abs(v) >= 1e6 ? shortCount(v) : Number.isInteger(v) ? count(v) : digits(v)}${unit ? ` ${unit}` : ''}`;
+  return `${Math.abs(v) >= 1e6 ? shortCount(v) : Number.isInteger(v) ? count(v) : digits(v)}${unit && !unit.startsWith('/') ? ' ' : ''}${unit}`;
 }
 
 export const amountTick = (v: number, unit = ''): string => (known[unit] ? (v < 0 ? `−${tick(-v, known[unit])}` : tick(v, known[unit])) : tick(v, ''));

@@ -123,6 +123,7 @@ export function ratioWords(before: Num | undefined, after: Num | undefined, more
   const r = after / before;
   if (Math.abs(r - 1) < 0.0005) return 'as before';
   if (r >= 2) return timesAs(times(r), more);
+  if (r <= 1 / manyTimes && less === 'faster') return timesAs(times(1 / r), less); // as verdicts say it
   return r > 1 ? `${((r - 1) * 100).toFixed(1)} % ${more}` : `${((1 - r) * 100).toFixed(1)} % ${less}`;
 }
 
