@@ -25,8 +25,8 @@ describe('compareCommand', () => {
 it('writes a report', () => {
   const s = compareMarkdown(answer, 'seconds', 'http://a/compare');
   expect(s).toContain('## p99 of shop is 40 % slower (95 % interval 30 … 50 %)');
-  expect(s).toContain('| p99 | 100 ms | 140 ms | 40 % slower | 30–50 % | 45 % slower | slower |');
-  expect(s).toContain('| GET /a,"b" | 40 % slower (30–50 %) | – | – | – | 100 → 200 |');
+  expect(s).toContain('| p99 | 100 ms | 140 ms | 40 % slower | 30 … 50 % | 45 % slower | slower |');
+  expect(s).toContain('| GET /a,"b" | 40 % slower (30 … 50 %) | – | – | – | 100 → 200 |');
   expect(s).toContain('- warning: the mix moved');
 });
 

@@ -34,15 +34,15 @@ test('errors are differences around zero', () => {
   const a = differenceAxis(m);
   expect(a.at(0)).toBe(0.5);
   expect(a.at(m.high!)).toBeLessThan(1);
-  expect(effectOf(m)).toEqual({ size: '0.3 points higher', interval: '0.1–0.5 points' });
+  expect(effectOf(m)).toEqual({ size: '0.3 points higher', interval: '0.1 … 0.5 points' });
   expect(floorText(m)).toBe('± 0.05 points');
-  expect(controlText(m)).toBe('−0.05 to +0.04 points');
+  expect(controlText(m)).toBe('−0.05 … +0.04 points');
   expect(figureOf(m, m.reference)).toBe('0.1 %');
 });
 
 test('figures and effects in words', () => {
-  expect(effectOf(measure())).toEqual({ size: '20 % faster', interval: '19–21 %' });
-  expect(effectOf(measure({ verdict: 'within the noise floor', effect: 1.002, low: 0.998, high: 1.006 }))).toEqual({ size: '+0.2 %', interval: '−0.2 % to +0.6 %' });
+  expect(effectOf(measure())).toEqual({ size: '20 % faster', interval: '19 … 21 %' });
+  expect(effectOf(measure({ verdict: 'within the noise floor', effect: 1.002, low: 0.998, high: 1.006 }))).toEqual({ size: '+0.2 %', interval: '−0.2 % … +0.6 %' });
   expect(floorText(measure({ noise: null }))).toBe('');
   expect(controlText(measure({ floor_low: null }))).toBe('');
   expect(floorOf(measure({ effect: null }))).toBeUndefined();

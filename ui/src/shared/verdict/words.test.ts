@@ -11,23 +11,23 @@ const measure = (m: { name: string; scale: 'ratio' | 'difference' }, f: CompareF
 
 describe('effectWords', () => {
   it.each([
-    [p99, of(0.62, 0.58, 0.67, 'faster'), '38 % faster', '33–42 %'],
-    [p99, of(1.38, 1.33, 1.42, 'slower'), '38 % slower', '33–42 %'],
-    [p99, of(2.6, 2.1, 3.25, 'slower'), '2.6 times as slow', '2.1–3.3'],
-    [p99, of(1.012, 0.97, 1.056, 'no evidence'), '+1.2 %', '−3 % to +5.6 %'],
-    [p99, of(1.012, null, 1.056, 'no evidence'), '+1.2 %', 'unknown to +5.6 %'],
+    [p99, of(0.62, 0.58, 0.67, 'faster'), '38 % faster', '33 … 42 %'],
+    [p99, of(1.38, 1.33, 1.42, 'slower'), '38 % slower', '33 … 42 %'],
+    [p99, of(2.6, 2.1, 3.25, 'slower'), '2.6 times as slow', '2.1 … 3.3'],
+    [p99, of(1.012, 0.97, 1.056, 'no evidence'), '+1.2 %', '−3 % … +5.6 %'],
+    [p99, of(1.012, null, 1.056, 'no evidence'), '+1.2 %', 'unknown … +5.6 %'],
     [p99, of(0.8, null, 0.9, 'faster'), '20 % faster', '10 % or more'],
     // What is left of a very large effect is said in times: in per cent all of them are 100.
-    [p99, of(1 / 5012, 1 / 6437, 1 / 3911, 'faster'), '5,000 times as fast', '3,900–6,400'],
+    [p99, of(1 / 5012, 1 / 6437, 1 / 3911, 'faster'), '5,000 times as fast', '3,900 … 6,400'],
     [p99, of(1 / 5012, null, 1 / 3911, 'faster'), '5,000 times as fast', '3,900 or more'],
     [p99, of(1 / 5012, 0, 1 / 3911, 'faster'), '5,000 times as fast', '3,900 or more'],
-    [p99, of(0.05, 0.0002, 0.2, 'faster'), '20 times as fast', '5–5,000'],
-    [p99, of(0.051, 0.0002, 0.2, 'faster'), '95 % faster', '80–99.98 %'],
+    [p99, of(0.05, 0.0002, 0.2, 'faster'), '20 times as fast', '5 … 5,000'],
+    [p99, of(0.051, 0.0002, 0.2, 'faster'), '95 % faster', '80 … 99.98 %'],
     [p99, of(1_234_567, 999.4, null, 'slower'), '1,200,000 times as slow', '999 or more'],
-    [p99, of(100.4, 2.4, 999.6, 'slower'), '100 times as slow', '2.4–1,000'],
+    [p99, of(100.4, 2.4, 999.6, 'slower'), '100 times as slow', '2.4 … 1,000'],
     [p99, of(null, null, null, 'too little data'), '–', ''],
-    [errors, of(0.004, 0.002, 0.006, 'more errors'), '0.4 points higher', '0.2–0.6 points'],
-    [apdex, of(-0.05, -0.07, -0.03, 'lower'), '0.05 lower', '0.03–0.07'],
+    [errors, of(0.004, 0.002, 0.006, 'more errors'), '0.4 points higher', '0.2 … 0.6 points'],
+    [apdex, of(-0.05, -0.07, -0.03, 'lower'), '0.05 lower', '0.03 … 0.07'],
   ])('%o', (m, f, size, interval) => expect(effectWords(m, f)).toEqual({ size, interval }));
 });
 

@@ -101,11 +101,11 @@ function signed(m: Pick<CompareMeasure, 'name' | 'scale'>, v: Num): string {
 
 /** The ends of an interval; points are named once. */
 function ends(m: Pick<CompareMeasure, 'name' | 'scale'>, low: string, high: string): string {
-  if (ofRatio(m) || !isErrors(m)) return `${low} to ${high}`;
-  return low === high ? low : `${low.replace(' points', '')} to ${high}`;
+  if (ofRatio(m) || !isErrors(m)) return `${low} … ${high}`;
+  return low === high ? low : `${low.replace(' points', '')} … ${high}`;
 }
 
-const between = (low: string, high: string, unit: string) => (high === '' ? `${low}${unit} or more` : low === '' ? `up to ${high}${unit}` : `${low}–${high}${unit}`);
+const between = (low: string, high: string, unit: string) => (high === '' ? `${low}${unit} or more` : low === '' ? `up to ${high}${unit}` : `${low} … ${high}${unit}`);
 
 /** A verdict behind a size: 0.4 points higher. */
 const adjective: Record<string, string> = { 'more errors': 'higher', 'fewer errors': 'lower' };
@@ -127,7 +127,7 @@ export function ratioWords(before: Num | undefined, after: Num | undefined, more
   return r > 1 ? `${((r - 1) * 100).toFixed(1)} % ${more}` : `${((1 - r) * 100).toFixed(1)} % ${less}`;
 }
 
-/** The size of an effect and its interval: "38 % faster (33–42 %)"; "+1.2 % (−3 % to +5.6 %)" where no direction is sure. */
+/** The size of an effect and its interval: "38 % faster (33 … 42 %)"; "+1.2 % (−3 % … +5.6 %)" where no direction is sure. */
 export function effectWords(m: Pick<CompareMeasure, 'name' | 'scale'>, f: Pick<CompareFigure, 'effect' | 'low' | 'high'> & { verdict?: Verdict }): { size: string; interval: string } {
   if (f.effect == null) return { size: missing, interval: '' };
   const [size, low, high] = [change100(m, f.effect), change100(m, f.low), change100(m, f.high)];
