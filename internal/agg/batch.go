@@ -35,6 +35,8 @@ type Batch struct {
 
 	derived     bool // see NewDerivedBatch
 	derivations []distribution
+	groups      []memberGroupOf
+	members     []memberObservation
 
 	heads   []uint32 // scratch of prefetch
 	fetched uint64   // keeps the compiler from dropping the loads
@@ -92,6 +94,9 @@ func (a *Aggregator) NewBatch() *Batch {
 	clear(b.handed)
 	b.handed, b.counts = b.handed[:0], b.counts[:0]
 	b.derived, b.derivations = false, b.derivations[:0]
+	clear(b.groups)
+	clear(b.members) // of references to names
+	b.groups, b.members = b.groups[:0], b.members[:0]
 	return b
 }
 
@@ -282,7 +287,7 @@ type Rejects struct {
 func (r Rejects) Total() int { return r.TooOld + r.TooNew + r.OutOfOrder + r.Invalid }
 
 // entries returns the number of entries.
-func (b *Batch) entries() int { return len(b.seen) + len(b.ops) + len(b.derivations) }
+func (b *Batch) entries() int { return len(b.seen) + len(b.ops) + len(b.derivations) + len(b.members) }
 
 // Commit journals the batch, unless it is derived, and applies it. When it returns a nil
 // error a journalled batch survives a crash of the process; Rejects counts what was
@@ -353,6 +358,7 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 	targets := &a.reg.targets
 	folded := uint64(0)
 	recent := a.beginRecent(b.now)
+	var at lastCells
 	for rest := b.seen; len(rest) > 0; {
 		some := rest[:min(len(rest), fetchAhead)]
 		rest = rest[len(some):]
@@ -369,7 +375,7 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 			if recent.on && !t.derived && (t.request || recent.others(a.reg, t.service)) {
 				recent.add(a.reg, t.marginal, t.request, s)
 			}
-			a.observe(g, t.full, t.marginal, s.slot, s.nanos, s.weight, int(s.bucket))
+			a.observe(g, &at, t.full, t.marginal, s.slot, s.nanos, s.weight, int(s.bucket))
 		}
 	}
 	recent.end()
@@ -393,6 +399,7 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 		d := &b.derivations[i]
 		a.derive(g, targets.at(d.target.index()), d, b.counts[d.at:d.end])
 	}
+	folded += a.observeMembers(g, b)
 	a.stats.FoldedObservations += folded
 	if g.cells.size > a.o.MemoryBytes/4 {
 		a.nudge()
@@ -569,22 +576,29 @@ func (a *Aggregator) undefine(b *Batch) {
 	}
 }
 
+// lastCells holds the cells of the last observation, in which the next may be too.
+type lastCells struct{ full, marginal *cell }
+
 // observe adds a duration to both views.
-func (a *Aggregator) observe(g *generation, full, marginal, slot uint32, nanos int64, weight uint32, bucket int) {
+func (a *Aggregator) observe(g *generation, last *lastCells, full, marginal, slot uint32, nanos int64, weight uint32, bucket int) {
 	key := slot<<2 | modeDurations
-	c, fresh := g.cells.cell(full, key)
+	g.cells.observe(a.cell(g, &last.full, full, key), nanos, weight, bucket)
+	if marginal != 0 {
+		g.cells.observe(a.cell(g, &last.marginal, marginal, key), nanos, weight, bucket)
+	}
+}
+
+// cell returns the cell of a series and key: last, if that is it.
+func (a *Aggregator) cell(g *generation, last **cell, s, key uint32) *cell {
+	if c := *last; c != nil && c.series == s && c.key == key {
+		return c
+	}
+	c, fresh := g.cells.cell(s, key)
 	if fresh {
-		a.reg.series.at(full).generation = uint32(g.number)
+		a.reg.series.at(s).generation = uint32(g.number)
 	}
-	g.cells.observe(c, nanos, weight, bucket)
-	if marginal == 0 {
-		return
-	}
-	c, fresh = g.cells.cell(marginal, key)
-	if fresh {
-		a.reg.series.at(marginal).generation = uint32(g.number)
-	}
-	g.cells.observe(c, nanos, weight, bucket)
+	*last = c
+	return c
 }
 
 // apply applies an operation, also in a replay. The histogram of a cumulative one comes
@@ -718,6 +732,7 @@ func (p *replayer) defineTarget(number, full, marginal uint32) error {
 }
 
 func (p *replayer) entries(commitMillis int64, e *entryReader) (applied uint64, err error) {
+	var at lastCells
 	for e.next() {
 		t, ok := p.targets[e.target]
 		if !ok {
@@ -731,7 +746,7 @@ func (p *replayer) entries(commitMillis int64, e *entryReader) (applied uint64, 
 		p.g.entries++
 		applied++
 		if e.op == opObserve || e.op == opWeighted {
-			p.a.observe(p.g, t[0], t[1], uint32(e.entrySlot), e.nanos, e.weight, p.g.cells.tab.bucket(e.nanos))
+			p.a.observe(p.g, &at, t[0], t[1], uint32(e.entrySlot), e.nanos, e.weight, p.g.cells.tab.bucket(e.nanos))
 			continue
 		}
 		if p.past != nil && e.op == opDeltaNumber {

@@ -78,6 +78,8 @@ type slabs struct {
 	cells [][]cell
 	pages [][]uint32
 	bytes [][]byte
+
+	members [][]memberTime
 }
 
 const (
@@ -113,7 +115,7 @@ func give[T any](s *slabs, free *[][]T, back [][]T) {
 func (s *slabs) kept() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return int64(len(s.cells))*cellSlabBytes + int64(len(s.pages))*pageSlabBytes + int64(len(s.bytes))*byteSlab
+	return int64(len(s.cells))*cellSlabBytes + int64(len(s.pages))*pageSlabBytes + int64(len(s.bytes))*byteSlab + int64(len(s.members))*memberSlabBytes
 }
 
 type spillKey struct {
@@ -149,6 +151,7 @@ type cells struct {
 	blobAt int // bytes used of the last blob slab
 
 	samples []rawSample
+	members memberLog
 }
 
 func newCells(pool *slabs, seriesHint int) *cells {
@@ -174,6 +177,7 @@ func (g *cells) release() {
 		}
 	}
 	give(g.pool, &g.pool.bytes, whole)
+	give(g.pool, &g.pool.members, g.members.slabs)
 	*g = cells{pool: g.pool, tab: g.tab}
 }
 
@@ -456,6 +460,12 @@ func (g *cells) widen(c *cell, lo, hi int) {
 	}
 	clear(page)
 	g.free[was] = append(g.free[was], ref)
+}
+
+// freePage frees the page of a cell that is not used any more.
+func (g *cells) freePage(c *cell) {
+	clear(g.wholePage(c))
+	g.free[c.class] = append(g.free[c.class], uint32(c.w[5]))
 }
 
 func (g *cells) newPage(class uint8) uint32 {

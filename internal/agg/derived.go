@@ -95,6 +95,9 @@ func (a *Aggregator) use(b *Batch) error {
 	if err := each(a.valid); err != nil {
 		return err
 	}
+	if err := a.resolveGroups(b); err != nil {
+		return err
+	}
 	return each(func(t Target) error {
 		targets.at(t.index()).used = gen
 		return nil

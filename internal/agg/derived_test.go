@@ -94,6 +94,85 @@ func TestDerivedEqualsJournalled(t *testing.T) {
 	})
 }
 
+// Durations of members are stored as those of targets are, whatever is folded, weighted, shared
+// by instances or flushed, and whenever values are bounded anew.
+func TestMembersEqualTargets(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		c := newClock()
+		var stores [2]*memStore
+		var aggs [2]*Aggregator
+		for i := range stores {
+			stores[i] = newMemStore()
+			aggs[i] = open(t, stores[i], c, t.TempDir(), func(o *Options) { o.MaxTenants, o.MaxOperations = 3, 3 })
+			defer aggs[i].Close(context.Background())
+		}
+		durations := rapid.OneOf(rapid.Int64Range(0, 5), rapid.Int64Range(1e5, 1e8), rapid.Int64Range(0, 1<<61))
+		weights := rapid.OneOf(rapid.Just(uint32(1)), rapid.Uint32Range(1, 9), rapid.Uint32Range(1<<31, 1<<32-1))
+		tenants := rapid.SampledFrom([]string{"", series.Other, "a", "b", "c", "d"})
+		for range rapid.IntRange(1, 6).Draw(rt, "batches") {
+			targets, members := aggs[0].NewBatch(), aggs[1].NewDerivedBatch()
+			groups := map[string]int{}
+			for range rapid.IntRange(0, 60).Draw(rt, "entries") {
+				id := SpanIdentity{Service: fmt.Sprint("s", rapid.IntRange(0, 1).Draw(rt, "service")), Operation: fmt.Sprint("op", rapid.IntRange(0, 4).Draw(rt, "op")), Kind: "server", Instance: fmt.Sprint("i", rapid.IntRange(0, 1).Draw(rt, "instance"))}
+				own := id
+				g, ok := groups[fmt.Sprint(id)]
+				if !ok {
+					g = members.Group(aggs[1].SelfGroup(&own))
+					groups[fmt.Sprint(id)] = g
+				}
+				tenant := tenants.Draw(rt, "tenant")
+				id.Tenant = tenant
+				at, ns, w := c.now().UnixNano()-rapid.Int64Range(0, 3).Draw(rt, "slot")*slotNanos, durations.Draw(rt, "ns"), weights.Draw(rt, "weight")
+				targets.Observe(selfTarget(aggs[0], &id), at, ns, w)
+				members.ObserveMember(g, tenant, at, ns, w)
+			}
+			if rapid.IntRange(0, 9).Draw(rt, "anew") == 0 {
+				aggs[1].reg.clearGroups()
+			}
+			for _, b := range []*Batch{targets, members} {
+				if r := commit(t, b); r.Total() != 0 {
+					rt.Fatal(r)
+				}
+			}
+			if rapid.Bool().Draw(rt, "flush") {
+				flush(t, aggs[0])
+				flush(t, aggs[1])
+			}
+		}
+		flush(t, aggs[0])
+		flush(t, aggs[1])
+		for _, view := range []series.View{series.Full, series.Marginal, series.Total} {
+			got, want := stores[1].slots(t, series.SpanSelf, view), stores[0].slots(t, series.SpanSelf, view)
+			if len(got) != len(want) {
+				rt.Fatalf("view %d: %d series, want %d", view, len(got), len(want))
+			}
+			for k, slots := range want {
+				if len(got[k]) != len(slots) {
+					rt.Fatalf("%s: %d slots, want %d", k, len(got[k]), len(slots))
+				}
+				for at, h := range slots {
+					equal(rt, fmt.Sprint(k, at), got[k][at], h)
+				}
+			}
+		}
+	})
+}
+
+// A batch whose groups are of an earlier turn is refused whole.
+func TestMembersOfAnEarlierTurn(t *testing.T) {
+	a := open(t, newMemStore(), newClock(), t.TempDir())
+	b := a.NewDerivedBatch()
+	b.ObserveMember(b.Group(a.SelfGroup(&SpanIdentity{Service: "s"})), "a", a.o.Now().UnixNano(), 1, 1)
+	a.reg.clearGroups()
+	a.reg.clearGroups()
+	if _, err := b.Commit(context.Background()); err == nil {
+		t.Error("no error")
+	}
+	if n := a.Stats().Observations; n != 0 {
+		t.Errorf("%d observations", n)
+	}
+}
+
 // A derived batch takes what its cells can hold, and counts the rest as refused.
 func TestDerivedRefuses(t *testing.T) {
 	st, c := newMemStore(), newClock()

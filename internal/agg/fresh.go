@@ -105,6 +105,9 @@ func (a *Aggregator) unstored(ctx context.Context, q *store.Query) ([]*unstored,
 		u := &unstored{generation: g.number, groups: map[string]*unstoredGroup{}}
 		r := freshReader{a: a, g: g, q: q, u: u, by: slices.Compact(slices.Sorted(slices.Values(q.By))), budget: store.BudgetOf(ctx)}
 		err := a.readGeneration(ctx, g, q.Family, q.View, q.Matchers, r.series)
+		if err == nil && q.View == series.Full {
+			err = a.readMembers(ctx, g, q.Family, q.Matchers, r.member)
+		}
 		out = append(out, u)
 		if err != nil {
 			r.budget.Release(held(out))
@@ -258,33 +261,57 @@ func (r *freshReader) series(number uint32, s *series.Series) (cells int, err er
 	for i := c.heads[number]; i != 0; i = c.at(i).next {
 		cells++
 		x := c.at(i)
-		slot := int64(x.key>>2) * int64(series.Base)
-		if slot < r.q.Start || slot >= r.q.End {
+		p, err := r.point(s, &group, x.key>>2)
+		if err != nil {
+			return cells, err
+		}
+		if p == nil {
 			continue
 		}
-		start := r.q.Start
-		if r.q.Step > 0 {
-			start += (slot - start) / r.q.Step * r.q.Step
-		}
-		if group == nil {
-			group = r.group(s)
-			r.u.series++
-		}
-		p := group.points[start]
-		if p == nil {
-			p = &unstoredPoint{}
-			group.points[start] = p
-			if err := r.budget.Reserve(unstoredBytes); err != nil {
-				return cells, err
-			}
-			r.u.bytes += unstoredBytes
-		}
-		r.u.points++
 		if err := r.add(p, x); err != nil {
 			return cells, err
 		}
 	}
 	return cells, nil
+}
+
+// member adds a duration of the log.
+func (r *freshReader) member(s *matchedMember, m *memberTime) error {
+	p, err := r.point(&s.series, &s.group, m.slot)
+	if p == nil || err != nil {
+		return err
+	}
+	var x cell
+	r.g.cells.observe(&x, m.nanos, m.weight, noBucket) // has no page after one duration
+	return r.add(p, &x)
+}
+
+// point returns the point that a slot of a series adds to, or nil if it adds to none. group is
+// the series' group, nil before its first point.
+func (r *freshReader) point(s *series.Series, group **unstoredGroup, number uint32) (*unstoredPoint, error) {
+	slot := int64(number) * int64(series.Base)
+	if slot < r.q.Start || slot >= r.q.End {
+		return nil, nil
+	}
+	start := r.q.Start
+	if r.q.Step > 0 {
+		start += (slot - start) / r.q.Step * r.q.Step
+	}
+	if *group == nil {
+		*group = r.group(s)
+		r.u.series++
+	}
+	r.u.points++
+	p := (*group).points[start]
+	if p == nil {
+		p = &unstoredPoint{}
+		(*group).points[start] = p
+		if err := r.budget.Reserve(unstoredBytes); err != nil {
+			return nil, err
+		}
+		r.u.bytes += unstoredBytes
+	}
+	return p, nil
 }
 
 // group returns the group of a series.

@@ -96,6 +96,15 @@ func TestFreshAnswersAreThoseOfTheStoreLater(t *testing.T) {
 			if r, err := b.Commit(ctx); err != nil || r.Total() > 0 {
 				rt.Fatal(r, err)
 			}
+			d := s.a.NewDerivedBatch()
+			for range rapid.IntRange(0, 30).Draw(rt, "self times") {
+				id := agg.SpanIdentity{Service: fmt.Sprint("s", number.Draw(rt, "service")), Component: fmt.Sprint("c", number.Draw(rt, "component")), Kind: "server"}
+				at := now.Add(-time.Duration(rapid.IntRange(0, 60).Draw(rt, "ago")) * time.Second)
+				d.ObserveMember(d.Group(s.a.SelfGroup(&id)), fmt.Sprint("t", number.Draw(rt, "tenant")), at.UnixNano(), rapid.Int64Range(0, 1e12).Draw(rt, "ns"), rapid.Uint32Range(1, 3).Draw(rt, "weight"))
+			}
+			if r, err := d.Commit(ctx); err != nil || r.Total() > 0 {
+				rt.Fatal(r, err)
+			}
 			if rapid.Bool().Draw(rt, "flush") {
 				if err := s.a.Flush(ctx); err != nil {
 					rt.Fatal(err)
@@ -111,6 +120,9 @@ func TestFreshAnswersAreThoseOfTheStoreLater(t *testing.T) {
 			{Family: series.SpanDuration, View: series.Marginal, By: []string{"operation", "instance"}, Step: 20, Matchers: service},
 			{Family: series.SpanDuration, View: series.Full, Each: true, Step: 10},
 			{Family: series.SpanDuration, View: series.Full, By: []string{"tenant"}, TopK: 4},
+			{Family: series.SpanSelf, View: series.Full, Each: true, Step: 10},
+			{Family: series.SpanSelf, View: series.Full, By: []string{"tenant", "component"}, Matchers: append(service, labels.MustNewMatcher(labels.MatchNotEqual, "tenant", "t1"))},
+			{Family: series.SpanSelf, View: series.Total, By: []string{"component"}, Step: 10},
 			{Family: "queue", View: series.Full, Each: true, Step: 10},
 			{Family: "size", View: series.Full, By: []string{"service"}, Matchers: service},
 			{Family: "absent", View: series.Full},

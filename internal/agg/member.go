@@ -12,7 +12,7 @@ func (a *Aggregator) SpanGroup(id *SpanIdentity) Group { return a.group(series.S
 
 // SelfGroup is SpanGroup in family span_self_seconds: the identity of a request, and the
 // component that a part of its time was spent in. Bounds on names and views are those of
-// span_duration_seconds.
+// span_duration_seconds. Tenants in it are observed by Batch.ObserveMember.
 func (a *Aggregator) SelfGroup(id *SpanIdentity) Group { return a.group(series.SpanSelf, id) }
 
 func (a *Aggregator) group(family string, id *SpanIdentity) Group {

@@ -131,6 +131,7 @@ type registry struct {
 	// emptied whenever folding may give other results.
 	groups   map[series.ID]*group
 	numbered []*group // groups by number
+	before   []*group // those before groups was last emptied
 	turns    uint32   // how often groups was emptied
 
 	builder labels.ScratchBuilder
@@ -160,8 +161,9 @@ type group struct {
 	number   uint32
 	service  uint32
 	marginal uint32
-	full     series.ID // of the Full series, without the tenant
-	folded   series.ID // of the Full series of folded tenants
+	full     series.ID     // of the Full series, without the tenant
+	folded   series.ID     // of the Full series of folded tenants
+	shared   series.Series // what the Full series of all tenants have in common; of family span_self_seconds alone
 	names    names
 	ops      uint64 // its operations and other values that were folded
 	vals     uint64
@@ -346,8 +348,24 @@ func (r *registry) group(family string, id *SpanIdentity, key series.ID) *group 
 
 // clearGroups has the values of identities bounded anew. No Group is valid any more.
 func (r *registry) clearGroups() {
-	r.groups, r.numbered = map[series.ID]*group{}, nil
+	r.groups, r.numbered, r.before = map[series.ID]*group{}, nil, r.numbered
 	r.turns++
+}
+
+// lately returns a group that is valid, or was until groups was last emptied; then its values
+// are bounded anew. It returns nil if there is none.
+func (r *registry) lately(id Group) *group {
+	if g := r.numberedBy(id); g != nil {
+		return g
+	}
+	n := int(uint32(id))
+	if uint32(id>>32) != r.turns-1 || n == 0 || n > len(r.before) {
+		return nil
+	}
+	old := r.before[n-1]
+	is := SpanIdentity{Extra: old.names.extra}
+	old.rename(&is)
+	return r.group(old.names.family, &is, old.key)
 }
 
 // member resolves a tenant that has no target in its group yet.
@@ -475,6 +493,9 @@ func (r *registry) newGroup(family string, id *SpanIdentity) *group {
 	g.names = names{family, svc.name, values, strings.Clone(id.Kind), strings.Clone(id.Status), extra}
 	s := r.build(&g.names, series.Full, false)
 	g.full, r.idBuf = s.ID(r.idBuf)
+	if family == series.SpanSelf {
+		g.shared = s
+	}
 	s = r.build(&g.names, series.Full, true)
 	g.folded, r.idBuf = s.ID(r.idBuf)
 	return g
@@ -747,7 +768,7 @@ const listBytes = 8
 func (r *registry) bytes() int64 {
 	n := r.targets.capacity()*40 + int64(cap(r.keys))*16 + r.lookup.Bytes() +
 		r.series.capacity()*(36+listBytes) + r.meta.capacity()*40 + int64(cap(r.ids))*16 + r.byID.Bytes() +
-		r.labelBytes + int64(len(r.groups))*530 + r.tenantBytes
+		r.labelBytes + int64(len(r.groups)+len(r.before))*570 + r.tenantBytes
 	return n
 }
 

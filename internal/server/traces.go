@@ -86,19 +86,6 @@ func (s traceSink) SelfGroup(request *traces.Identity, component string, failed 
 	return traces.Group(s.Aggregator.SelfGroup(&id))
 }
 
-func (s traceSink) Resolve(dst []traces.Target, groups []traces.Group, tenant string) []traces.Target {
-	var stack [8]agg.Member
-	list := stack[:0]
-	for _, g := range groups {
-		list = append(list, agg.Member{Group: agg.Group(g), Tenant: tenant})
-	}
-	s.Aggregator.Resolve(list)
-	for i := range list {
-		dst = append(dst, traces.Target(list[i].Target))
-	}
-	return dst
-}
-
 func (s traceSink) SeriesTarget(x series.Series) traces.Target {
 	return traces.Target(s.Aggregator.SeriesTarget(x))
 }
@@ -108,6 +95,8 @@ type traceBatch struct{ *agg.Batch }
 func (b traceBatch) Observe(t traces.Target, endNanos, durationNanos int64, weight uint32) {
 	b.Batch.Observe(agg.Target(t), endNanos, durationNanos, weight)
 }
+
+func (b traceBatch) Group(g traces.Group) int { return b.Batch.Group(agg.Group(g)) }
 
 func (b traceBatch) Distribution(t traces.Target, timeNanos int64, h *hist.Histogram) {
 	b.Batch.Distribution(agg.Target(t), timeNanos, h)

@@ -26,30 +26,21 @@ type breakdown struct {
 
 	maxCells, maxSeen, maxFans int
 
-	rows     targets
-	selves   selfRows
-	epoch    uint32 // of the sink, when the current traces began to be closed
-	groups   map[selfKey]Group
-	found    []Target   // scratch of selfTargets
-	resolved []Target   // likewise
-	missing  []Group    // likewise
-	comp     [256]int64 // of one request
-	used     []uint8
+	rows   targets
+	groups selfGroups
+	comp   [256]int64 // of one request
+	used   []uint8
 }
 
 // selfTime is one observation of span_self_seconds.
 type selfTime struct {
 	end, nanos int64
-	target     Target
-	epoch      uint32 // of target
-	name       uint32
+	group      uint32 // number in breakdown.groups
 	tenant     uint32
 	weight     uint32
-	comp       uint8
-	failed     bool
 }
 
-const selfBytes = 48
+const selfBytes = 32
 
 // movedClock is one observation of clock_skew_seconds.
 type movedClock struct {
@@ -89,13 +80,11 @@ func (b *breakdown) init(c *closer, bound int64) {
 	b.maxFans = int(bound / 16 / fanBytes)
 	b.rows.init(c.a.o.Sink, min(c.a.o.MaxParts, int(bound/8*3/rowBytes)), c.a.o.MemoryBytes/256/cohortBytes)
 	b.rows.began = c.a.o.Now().Unix()
-	b.selves.most = c.a.o.MemoryBytes / 24 / selfRowBytes
-	b.selves.reset()
-	b.groups = map[selfKey]Group{}
+	b.groups.reset()
 }
 
 func (b *breakdown) bytes() int64 {
-	return b.cells.bytes() + int64(cap(b.seen))*selfBytes + int64(cap(b.moved))*64 + int64(len(b.fans))*fanBytes + b.rows.bytes() + b.selves.bytes() + int64(len(b.groups))*selfGroupBytes
+	return b.cells.bytes() + int64(cap(b.seen))*selfBytes + int64(cap(b.moved))*64 + int64(len(b.fans))*fanBytes + b.rows.bytes() + b.groups.bytes()
 }
 
 func (b *breakdown) empty() bool {
@@ -106,8 +95,7 @@ func (b *breakdown) empty() bool {
 func (b *breakdown) reset() {
 	b.rows.reset()
 	b.rows.began = b.c.now
-	b.selves.reset()
-	clear(b.groups)
+	b.groups.reset()
 }
 
 // record adds one request, whose sums are in t.acc. queued is when it was first put into
@@ -148,7 +136,7 @@ func (b *breakdown) record(t *tree, q *req, queued int64) {
 			x.counts[repeated] += w
 		}
 	}
-	b.observeSelf(nd, end, b.used)
+	b.observeSelf(nd, info, end, b.used)
 	b.used = b.used[:0]
 	if queued != 0 {
 		b.recordQueue(nd, info, queued, row, at)
@@ -159,14 +147,13 @@ func (b *breakdown) record(t *tree, q *req, queued int64) {
 func micros(nanos int64) int64 { return (nanos + 500) / 1000 }
 
 // observeSelf adds the self times of a request, which are in b.comp, and clears them there.
-func (b *breakdown) observeSelf(nd *node, end int64, comps []uint8) {
+func (b *breakdown) observeSelf(nd *node, info *common, end int64, comps []uint8) {
 	if cap(b.seen) == 0 {
 		b.seen = make([]selfTime, 0, b.maxSeen)
 	}
 	failed := nd.flags&failed != 0
-	for i, t := range b.selfTargets(nameOf(nd.name, nd.tenant), comps, failed, b.epoch) {
-		comp := comps[i]
-		b.seen = append(b.seen, selfTime{end, b.comp[comp], t, b.epoch, nd.name, nd.tenant, nd.weight, comp, failed})
+	for _, comp := range comps {
+		b.seen = append(b.seen, selfTime{end, b.comp[comp], b.groups.number(info, selfKey{nd.name, comp, failed}), nd.tenant, nd.weight})
 		b.comp[comp] = 0
 	}
 }
@@ -190,7 +177,7 @@ func (b *breakdown) recordQueue(nd *node, info *common, queued int64, row, at ui
 	x.counts[withPart] += w
 	comp := b.c.part[info.queue].comp
 	b.comp[comp] = waited
-	b.observeSelf(nd, nd.end-nd.shift, []uint8{comp})
+	b.observeSelf(nd, info, nd.end-nd.shift, []uint8{comp})
 }
 
 // recordSkews adds the calls of a trace whose clocks disagree.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
@@ -444,46 +442,5 @@ func TestManyCycles(t *testing.T) {
 	}
 	if st := a.Stats(); st.Cycles != 10_000 {
 		t.Errorf("%+v", st)
-	}
-}
-
-// The cache of series of self time answers what the sink would, whatever its rows replace.
-func TestSelfTargets(t *testing.T) {
-	a, s, _ := start(t, Options{})
-	rng := rand.New(rand.NewPCG(1, 2))
-	var names []Name
-	for i := range 200 {
-		id := Identity{Service: "shop", Operation: "GET /", Kind: "server", Component: fmt.Sprint("c", i%30), Tenant: fmt.Sprint("t", i)}
-		names = append(names, a.Name(&id))
-	}
-	a.closeMu.Lock()
-	defer a.closeMu.Unlock()
-	c := &a.closer
-	c.snapshot()
-	b := &c.breakdown
-	b.selves.most = 128
-	for range 20_000 {
-		name, failed, epoch := names[rng.IntN(len(names))], rng.IntN(4) == 0, 1+uint32(rng.IntN(2))
-		var comps []uint8
-		for range 1 + rng.IntN(5) {
-			if comp := uint8(rng.IntN(len(c.comps))); !slices.Contains(comps, comp) {
-				comps = append(comps, comp)
-			}
-		}
-		if rng.IntN(100) == 0 {
-			s.turn++
-		}
-		got := slices.Clone(b.selfTargets(name, comps, failed, epoch))
-		var want []Target
-		for _, comp := range comps {
-			group := s.SelfGroup(&Identity{Service: "shop", Operation: "GET /"}, c.comps[comp], failed)
-			want = s.Resolve(want, []Group{group}, c.named[name.tenant()].name)
-		}
-		if !slices.Equal(got, want) {
-			t.Fatalf("%v failed=%v components %v: got targets %v, want %v", c.named[name.tenant()].name, failed, comps, got, want)
-		}
-	}
-	if n := len(b.selves.table); n != 128 {
-		t.Errorf("%d rows, at most 128", n)
 	}
 }

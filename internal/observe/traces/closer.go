@@ -61,7 +61,6 @@ func (c *closer) view(sh *shard) {
 func (c *closer) snapshot() {
 	c.now = c.a.o.Now().Unix()
 	c.aged = c.now - int64(c.a.o.Leapt()/time.Second)
-	c.breakdown.epoch = c.a.o.Sink.Epoch() + 1
 	n := c.a.names
 	n.mu.RLock()
 	c.infos, c.named, c.part, c.texts, c.comps = n.list, n.tenants, n.part, n.texts, n.comps

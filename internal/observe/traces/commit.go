@@ -20,12 +20,10 @@ const batchCells = 2048
 // batches. What was not accepted stays.
 func (b *breakdown) commit(ctx context.Context, distributions bool) error {
 	batch, epoch := b.begin()
+	b.groups.batch++
 	for i := range b.seen {
 		s := &b.seen[i]
-		if s.epoch != epoch {
-			s.target, s.epoch = b.selfTargets(nameOf(s.name, s.tenant), []uint8{s.comp}, s.failed, epoch)[0], epoch
-		}
-		batch.Observe(s.target, s.end, s.nanos, s.weight)
+		batch.ObserveMember(b.group(batch, s.group), b.c.named[s.tenant].name, s.end, s.nanos, s.weight)
 	}
 	for i := range b.moved {
 		m := &b.moved[i]
@@ -72,110 +70,6 @@ func (b *breakdown) end(ctx context.Context, batch Batch) error {
 	return err
 }
 
-// selfRow holds the resolved series of span_self_seconds of one request by component. A
-// request spends its time in a few components, so that one load finds all of them.
-type selfRow struct {
-	name    Name
-	epoch   uint32 // 0 in an empty place
-	block   uint8  // the row is of components selfComps*block and those after it
-	failed  bool
-	targets [selfComps]Target // 0: not resolved yet
-}
-
-const (
-	selfComps    = 8
-	selfRowBytes = 16 + 8*selfComps
-)
-
-// selfRows caches resolved series. A place holds the last row that belongs there. The table
-// doubles while it fills, up to a bound.
-type selfRows struct {
-	table []selfRow
-	used  int
-	most  int64 // places, at most
-}
-
-func (s *selfRows) reset() { s.table, s.used = make([]selfRow, 64), 0 }
-
-func (s *selfRows) bytes() int64 { return int64(len(s.table)) * selfRowBytes }
-
-func (s *selfRows) place(name Name, block uint8, failed bool) *selfRow {
-	kind := uint64(block) << 1
-	if failed {
-		kind |= 1
-	}
-	h, l := bits.Mul64(uint64(name)^0x9e3779b97f4a7c15, kind^0xd1b54a32d192ed03)
-	return &s.table[(h^l)&uint64(len(s.table)-1)]
-}
-
-// grow doubles the table if it is half full and may grow.
-func (s *selfRows) grow() {
-	if 2*s.used < len(s.table) || 2*int64(len(s.table)) > s.most {
-		return
-	}
-	old := s.table
-	s.table, s.used = make([]selfRow, 2*len(old)), 0
-	for i := range old {
-		if t := &old[i]; t.epoch != 0 {
-			p := s.place(t.name, t.block, t.failed)
-			if p.epoch == 0 {
-				s.used++
-			}
-			*p = *t
-		}
-	}
-}
-
-// row returns the row of a request and a block of components, without series if it is new.
-// It is valid until the next call.
-func (s *selfRows) row(name Name, block uint8, failed bool, epoch uint32) *selfRow {
-	t := s.place(name, block, failed)
-	if t.name != name || t.block != block || t.failed != failed || t.epoch != epoch {
-		if t.epoch == 0 {
-			s.used++
-			s.grow()
-			t = s.place(name, block, failed)
-		}
-		*t = selfRow{name: name, block: block, failed: failed, epoch: epoch}
-	}
-	return t
-}
-
-// selfTargets returns the targets of a request's series of components, from the cache if
-// they are there. They are valid until the next call.
-func (b *breakdown) selfTargets(name Name, comps []uint8, failed bool, epoch uint32) []Target {
-	b.found = b.found[:0]
-	missing := 0
-	for _, comp := range comps {
-		t := b.selves.row(name, comp/selfComps, failed, epoch).targets[comp%selfComps]
-		if b.found = append(b.found, t); t == 0 {
-			missing++
-		}
-	}
-	for missing > 0 {
-		b.missing = b.missing[:0]
-		for i, comp := range comps {
-			if b.found[i] == 0 {
-				b.missing = append(b.missing, b.selfGroup(selfKey{name.common(), comp, failed}))
-			}
-		}
-		b.resolved = b.c.a.o.Sink.Resolve(b.resolved[:0], b.missing, b.c.named[name.tenant()].name)
-		rest := b.resolved
-		for i, comp := range comps {
-			if b.found[i] != 0 {
-				continue
-			}
-			if b.found[i], rest = rest[0], rest[1:]; b.found[i] == 0 {
-				delete(b.groups, selfKey{name.common(), comp, failed})
-				continue
-			}
-			missing--
-			b.selves.row(name, comp/selfComps, failed, epoch).targets[comp%selfComps] = b.found[i]
-		}
-	}
-	return b.found
-}
-
 // selfKey identifies what the series of span_self_seconds of all tenants have in common.
 type selfKey struct {
 	common uint32
@@ -183,23 +77,57 @@ type selfKey struct {
 	failed bool
 }
 
-const (
-	selfGroupBytes = 40 // approximate, with its place in the map
-	maxSelfGroups  = 1 << 14
-)
+// selfGroups numbers keys of groups, from 1.
+type selfGroups struct {
+	gen   uint32 // of the numbers
+	batch uint32 // number of the batch being filled
+	list  []selfGroup
+}
 
-// selfGroup returns a group, which it resolves if it is not known.
-func (b *breakdown) selfGroup(k selfKey) Group {
-	g, ok := b.groups[k]
-	if !ok {
-		if len(b.groups) >= maxSelfGroups {
-			clear(b.groups)
-		}
-		id := b.c.infos[k.common].id
-		g = b.c.a.o.Sink.SelfGroup(&id, b.c.comps[k.comp], k.failed)
-		b.groups[k] = g
+type selfGroup struct {
+	selfKey
+	batch  uint32 // that it was last added to
+	number int    // its number there
+}
+
+const selfGroupBytes = 32 // with its place in common.selves
+
+// reset drops all numbers.
+func (s *selfGroups) reset() {
+	s.gen++
+	s.list = append(s.list[:0], selfGroup{})
+}
+
+func (s *selfGroups) bytes() int64 { return int64(cap(s.list)) * selfGroupBytes }
+
+// number returns the number of a key, whose common part is info.
+func (s *selfGroups) number(info *common, k selfKey) uint32 {
+	if info.selvesGen != s.gen {
+		info.selvesGen, info.selves = s.gen, info.selves[:0]
 	}
-	return g
+	at := int(k.comp) << 1
+	if k.failed {
+		at++
+	}
+	for len(info.selves) <= at {
+		info.selves = append(info.selves, 0)
+	}
+	n := &info.selves[at]
+	if *n == 0 {
+		*n = uint32(len(s.list))
+		s.list = append(s.list, selfGroup{selfKey: k})
+	}
+	return *n
+}
+
+// group returns the number in the batch of a group, which it resolves once for each batch.
+func (b *breakdown) group(batch Batch, number uint32) int {
+	g := &b.groups.list[number]
+	if g.batch != b.groups.batch {
+		id := b.c.infos[g.common].id
+		g.batch, g.number = b.groups.batch, batch.Group(b.c.a.o.Sink.SelfGroup(&id, b.c.comps[g.comp], g.failed))
+	}
+	return g.number
 }
 
 // distribute adds a distribution for each row, slot and family of the first cells in

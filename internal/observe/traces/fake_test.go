@@ -28,7 +28,6 @@ type sink struct {
 	names   map[string]Target
 	list    []string
 	groups  []string                   // in words, with a verb for the tenant
-	turn    int                        // a group of another is not valid
 	hists   map[string]*hist.Histogram // and slot
 	fail    int                        // so many commits
 	refuse  func(commit int) bool      // of the commits, counted from 1; may be nil
@@ -63,18 +62,7 @@ func (s *sink) SelfGroup(r *Identity, component string, failed bool) Group {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.groups = append(s.groups, fmt.Sprintf("self %s %s %%s %s %s", r.Service, r.Operation, component, status))
-	return Group(s.turn)<<32 | Group(len(s.groups))
-}
-
-func (s *sink) Resolve(dst []Target, groups []Group, tenant string) []Target {
-	for _, g := range groups {
-		t := Target(0)
-		if int(g>>32) == s.turn {
-			t = s.target(fmt.Sprintf(s.groups[uint32(g)-1], tenant))
-		}
-		dst = append(dst, t)
-	}
-	return dst
+	return Group(len(s.groups) - 1)
 }
 
 func (s *sink) SeriesTarget(x series.Series) Target {
@@ -95,8 +83,6 @@ type fakeBatch struct {
 
 func (s *sink) NewBatch() Batch { return &fakeBatch{s: s} }
 
-func (s *sink) Epoch() uint32 { return s.epoch }
-
 func (s *sink) BeforeCut(f func(context.Context)) { s.cut = f }
 
 func (b *fakeBatch) Epoch() uint32 { return b.s.epoch }
@@ -116,6 +102,15 @@ func (b *fakeBatch) Observe(t Target, end, nanos int64, weight uint32) {
 		panic("negative duration")
 	}
 	b.do = append(b.do, func() { must(b.hist(t, end).RecordNanos(nanos, uint64(max(weight, 1)))) })
+}
+
+func (b *fakeBatch) Group(g Group) int { return int(g) }
+
+func (b *fakeBatch) ObserveMember(group int, tenant string, end, nanos int64, weight uint32) {
+	b.s.mu.Lock()
+	name := fmt.Sprintf(b.s.groups[group], tenant)
+	b.s.mu.Unlock()
+	b.Observe(b.s.target(name), end, nanos, weight)
 }
 
 func (b *fakeBatch) Distribution(t Target, at int64, h *hist.Histogram) {
@@ -359,19 +354,15 @@ func diff(t testing.TB, got, want string) {
 // nothing is a sink that takes everything and costs nothing.
 type nothing struct{}
 
-func (nothing) NewBatch() Batch                         { return nothing{} }
-func (nothing) SelfGroup(*Identity, string, bool) Group { return 1 }
-func (nothing) Resolve(dst []Target, groups []Group, _ string) []Target {
-	for range groups {
-		dst = append(dst, 1)
-	}
-	return dst
-}
-func (nothing) SeriesTarget(series.Series) Target           { return 1 }
-func (nothing) Cohort(string, string) string                { return series.Large }
-func (nothing) Epoch() uint32                               { return 1 }
-func (nothing) BeforeCut(func(context.Context))             {}
-func (nothing) Observe(Target, int64, int64, uint32)        {}
-func (nothing) Distribution(Target, int64, *hist.Histogram) {}
-func (nothing) Commit(context.Context) error                { return nil }
-func (nothing) Discard()                                    {}
+func (nothing) NewBatch() Batch                                 { return nothing{} }
+func (nothing) SelfGroup(*Identity, string, bool) Group         { return 1 }
+func (nothing) SeriesTarget(series.Series) Target               { return 1 }
+func (nothing) Cohort(string, string) string                    { return series.Large }
+func (nothing) Epoch() uint32                                   { return 1 }
+func (nothing) BeforeCut(func(context.Context))                 {}
+func (nothing) Group(Group) int                                 { return 0 }
+func (nothing) ObserveMember(int, string, int64, int64, uint32) {}
+func (nothing) Observe(Target, int64, int64, uint32)            {}
+func (nothing) Distribution(Target, int64, *hist.Histogram)     {}
+func (nothing) Commit(context.Context) error                    { return nil }
+func (nothing) Discard()                                        {}

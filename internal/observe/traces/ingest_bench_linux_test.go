@@ -31,19 +31,6 @@ func (s aggregated) SelfGroup(r *Identity, component string, failed bool) Group 
 	return Group(s.Aggregator.SelfGroup(&id))
 }
 
-func (s aggregated) Resolve(dst []Target, groups []Group, tenant string) []Target {
-	var stack [8]agg.Member
-	list := stack[:0]
-	for _, g := range groups {
-		list = append(list, agg.Member{Group: agg.Group(g), Tenant: tenant})
-	}
-	s.Aggregator.Resolve(list)
-	for i := range list {
-		dst = append(dst, Target(list[i].Target))
-	}
-	return dst
-}
-
 func (s aggregated) SeriesTarget(x series.Series) Target {
 	return Target(s.Aggregator.SeriesTarget(x))
 }
@@ -53,6 +40,8 @@ type aggregatedBatch struct{ *agg.Batch }
 func (b aggregatedBatch) Observe(t Target, end, nanos int64, weight uint32) {
 	b.Batch.Observe(agg.Target(t), end, nanos, weight)
 }
+
+func (b aggregatedBatch) Group(g Group) int { return b.Batch.Group(agg.Group(g)) }
 
 func (b aggregatedBatch) Distribution(t Target, at int64, h *hist.Histogram) {
 	b.Batch.Distribution(agg.Target(t), at, h)

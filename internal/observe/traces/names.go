@@ -72,6 +72,9 @@ type common struct {
 
 	rows    [cohorts]uint32 // of the request, in the breakdown's rows, by cohort; 0 is none
 	rowsGen uint32          // generation of those rows
+
+	selves    []uint32 // numbers in breakdown.groups, by component<<1, odd for failed requests; 0 is none
+	selvesGen uint32   // generation of those numbers
 }
 
 type tenant struct {

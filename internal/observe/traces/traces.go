@@ -62,15 +62,10 @@ const MaxDetail = 256
 // Sink receives the distributions of requests: an aggregator.
 type Sink interface {
 	NewBatch() Batch
-	// Epoch changes when targets must be resolved anew.
-	Epoch() uint32
 	// SelfGroup resolves what the series of span_self_seconds of all tenants have in common:
 	// service, environment, operation, version, variant and kind of a request, its status, and
-	// a component that its time was spent in.
+	// a component that its time was spent in. It is for the next batch.
 	SelfGroup(request *Identity, component string, failed bool) Group
-	// Resolve appends the series of a tenant in each group; 0 for a group that must be
-	// resolved anew.
-	Resolve(dst []Target, groups []Group, tenant string) []Target
 	// SeriesTarget resolves a series of another family; its labels are retained.
 	SeriesTarget(s series.Series) Target
 	// Cohort returns the cohort of a tenant of the service; see series.Cohort.
@@ -80,7 +75,7 @@ type Sink interface {
 	BeforeCut(f func(context.Context))
 }
 
-// Group is what the series of tenants have in common.
+// Group is what the series of span_self_seconds of tenants have in common.
 type Group uint64
 
 // Target is a resolved series, valid while Batch.Epoch is unchanged.
@@ -90,6 +85,10 @@ type Target uint64
 type Batch interface {
 	Epoch() uint32
 	Observe(t Target, endNanos, durationNanos int64, weight uint32)
+	// Group adds a group to the batch, and returns its number there.
+	Group(g Group) int
+	// ObserveMember observes a duration of a tenant in a group of the batch.
+	ObserveMember(group int, tenant string, endNanos, durationNanos int64, weight uint32)
 	Distribution(t Target, timeNanos int64, h *hist.Histogram)
 	Commit(ctx context.Context) error
 	Discard()

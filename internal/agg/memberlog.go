@@ -1,0 +1,400 @@
+package agg
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// memberTime is one duration of a tenant in a group of family span_self_seconds.
+type memberTime struct {
+	nanos  int64
+	slot   uint32 // slot number
+	group  uint32 // number in memberLog.groups
+	tenant uint32 // number in memberLog.tenants
+	weight uint32
+}
+
+const (
+	memberSlab      = 1 << 12 // durations of a slab
+	memberSlabBytes = memberSlab * 24
+	memberNameBytes = 120 // of a tenant, beside its name
+)
+
+// memberLog holds a generation's durations of tenants in groups, in the order in which they
+// came. Their Full series have neither numbers nor targets nor cells, because there are
+// nearly as many of them as of these durations. Their histograms are made when the generation
+// is stored, in order of group and tenant. Their Marginals are series like others.
+type memberLog struct {
+	slabs    [][]memberTime
+	n        int
+	groups   []*group
+	groupOf  map[series.ID]uint32 // by group.full: several instances share a Full series
+	tenants  []memberTenant
+	tenantOf map[string]uint32
+}
+
+type memberTenant struct {
+	name  string
+	label series.ID // the part of a series' identity that the tenant adds
+}
+
+func (l *memberLog) at(i int) *memberTime { return &l.slabs[i/memberSlab][i%memberSlab] }
+
+// group returns the number of a group.
+func (l *memberLog) group(g *group) uint32 {
+	n, ok := l.groupOf[g.full]
+	if !ok {
+		if l.groupOf == nil {
+			l.groupOf, l.tenantOf = map[series.ID]uint32{}, map[string]uint32{}
+		}
+		n = uint32(len(l.groups))
+		l.groups = append(l.groups, g)
+		l.groupOf[g.full] = n
+	}
+	return n
+}
+
+// member adds a duration to the log.
+func (g *cells) member(m memberTime) {
+	l := &g.members
+	if l.n == len(l.slabs)*memberSlab {
+		l.slabs = append(l.slabs, take(g.pool, &g.pool.members, memberSlab))
+		g.grew(memberSlabBytes)
+	}
+	l.n++
+	*l.at(l.n - 1) = m
+}
+
+// memberTenant returns the number of a tenant in the log, which copies its name.
+func (g *cells) memberTenant(k *spanKey, name string) uint32 {
+	l := &g.members
+	n, ok := l.tenantOf[name]
+	if !ok {
+		n = uint32(len(l.tenants))
+		l.tenants = append(l.tenants, memberTenant{string([]byte(name)), k.label})
+		l.tenantOf[l.tenants[n].name] = n
+		g.grew(int64(len(name)) + memberNameBytes)
+	}
+	return n
+}
+
+// memberObservation is one duration of a derived batch.
+type memberObservation struct {
+	group  int // index in Batch.groups
+	tenant string
+	slot   uint32
+	weight uint32
+	nanos  int64
+	bucket int32
+}
+
+// memberGroup is a group of a batch while it is committed.
+type memberGroup struct {
+	*group
+	number uint32 // in the log
+	target uint32 // of the Marginal alone
+	last   *cell  // of the Marginal
+}
+
+// Group adds a group of family span_self_seconds to the batch, and returns its number there.
+// The batch may use groups that were resolved shortly before it.
+func (b *Batch) Group(g Group) int {
+	b.groups = append(b.groups, memberGroupOf{id: g})
+	return len(b.groups) - 1
+}
+
+type memberGroupOf struct {
+	id Group
+	memberGroup
+}
+
+// ObserveMember adds one duration of a tenant in a group of the batch, as Observe does. The
+// batch must be derived; it retains the tenant's name until it ends.
+func (b *Batch) ObserveMember(group int, tenant string, endNanos, durationNanos int64, weight uint32) {
+	if durationNanos < 0 || !b.derived {
+		b.rejects.Invalid++
+		return
+	}
+	if b.inRange(endNanos) {
+		b.members = append(b.members, memberObservation{group, tenant, uint32(endNanos / slotNanos), max(weight, 1), durationNanos, int32(b.tab.bucket(durationNanos))})
+	}
+}
+
+// resolveGroups resolves the groups of a batch. It changes nothing that is counted if it fails.
+func (a *Aggregator) resolveGroups(b *Batch) error {
+	r := a.reg
+	for i := range b.groups {
+		x := &b.groups[i]
+		g := r.lately(x.id)
+		if g == nil {
+			return fmt.Errorf("group %d is of an earlier turn: resolve groups anew for each batch", x.id)
+		}
+		if g.marginal == 0 {
+			r.joinMarginal(g)
+		}
+		key := g.key.Plus(ownTarget)
+		n := r.lookup.Find(r.keys, key)
+		if n == 0 {
+			n = r.newTarget(key, g.marginal, 0)
+			t := r.targets.at(n)
+			t.service, t.derived = g.service, true
+		}
+		r.targets.at(n).used = uint32(a.open.number)
+		x.memberGroup = memberGroup{group: g, number: a.open.cells.members.group(g), target: n}
+	}
+	return nil
+}
+
+// ownTarget is added to the key of a group for the target of its Marginal.
+var ownTarget = series.ID{}.With("", "marginal")
+
+// observeMembers adds the durations of a batch, whose groups are resolved.
+func (a *Aggregator) observeMembers(g *generation, b *Batch) (folded uint64) {
+	var (
+		k       spanKey
+		number  uint32
+		service uint32
+		named   bool // the last tenant keeps its name in the last service
+		at      lastCells
+	)
+	pressed := len(b.members) > 0 && a.pressed()
+	for i := range b.members {
+		m := &b.members[i]
+		x := &b.groups[m.group].memberGroup
+		if i == 0 || m.tenant != b.members[i-1].tenant {
+			k.setTenant(m.tenant)
+			number, service = g.cells.memberTenant(&k, m.tenant), 0
+		}
+		if x.service != service {
+			service = x.service
+			named = k.tenant != 0 && m.tenant != series.Other && !pressed && a.reg.services[service].tenants.admit(k.tenant)
+		}
+		if named {
+			g.cells.member(memberTime{m.nanos, m.slot, x.number, number, m.weight})
+			c := a.cell(g, &x.last, x.marginal, m.slot<<2|modeDurations)
+			g.cells.observe(c, m.nanos, m.weight, int(m.bucket))
+			continue
+		}
+		// A series without a tenant, or of all tenants that are folded, has many durations.
+		k.group = x.key
+		k.target = k.group.Plus(k.label)
+		n := a.reg.lookup.Find(a.reg.keys, k.target)
+		if n == 0 {
+			n = a.reg.member(x.group, m.tenant, &k, pressed)
+		}
+		t := a.reg.targets.at(n)
+		t.used = uint32(g.number)
+		if t.folded {
+			folded++
+		}
+		a.observe(g, &at, t.full, t.marginal, m.slot, m.nanos, m.weight, int(m.bucket))
+	}
+	return folded
+}
+
+// sorted returns the indices of all durations, in their lower halves, in order of group and
+// tenant; those of one series stay in the order in which they came.
+func (l *memberLog) sorted() []uint64 {
+	from := make([]uint64, l.n)
+	pairs := uint64(len(l.groups)) * uint64(len(l.tenants))
+	if bits.Len64(pairs) > 32 {
+		for i := range from {
+			from[i] = uint64(i)
+		}
+		slices.SortStableFunc(from, func(i, j uint64) int {
+			x, y := l.at(int(i)), l.at(int(j))
+			return cmp.Or(cmp.Compare(x.group, y.group), cmp.Compare(x.tenant, y.tenant))
+		})
+		return from
+	}
+	const radix = 11
+	to := make([]uint64, l.n)
+	for i := range from {
+		m := l.at(i)
+		from[i] = (uint64(m.group)*uint64(len(l.tenants))+uint64(m.tenant))<<32 | uint64(i)
+	}
+	for shift := 0; pairs>>shift != 0; shift += radix {
+		var at [1<<radix + 1]uint32
+		for _, v := range from {
+			at[v>>(32+shift)&(1<<radix-1)+1]++
+		}
+		for i := range 1 << radix {
+			at[i+1] += at[i]
+		}
+		for _, v := range from {
+			p := &at[v>>(32+shift)&(1<<radix-1)]
+			to[*p] = v
+			*p++
+		}
+		from, to = to, from
+	}
+	return from
+}
+
+// memberPoints adds to the batch the series of the log and their points, which lie behind
+// those of the cells, and has the points in order of slot again.
+func (w *builder) memberPoints(b *store.Batch, l *memberLog) {
+	if l.n == 0 {
+		return
+	}
+	cells := len(b.Points)
+	order := l.sorted()
+	var own []memberTime // of one series
+	for len(order) > 0 {
+		first := l.at(int(uint32(order[0])))
+		own = own[:0]
+		inOrder := true
+		for _, i := range order {
+			m := l.at(int(uint32(i)))
+			if m.group != first.group || m.tenant != first.tenant {
+				break
+			}
+			inOrder = inOrder && (len(own) == 0 || own[len(own)-1].slot <= m.slot)
+			own = append(own, *m)
+		}
+		order = order[len(own):]
+		if !inOrder {
+			slices.SortStableFunc(own, func(x, y memberTime) int { return cmp.Compare(x.slot, y.slot) })
+		}
+		g, t := l.groups[first.group], &l.tenants[first.tenant]
+		b.Series = append(b.Series, g.shared)
+		b.IDs, b.Tenants = append(b.IDs, g.full.Plus(t.label)), append(b.Tenants, t.name)
+		for rest := own; len(rest) > 0; {
+			slot, n := rest[0].slot, 1
+			for n < len(rest) && rest[n].slot == slot {
+				n++
+			}
+			data := w.openBlock()
+			from := len(data)
+			data, err := w.appendTimes(data, rest[:n])
+			rest = rest[n:]
+			if err != nil {
+				w.lost, w.err = w.lost+1, err
+				continue
+			}
+			w.data[w.block] = data
+			b.Points = append(b.Points, store.Point{Series: uint32(len(b.Series) - 1), Slot: int64(slot) * int64(series.Base), Data: data[from:len(data):len(data)]})
+		}
+	}
+	w.mergeBySlot(b, cells)
+}
+
+// appendTimes appends the binary form of the durations of one series and slot.
+func (w *builder) appendTimes(dst []byte, list []memberTime) ([]byte, error) {
+	if w.scratch == nil {
+		w.scratch = newCells(&slabs{}, 0)
+	}
+	s, c := w.scratch, cell{}
+	for _, m := range list {
+		s.observe(&c, m.nanos, m.weight, s.tab.bucket(m.nanos))
+	}
+	dst, err := s.appendDurations(dst, &c, &w.h)
+	if c.n == paged {
+		s.freePage(&c)
+		clear(s.spill)
+	}
+	return dst, err
+}
+
+// mergeBySlot sorts the points by slot. The first cells of them are in that order.
+func (w *builder) mergeBySlot(b *store.Batch, cells int) {
+	bySlot := map[int64]int{} // the number of points, then the index of the next one
+	for i := range b.Points {
+		bySlot[b.Points[i].Slot]++
+	}
+	slots := make([]int64, 0, len(bySlot))
+	for s := range bySlot {
+		slots = append(slots, s)
+	}
+	slices.Sort(slots)
+	at := 0
+	for _, s := range slots {
+		n := bySlot[s]
+		bySlot[s] = at
+		at += n
+	}
+	out := slices.Grow(w.spare[:0], len(b.Points))[:len(b.Points)]
+	slot, next := int64(-1), 0
+	for i := range b.Points {
+		if s := b.Points[i].Slot; s != slot {
+			if slot >= 0 {
+				bySlot[slot] = next
+			}
+			slot, next = s, bySlot[s]
+		}
+		out[next] = b.Points[i]
+		next++
+	}
+	clear(b.Points)
+	b.Points, w.spare = out, b.Points[:0]
+}
+
+// matchedMember is a series of the log that a question matches.
+type matchedMember struct {
+	series series.Series
+	group  *unstoredGroup // nil at first
+}
+
+// readMembers calls yield with each duration of g's log whose series matches. It holds mu
+// meanwhile, and returns it between calls. It ends early when g is stored.
+func (a *Aggregator) readMembers(ctx context.Context, g *generation, family string, matchers []*labels.Matcher, yield func(*matchedMember, *memberTime) error) error {
+	if family != "" && family != series.SpanSelf {
+		return nil
+	}
+	ofTenant, ofRest := splitTenant(matchers)
+	l := &g.cells.members
+	type pair struct{ group, tenant uint32 }
+	matching, shared, tenants := map[pair]*matchedMember{}, map[uint32]bool{}, map[uint32]bool{}
+	once := func(known map[uint32]bool, n uint32, of func() bool) bool {
+		ok, found := known[n]
+		if !found {
+			ok = of()
+			known[n] = ok
+		}
+		return ok
+	}
+	g.reading.RLock()
+	defer g.reading.RUnlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, units := 0, 0; !g.stored && i < l.n; i++ {
+		if units++; units > readAtOnce {
+			units = 0
+			a.mu.Unlock()
+			err := ctx.Err()
+			a.mu.Lock()
+			if err != nil {
+				return err
+			}
+			if g.stored {
+				return nil
+			}
+		}
+		m := l.at(i)
+		if !once(shared, m.group, func() bool { return series.Matches(l.groups[m.group].shared.Labels, ofRest) }) ||
+			!once(tenants, m.tenant, func() bool {
+				return !slices.ContainsFunc(ofTenant, func(x *labels.Matcher) bool { return !x.Matches(l.tenants[m.tenant].name) })
+			}) {
+			continue
+		}
+		p := pair{m.group, m.tenant}
+		s := matching[p]
+		if s == nil {
+			s = &matchedMember{series: l.groups[m.group].shared.WithTenant(l.tenants[m.tenant].name)}
+			matching[p] = s
+		}
+		units += readMatch / 4
+		if err := yield(s, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
