@@ -201,7 +201,8 @@ func (a *Aggregator) observeMembers(g *generation, b *Batch) (folded uint64) {
 }
 
 // sorted returns the indices of all durations, in their lower halves, in order of group and
-// tenant; those of one series stay in the order in which they came.
+// tenant; those of one series stay in the order in which they came. The upper halves number
+// the series, unless there could be more than 2^32.
 func (l *memberLog) sorted() []uint64 {
 	from := make([]uint64, l.n)
 	pairs := uint64(len(l.groups)) * uint64(len(l.tenants))
@@ -247,6 +248,13 @@ func (w *builder) memberPoints(b *store.Batch, l *memberLog) {
 	}
 	cells := len(b.Points)
 	order := l.sorted()
+	n := 1 // series, if the upper halves are their keys
+	for i := range order[1:] {
+		if order[i]>>32 != order[i+1]>>32 {
+			n++
+		}
+	}
+	b.Series, b.IDs, b.Tenants, b.Points = slices.Grow(b.Series, n), slices.Grow(b.IDs, n), slices.Grow(b.Tenants, n), slices.Grow(b.Points, n+n/4)
 	var own []memberTime // of one series
 	for len(order) > 0 {
 		first := l.at(int(uint32(order[0])))
