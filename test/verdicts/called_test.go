@@ -67,3 +67,17 @@ func TestDeployOfACalledService(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// A mark that did nothing is not blamed for what the next one, five minutes later, did.
+func TestMarkShortlyBeforeAnother(t *testing.T) {
+	loads := crowd("shop", 6)
+	worlds(t, 1, 1, func(w *world) (bool, string) {
+		w.send(time.Hour, loads...)
+		nothing := w.mark("nothing", "shop")
+		w.send(5*time.Minute, loads...)
+		deploy := w.mark("deploy", "shop")
+		w.send(70*time.Minute, with(loads, slow("", "", 1.5))...)
+		a, b := w.storyOf("shop", nothing), w.storyOf("shop", deploy)
+		return !judge.Moved(a.Verdict) && a.Then == nil && b.Verdict == judge.Regression, all(a.Verdict, a.Sentence, b.Verdict, b.Sentence)
+	})
+}
