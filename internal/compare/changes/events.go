@@ -108,6 +108,9 @@ func describeEvents(ctx context.Context, st store.Store, out *api.ChangesRespons
 		}
 		services = inOrder(services, calls)
 		e.putUnder(leadOf(services, calls))
+		for _, s := range services {
+			s.nameOperations()
+		}
 		n := 0
 		for _, c := range e.changes {
 			if c.Operation == "" || c.Part != nil || !isWhole(c, parts) {
@@ -137,6 +140,20 @@ func describeEvents(ctx context.Context, st store.Store, out *api.ChangesRespons
 	return nil
 }
 
+// nameOperations lists with the change of a service those of its operations that changed, the
+// most changed first.
+func (s *moved) nameOperations() {
+	whole := s.changes[0]
+	if whole.Operation != "" || whole.Part != nil {
+		return
+	}
+	for _, c := range s.changes[1:] {
+		if c.Operation != "" && c.Part == nil && !slices.Contains(whole.Operations, c.Operation) {
+			whole.Operations = append(whole.Operations, c.Operation)
+		}
+	}
+}
+
 // What a change is, by how well it explains others of its moment.
 const (
 	ofOutage = iota
@@ -152,13 +169,15 @@ func kindOf(c *api.Change) int {
 	switch {
 	case c.Part != nil:
 		return ofPart
-	case rate && c.Verdict == judge.Regression:
+	case rate && len(c.Measures) == 0 && c.Verdict == judge.Regression:
 		return ofOutage
+	case rate:
+		return ofLoad // also where a measure beside it moved
 	case c.Verdict == judge.Regression || c.Verdict == judge.Mixed:
 		return ofWorse
 	case c.Verdict == judge.Improvement:
 		return ofBetter
-	case rate || c.Verdict == Mix:
+	case c.Verdict == Mix:
 		return ofLoad
 	}
 	return ofUnsure
@@ -319,4 +338,20 @@ func listed(names []string, what string) string {
 		names = append(slices.Clone(names[:namedAtMost]), figure.Counted(n, "more "+what))
 	}
 	return figure.Listed(names)
+}
+
+// size of a change, to sort by: the greatest ratio that is sure.
+func size(c *api.Change) float64 {
+	var v float64
+	for _, m := range c.Measures {
+		if m.Change == "" {
+			continue
+		}
+		if m.Scale == "ratio" {
+			v = max(v, math.Abs(math.Log(float64(m.Raw.Effect))))
+		} else {
+			v = max(v, math.Abs(float64(m.Raw.Effect)))
+		}
+	}
+	return v
 }

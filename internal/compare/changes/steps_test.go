@@ -57,6 +57,7 @@ func TestWhatLeadsAnEvent(t *testing.T) {
 		{"an outage of the caller", []*api.Change{change("stock", judge.Improvement, Durations), change("orders", judge.Regression, Rate), change("edge", judge.Regression, Rate)}, "edge", false},
 		{"a burst", []*api.Change{change("stock", judge.Changed, Rate), change("edge", judge.Changed, Rate)}, "edge", false},
 		{"a burst that slows", []*api.Change{change("stock", judge.Regression, Durations), change("edge", judge.Changed, Rate)}, "stock", false},
+		{"a lower rate with faster requests", []*api.Change{{ID: "orders", Service: "orders", Found: []string{Rate}, Verdict: judge.Regression, Measures: make([]api.CompareMeasure, 1)}, change("edge", Mix, Durations)}, "edge", false},
 		{"another mix", []*api.Change{change("stock", judge.Changed, Rate), change("edge", Mix, Durations)}, "edge", false},
 	} {
 		e := event{changes: c.changes}

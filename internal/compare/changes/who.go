@@ -61,9 +61,9 @@ func nameWho(ctx context.Context, st store.Store, s *compare.Stretches, r *Reque
 		if who.Sentence = whoText(who, rest); who.Sentence != "" {
 			c.Who = who
 		}
-		if len(who.Tenants) == 1 && who.TenantsJudged > 1 && rest != compare.RestAll && rest != compare.RestMost {
+		if n := len(who.Tenants); n > 0 && n <= namedAtMost && n < who.TenantsJudged && rest != compare.RestAll && rest != compare.RestMost {
 			i := slices.IndexFunc(found.Tenants, func(x api.CompareRow) bool { return x.Tenant == who.Tenants[0] })
-			nameOne(c, s.Subject(of), &found.Tenants[i], inAll(c, who, changes))
+			nameOne(c, s.Subject(of), &found.Tenants[i], n == 1, inAll(c, who, changes))
 		}
 	}
 	return nil
@@ -84,16 +84,20 @@ func inAll(c *api.Change, who *api.ChangeWho, changes []api.Change) bool {
 	return len(moved) > 1 && len(moved) >= who.OperationsJudged
 }
 
-// nameOne puts the tenant into the headline whose errors alone became more or fewer, with its
-// own share of them.
-func nameOne(c *api.Change, of string, tenant *api.CompareRow, inAll bool) {
+// nameOne puts the tenant into the headline whose errors alone, or most of a few, became more
+// or fewer, with its own share of them.
+func nameOne(c *api.Change, of string, tenant *api.CompareRow, alone, inAll bool) {
 	i := slices.IndexFunc(tenant.Measures, func(m api.CompareMeasure) bool { return m.Name == judge.ErrorShare })
 	if i < 0 || !slices.Contains(c.Found, Errors) || !judge.Moved(tenant.Measures[i].Verdict) {
 		return
 	}
 	f := tenant.Measures[i].Judged()
 	percent := func(v api.Float) string { return figure.Percent(float64(v)) }
-	said := fmt.Sprintf("errors of %s went from %s to %s for %s", of, percent(f.A), percent(f.B), judge.Printed(tenant.Tenant))
+	whom := "for "
+	if !alone {
+		whom = "above all for "
+	}
+	said := fmt.Sprintf("errors of %s went from %s to %s %s", of, percent(f.A), percent(f.B), whom+judge.Printed(tenant.Tenant))
 	if inAll {
 		said += ", in all its operations"
 	}
