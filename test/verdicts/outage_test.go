@@ -160,3 +160,38 @@ func TestRateThatFallsIsToldWithinAMinute(t *testing.T) {
 	}
 	t.Errorf("after a minute: %s", w.verdict(id).Sentence)
 }
+
+// What became slow at an outage and stays slow is told as such: what is over does not hide
+// what lasts.
+func TestOutageHidesNothing(t *testing.T) {
+	shop := crowd("shop", 10)
+	for _, c := range []struct {
+		name string
+		down time.Duration
+		slow []load
+	}{
+		{"all", 7 * time.Minute, with(shop, slow("", "", 1.5))},
+		{"all, long", 20 * time.Minute, with(shop, slow("", "", 1.5))},
+		{"one operation", 7 * time.Minute, with(shop, slow("GET /item", "", 2))},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, 1402)
+			w.send(time.Hour, append(shop, goingOn)...)
+			w.send(c.down, goingOn)
+			w.send(time.Hour, append(c.slow, goingOn)...)
+			var lead, lasting int
+			for _, x := range w.changesOf("", 0, 2*time.Hour+c.down).Changes {
+				t.Logf("%q under %q, %v %s: %s", x.ID, x.Under, x.Found, x.Verdict, x.Sentence)
+				if x.Under == "" {
+					lead++
+				}
+				if x.Verdict == judge.Regression && x.Under == "" && x.Shape == nil {
+					lasting++
+				}
+			}
+			if lasting == 0 {
+				t.Errorf("%d lines, none of them a regression that lasts", lead)
+			}
+		})
+	}
+}

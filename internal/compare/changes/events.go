@@ -41,6 +41,32 @@ func (e *event) takes(c *api.Change, wide float64) bool {
 	return e.end > 0 && follows && low-wide <= e.end && e.end <= high+wide
 }
 
+// takeOutLasting takes out of what came and went, as an outage, the changes that begin with
+// its end and last: they do not follow from it. What returns then to what it was before does.
+func (e *event) takeOutLasting(wide float64) []*api.Change {
+	var after []*api.Change
+	lasts := func(c *api.Change) bool {
+		return float64(c.Time) >= e.end-wide && (c.Shape == nil || c.Shape.Kind != judge.Spike) && !slices.Equal(c.Found, []string{Rate}) && c.Verdict != Mix &&
+			!slices.ContainsFunc(e.changes, func(x *api.Change) bool {
+				return x.Time < c.Time && subjectOf(x) == subjectOf(c) && !slices.Equal(x.Found, []string{Rate})
+			})
+	}
+	if e.end == 0 {
+		return nil
+	}
+	for _, c := range e.changes[1:] {
+		if lasts(c) {
+			after = append(after, c)
+		}
+	}
+	// Calls per request alone say nothing of who waits.
+	if !slices.ContainsFunc(after, func(c *api.Change) bool { return c.Part == nil }) {
+		return nil
+	}
+	e.changes = slices.DeleteFunc(e.changes, func(c *api.Change) bool { return slices.Contains(after, c) })
+	return after
+}
+
 // eventsOf gathers changes that may be of one moment, the earliest first. Those whose moment
 // is known best come first, and each joins the nearest of them: one that is hardly known
 // lies in several.
@@ -81,6 +107,11 @@ func eventsOf(all []api.Change, slot int64) []event {
 			e.end = float64(c.Shape.End)
 		}
 		out = append(out, e)
+	}
+	for i := range out {
+		if after := out[i].takeOutLasting(wide); len(after) > 0 {
+			out = append(out, event{low: out[i].end - wide, high: out[i].end + wide, changes: after})
+		}
 	}
 	slices.SortStableFunc(out, func(x, y event) int { return cmp.Compare(x.changes[0].Time, y.changes[0].Time) })
 	return slices.DeleteFunc(out, func(e event) bool { return len(e.changes) < 2 })
