@@ -29,6 +29,9 @@ const (
 // unless nothing else was asked for.
 func (c *comparison) conclude() {
 	c.takeBack()
+	for _, list := range [][]api.CompareRow{c.out.Operations, c.out.Tenants} {
+		c.driftTogether(list)
+	}
 	var moved, rest judge.Sum
 	known := len(c.out.Measures) == 1
 	for i := range c.out.Measures {
@@ -96,6 +99,35 @@ func (c *comparison) takeBack() {
 			found := c.finding(c.measureOf(m), c.out.Of, m.Judged())
 			found.Beside = beside
 			m.Sentence = found.Sentence()
+		}
+	}
+}
+
+// driftTogether makes the rows of a list drift in a measure that drifts as a whole, where they
+// may all have moved as it did: what makes the whole wander makes its parts wander, and of
+// fewer requests that is seen less.
+func (c *comparison) driftTogether(list []api.CompareRow) {
+	for i := range c.out.Measures {
+		whole := &c.out.Measures[i]
+		if whole.Verdict != judge.Drifts {
+			continue
+		}
+		way := func(m *api.CompareMeasure) bool { return (effectOf(m) > 0) == (effectOf(whole) > 0) }
+		reach := ReachOf(list, whole.Name, func(r *api.CompareRow, m *api.CompareMeasure) bool { return sure(r, m) && way(m) })
+		if reach.Sure == 0 || reach.Few() && reach.Rest == RestStays {
+			continue
+		}
+		low, high := whole.Judged().Low, whole.Judged().High
+		for j := range list {
+			for k := range list[j].Measures {
+				m := &list[j].Measures[k]
+				if m.Name != whole.Name || !judge.Moved(m.Verdict) || !way(m) || m.Judged().Low > high || m.Judged().High < low {
+					continue
+				}
+				found := c.finding(c.measureOf(m), c.titleOf(&list[j]), m.Judged())
+				found.Verdict, found.Between, found.Gate = judge.Drifts, m.Between, nil
+				m.Verdict, m.Change, m.Sentence = judge.Drifts, "", found.Sentence()
+			}
 		}
 	}
 }
