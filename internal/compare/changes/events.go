@@ -41,32 +41,6 @@ func (e *event) takes(c *api.Change, wide float64) bool {
 	return e.end > 0 && follows && low-wide <= e.end && e.end <= high+wide
 }
 
-// takeOutLasting takes out of what came and went, as an outage, the changes that begin with
-// its end and last: they do not follow from it. What returns then to what it was before does.
-func (e *event) takeOutLasting(wide float64) []*api.Change {
-	var after []*api.Change
-	lasts := func(c *api.Change) bool {
-		return float64(c.Time) >= e.end-wide && (c.Shape == nil || c.Shape.Kind != judge.Spike) && !slices.Equal(c.Found, []string{Rate}) && c.Verdict != Mix &&
-			!slices.ContainsFunc(e.changes, func(x *api.Change) bool {
-				return x.Time < c.Time && subjectOf(x) == subjectOf(c) && !slices.Equal(x.Found, []string{Rate})
-			})
-	}
-	if e.end == 0 {
-		return nil
-	}
-	for _, c := range e.changes[1:] {
-		if lasts(c) {
-			after = append(after, c)
-		}
-	}
-	// Calls per request alone say nothing of who waits.
-	if !slices.ContainsFunc(after, func(c *api.Change) bool { return c.Part == nil }) {
-		return nil
-	}
-	e.changes = slices.DeleteFunc(e.changes, func(c *api.Change) bool { return slices.Contains(after, c) })
-	return after
-}
-
 // eventsOf gathers changes that may be of one moment, the earliest first. Those whose moment
 // is known best come first, and each joins the nearest of them: one that is hardly known
 // lies in several.
@@ -108,11 +82,6 @@ func eventsOf(all []api.Change, slot int64) []event {
 		}
 		out = append(out, e)
 	}
-	for i := range out {
-		if after := out[i].takeOutLasting(wide); len(after) > 0 {
-			out = append(out, event{low: out[i].end - wide, high: out[i].end + wide, changes: after})
-		}
-	}
 	slices.SortStableFunc(out, func(x, y event) int { return cmp.Compare(x.changes[0].Time, y.changes[0].Time) })
 	return slices.DeleteFunc(out, func(e event) bool { return len(e.changes) < 2 })
 }
@@ -138,7 +107,9 @@ func describeEvents(ctx context.Context, st store.Store, out *api.ChangesRespons
 			}
 		}
 		services = inOrder(services, calls)
-		e.putUnder(leadOf(services, calls))
+		for _, of := range connected(services, calls) {
+			putUnder(of, calls)
+		}
 		for _, s := range services {
 			s.nameOperations()
 		}
@@ -240,12 +211,47 @@ func leadOf(services []moved, calls map[string]map[string]bool) *api.Change {
 	return lead
 }
 
-// putUnder puts the others of an event under the change that leads it. What follows from an
-// outage, another rate or another mix is neither good nor bad by itself.
-func (e *event) putUnder(lead *api.Change) {
+// connected cuts the services of an event into those that belong together, as one calls the
+// other, itself or by way of others of the event. That others changed at the moment is chance.
+func connected(services []moved, calls map[string]map[string]bool) (out [][]moved) {
+	for _, s := range services {
+		group := []moved{s}
+		var apart [][]moved
+		for _, g := range out {
+			if slices.ContainsFunc(g, func(o moved) bool {
+				sameEnvironment := s.environment == o.environment || s.environment == "" || o.environment == ""
+				return sameEnvironment && (calls[s.service][o.service] || calls[o.service][s.service])
+			}) {
+				group = append(g, group...)
+			} else {
+				apart = append(apart, g)
+			}
+		}
+		out = append(apart, group)
+	}
+	return out
+}
+
+// putUnder puts changes of services that belong together under the one that leads them. What
+// follows from an outage, another rate or another mix is neither good nor bad by itself;
+// what lasts beside an outage has a line of its own.
+func putUnder(services []moved, calls map[string]map[string]bool) {
+	lead := leadOf(services, calls)
 	kind := kindOf(lead)
-	for _, c := range e.changes {
-		if c == lead {
+	var all, apart []*api.Change
+	for _, s := range services {
+		all = append(all, s.changes...)
+	}
+	for _, c := range all {
+		if kind == ofOutage && c != lead && !follows(c, lead, all) {
+			apart = append(apart, c)
+		}
+	}
+	if !slices.ContainsFunc(apart, func(c *api.Change) bool { return c.Part == nil }) {
+		apart = nil // calls per request alone say nothing of who waits
+	}
+	for _, c := range all {
+		if c == lead || slices.Contains(apart, c) {
 			continue
 		}
 		c.Under = lead.ID
@@ -253,6 +259,39 @@ func (e *event) putUnder(lead *api.Change) {
 			c.Verdict = judge.Changed
 		}
 	}
+	if len(apart) == 0 {
+		return
+	}
+	var rest []moved
+	for _, s := range services {
+		s.changes = slices.DeleteFunc(slices.Clone(s.changes), func(c *api.Change) bool { return !slices.Contains(apart, c) })
+		if len(s.changes) > 0 {
+			rest = append(rest, s)
+		}
+	}
+	putUnder(rest, calls)
+}
+
+// follows reports whether a change follows from an outage: it is of how many requests came, it
+// came and went, it returned with the end of the outage, or it is an improvement from its
+// start on, as where nobody asks any more.
+func follows(c, outage *api.Change, all []*api.Change) bool {
+	if slices.Equal(c.Found, []string{Rate}) || c.Verdict == Mix || c.Shape != nil && c.Shape.Kind == judge.Spike {
+		return true
+	}
+	returned := func(x *api.Change) bool {
+		opposite := c.Verdict == judge.Regression && x.Verdict == judge.Improvement || c.Verdict == judge.Improvement && x.Verdict == judge.Regression
+		return opposite && subjectOf(x) == subjectOf(c)
+	}
+	if slices.ContainsFunc(all, returned) {
+		return true
+	}
+	over := float64(outage.Time)
+	if outage.Shape != nil {
+		over = float64(outage.Shape.End)
+	}
+	start := float64(outage.Time)
+	return c.Verdict == judge.Improvement && math.Abs(float64(c.Time)-start) <= math.Abs(float64(c.Time)-over)
 }
 
 // isWhole reports whether the operation of a change is all of its service, which changed
@@ -291,11 +330,13 @@ func (e *event) services() []moved {
 			rank := func(c *api.Change) int {
 				switch {
 				case c.Part != nil:
-					return 1
-				case c.Operation != "":
 					return 2
+				case c.Operation != "":
+					return 3
+				case c.Verdict == judge.Regression && slices.Contains(c.Found, judge.ErrorShare):
+					return 0
 				}
-				return 0
+				return 1
 			}
 			return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(size(y), size(x)))
 		})

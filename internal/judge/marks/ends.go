@@ -72,7 +72,9 @@ func (r *Around) sides(ctx context.Context, marks []store.Mark, i int, service s
 		return s, err
 	}
 	s.cutAt(found)
-	s.nameThen(marks)
+	if err := r.nameThen(ctx, marks, service, &s, now); err != nil {
+		return s, err
+	}
 	if err := r.nameCalled(ctx, service, matchers, &s, now); err != nil {
 		return s, err
 	}

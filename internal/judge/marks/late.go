@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -28,10 +29,12 @@ const (
 	// mostParts bounds the parts of requests that are read.
 	mostParts = 100
 	// ofLate is the share of a late change that called services explain at least where it
-	// began in them, and callsMore by which factor the requests may then call them more often.
-	ofLate, callsMore = 0.5, 1.1
-	// durations is what a change is found in, beside errors.
-	durations = "durations"
+	// began in them, and more by which factor the requests may then call them more often, and
+	// their other time may become more or less.
+	ofLate, more = 0.8, 1.1
+	// ofAllCallers is the least share, in logarithms, of how much longer the calls of one
+	// service take that all requests of the called one show.
+	ofAllCallers = 0.7
 )
 
 // late returns what began a while after the mark, given the changes that were found, that
@@ -62,26 +65,43 @@ func (s *sides) late(found []api.Change, first *api.Change, end int64) *api.Mark
 	return then
 }
 
-// nameThen names the mark, of another service, at whose moment a late change began.
-func (s *sides) nameThen(marks []store.Mark) {
+// nameThen names the mark, of a service that the marked one calls or is called by, at whose
+// moment a late change began.
+func (r *Around) nameThen(ctx context.Context, marks []store.Mark, service string, s *sides, now time.Time) error {
 	if s.then == nil {
-		return
+		return nil
 	}
 	low, high := int64(s.then.Low)-surelyApart, int64(s.then.High)+surelyApart
+	var calls map[string]map[string]bool
 	for i := range marks {
 		m := &marks[i]
-		if at := m.Time.Unix(); at >= low && at <= high && !slices.Contains(s.together, m) {
-			s.then.Mark = &api.MarkName{ID: m.ID, Name: m.Name, Time: api.UnixTime(m.Time)}
-			return
+		if at := m.Time.Unix(); at < low || at > high || slices.Contains(s.together, m) {
+			continue
 		}
+		if service != "" && m.Service != "" && m.Service != service {
+			if calls == nil {
+				var err error
+				if calls, err = query.ServiceCalls(ctx, r.Store, s.before.start, min(s.after.end, series.Base.Slot(now.Unix()))); err != nil {
+					return err
+				}
+			}
+			if !calls[service][m.Service] && !calls[m.Service][service] {
+				continue
+			}
+		}
+		s.then.Mark = &api.MarkName{ID: m.ID, Name: m.Name, Time: api.UnixTime(m.Time)}
+		return nil
 	}
+	return nil
 }
 
-// nameCalled names the services in which a late change began, where that is not the marked
-// one: most of the time that its requests take more or less is spent in those, it calls them
-// no more often, and they changed at that moment themselves; of errors, theirs moved too.
+// nameCalled names the services in which a late change of durations began, where that is not
+// the marked one: most of what its requests take more or less is time in those and the rest of
+// their time stands still, it calls them no more often, and they changed at that moment
+// themselves, for all who call them. Whose fault errors are is not known from how many there
+// are: a call may be refused for what it asks.
 func (r *Around) nameCalled(ctx context.Context, service string, matchers []*labels.Matcher, s *sides, now time.Time) error {
-	if s.then == nil || s.then.Mark != nil || service == "" {
+	if s.then == nil || s.then.Mark != nil || service == "" || slices.Contains(s.cause.Found, judge.ErrorShare) {
 		return nil
 	}
 	until := min(s.then.After.End, series.Base.Slot(now.Unix()-ripe))
@@ -94,13 +114,11 @@ func (r *Around) nameCalled(ctx context.Context, service string, matchers []*lab
 		return err
 	}
 	at := func(t int64) int { return int((t - s.after.start) / slot) }
-	ofErrors := slices.Contains(s.cause.Found, judge.ErrorShare)
-	ofTime := !ofErrors || slices.Contains(s.cause.Found, durations)
-	explained, failed := 0.0, false
+	candidates, all := calledOf(parts, service, [2]int{0, at(s.after.end)}, [2]int{at(since), at(until)})
+	rest := all
 	var names []string
-	candidates := calledOf(parts, service, [2]int{0, at(s.after.end)}, [2]int{at(since), at(until)})
 	for _, c := range candidates[:min(len(candidates), mostCalled)] {
-		if ofTime && !(c.share > 0 && c.calls <= callsMore && c.calls >= 1/callsMore) {
+		if !(c.share(all) > 0 && within(c.calls, more)) {
 			continue
 		}
 		of, err := ofService(c.service)
@@ -116,34 +134,58 @@ func (r *Around) nameCalled(ctx context.Context, service string, matchers []*lab
 		if err != nil {
 			return err
 		}
-		if i := slices.IndexFunc(found, func(x api.Change) bool { return sameMoment(s.then, &x) && !opposite(s.cause.Verdict, x.Verdict) }); i >= 0 {
-			names, explained = append(names, c.service), explained+c.share
-			failed = failed || slices.Contains(found[i].Found, judge.ErrorShare)
+		if slices.ContainsFunc(found, func(x api.Change) bool { return c.explainedBy(s, &x) }) {
+			names = append(names, c.service)
+			rest[0], rest[1] = rest[0]-c.seconds[0], rest[1]-c.seconds[1]
 		}
 	}
-	if (!ofTime || explained >= ofLate) && (!ofErrors || failed) {
+	if 1-(rest[1]-rest[0])/(all[1]-all[0]) >= ofLate && within(rest, more) {
 		s.then.Called = names
 	}
 	return nil
 }
 
-// calledService is a service that the requests of another one call: its share of the time
-// that they take more or less, and by which factor they call it more often.
+// within reports whether the second of two figures is the first, times or by a factor at most.
+func within(of [2]float64, factor float64) bool {
+	return of[1] <= factor*of[0] && of[0] <= factor*of[1]
+}
+
+// calledService is a service that the requests of another one call: how much time they spend
+// in it, and how many calls they make, each per request before and after.
 type calledService struct {
-	service      string
-	share, calls float64
+	service        string
+	seconds, calls [2]float64
+}
+
+// share returns how much of what all time per request changed by is time in the service.
+func (c *calledService) share(all [2]float64) float64 {
+	return (c.seconds[1] - c.seconds[0]) / (all[1] - all[0])
+}
+
+// explainedBy reports whether a change of the called service is of a late change's moment and
+// direction, and seen by all its callers: what one of them alone sees may come of what it asks.
+func (c *calledService) explainedBy(s *sides, x *api.Change) bool {
+	if !sameMoment(s.then, x) || opposite(s.cause.Verdict, x.Verdict) {
+		return false
+	}
+	i := slices.IndexFunc(x.Measures, func(m api.CompareMeasure) bool { return m.Name == "p50" })
+	if i < 0 {
+		return false
+	}
+	took := math.Log(c.seconds[1] / c.calls[1] * c.calls[0] / c.seconds[0])
+	return math.Log(float64(x.Measures[i].Raw.Effect))/took >= ofAllCallers
 }
 
 // calledOf returns the services that requests call, those first that explain the most of how
-// their time differs between two ranges of slots.
-func calledOf(parts []query.PartSlots, service string, before, after [2]int) (out []calledService) {
+// their time differs between two ranges of slots, and all time per request in each.
+func calledOf(parts []query.PartSlots, service string, before, after [2]int) (out []calledService, all [2]float64) {
 	sum := func(v []float64, in [2]int) (s float64) {
 		for i := max(0, in[0]); i < min(in[1], len(v)); i++ {
 			s += v[i]
 		}
 		return s
 	}
-	var requests, all [2]float64 // before and after, in all environments
+	var requests [2]float64 // in all environments
 	counted := map[string]bool{}
 	for i := range parts {
 		p := &parts[i]
@@ -156,10 +198,8 @@ func calledOf(parts []query.PartSlots, service string, before, after [2]int) (ou
 		}
 	}
 	if requests[0] == 0 || requests[1] == 0 {
-		return nil
+		return nil, all
 	}
-	grew := all[1]/requests[1] - all[0]/requests[0]
-	calls := map[string]*[2]float64{}
 	for i := range parts {
 		p := &parts[i]
 		if p.Part.Service == service || p.Part.Service == "" {
@@ -168,19 +208,20 @@ func calledOf(parts []query.PartSlots, service string, before, after [2]int) (ou
 		k := slices.IndexFunc(out, func(c calledService) bool { return c.service == p.Part.Service })
 		if k < 0 {
 			k = len(out)
-			out, calls[p.Part.Service] = append(out, calledService{service: p.Part.Service}), &[2]float64{}
+			out = append(out, calledService{service: p.Part.Service})
 		}
-		out[k].share += (sum(p.Seconds, after)/requests[1] - sum(p.Seconds, before)/requests[0]) / grew
-		if p.Part.Component == series.ComponentApp { // its own requests, not what those call
-			calls[p.Part.Service][0] += sum(p.Calls, before) / requests[0]
-			calls[p.Part.Service][1] += sum(p.Calls, after) / requests[1]
+		for side, in := range [2][2]int{before, after} {
+			out[k].seconds[side] += sum(p.Seconds, in) / requests[side]
+			if p.Part.Component == series.ComponentApp { // its own requests, not what those call
+				out[k].calls[side] += sum(p.Calls, in) / requests[side]
+			}
 		}
 	}
-	for k := range out {
-		out[k].calls = calls[out[k].service][1] / calls[out[k].service][0]
+	for k := range all {
+		all[k] /= requests[k]
 	}
-	slices.SortStableFunc(out, func(x, y calledService) int { return cmp.Compare(y.share, x.share) })
-	return out
+	slices.SortStableFunc(out, func(x, y calledService) int { return cmp.Compare(y.share(all), x.share(all)) })
+	return out, all
 }
 
 // sameMoment reports whether a change may be of the moment of a late one.

@@ -17,21 +17,25 @@ func TestCalledServices(t *testing.T) {
 			Requests: []float64{100, 100, 50}, Calls: []float64{100, 100, 50 * calls}, Seconds: []float64{100 * before, 100 * before, 50 * after},
 		}
 	}
+	type share struct {
+		service     string
+		of, oftener float64
+	}
 	const app = series.ComponentApp
 	for _, c := range []struct {
 		name  string
 		parts []query.PartSlots
-		want  []calledService
+		want  []share
 	}{
-		{"its own code", []query.PartSlots{part("", "shop", app, "GET /", 1, 0.01, 0.02), part("", "stock", app, "GET /stock", 1, 0.01, 0.01)}, []calledService{{"stock", 0, 1}}},
+		{"its own code", []query.PartSlots{part("", "shop", app, "GET /", 1, 0.01, 0.02), part("", "stock", app, "GET /stock", 1, 0.01, 0.01)}, []share{{"stock", 0, 1}}},
 		{"a called one's database", []query.PartSlots{
 			part("", "shop", app, "GET /", 1, 0.01, 0.01), part("", "stock", app, "GET /stock", 1, 0.01, 0.01), part("", "stock", "postgresql", "SELECT stock", 5, 0.01, 0.05),
-		}, []calledService{{"stock", 1, 1}}},
-		{"called twice as often", []query.PartSlots{part("", "shop", app, "GET /", 1, 0.01, 0.01), part("", "stock", app, "GET /stock", 2, 0.01, 0.02)}, []calledService{{"stock", 1, 2}}},
+		}, []share{{"stock", 1, 1}}},
+		{"called twice as often", []query.PartSlots{part("", "shop", app, "GET /", 1, 0.01, 0.01), part("", "stock", app, "GET /stock", 2, 0.01, 0.02)}, []share{{"stock", 1, 2}}},
 		{"two of them, in two environments", []query.PartSlots{
 			part("a", "shop", app, "GET /", 1, 0.01, 0.01), part("a", "stock", app, "GET /stock", 1, 0.01, 0.04), part("a", "users", app, "GET /user", 1, 0.01, 0.02),
 			part("b", "shop", app, "GET /", 1, 0.01, 0.01), part("b", "stock", app, "GET /stock", 1, 0.01, 0.04), part("b", "users", app, "GET /user", 1, 0.01, 0.02),
-		}, []calledService{{"stock", 0.75, 1}, {"users", 0.25, 1}}},
+		}, []share{{"stock", 0.75, 1}, {"users", 0.25, 1}}},
 	} {
 		all := map[string][]float64{}
 		for i := range c.parts {
@@ -44,16 +48,16 @@ func TestCalledServices(t *testing.T) {
 			}
 			p.OfAll = all[p.Environment]
 		}
-		got := calledOf(c.parts, "shop", [2]int{0, 2}, [2]int{2, 3})
+		got, whole := calledOf(c.parts, "shop", [2]int{0, 2}, [2]int{2, 3})
 		same := len(got) == len(c.want)
 		for i := 0; same && i < len(got); i++ {
-			same = got[i].service == c.want[i].service && math.Abs(got[i].share-c.want[i].share) < 1e-9 && math.Abs(got[i].calls-c.want[i].calls) < 1e-9
+			same = got[i].service == c.want[i].service && math.Abs(got[i].share(whole)-c.want[i].of) < 1e-9 && math.Abs(got[i].calls[1]/got[i].calls[0]-c.want[i].oftener) < 1e-9
 		}
 		if !same {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
-	if got := calledOf(nil, "shop", [2]int{0, 2}, [2]int{2, 3}); got != nil {
+	if got, _ := calledOf(nil, "shop", [2]int{0, 2}, [2]int{2, 3}); got != nil {
 		t.Errorf("of no parts: %v", got)
 	}
 }
