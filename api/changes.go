@@ -111,9 +111,10 @@ type Change struct {
 	// confirmed one became.
 	Status string `json:"status" enum:"new,confirmed,dismissed"`
 	Mark   string `json:"mark,omitempty"`
-	// Under is the id of the change that leads its event: what was first, or explains this
-	// one. It is absent of a change that leads, or stands by itself. What follows from an
-	// outage, from another rate or from another mix has the verdict changed.
+	// Under is the id of the change that leads it: of the same event, in the same service or in
+	// one that calls it or is called by it, that which was first, or explains this one. It is
+	// absent of a change that leads, or stands by itself. What follows from an outage, from
+	// another rate or from another mix has the verdict changed.
 	Under string `json:"under,omitempty"`
 	// Near are marks close enough to be the cause, the nearest first.
 	Near []Mark `json:"near"`

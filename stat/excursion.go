@@ -47,8 +47,8 @@ const (
 // FindExcursions finds the excursions of a rate of events in slots of equal length, in
 // order of time: outages of any length, and others of at most longest slots. Counts are of
 // events, or of weights that stand for them, of which squares is the sum of squares; NaN is
-// a slot that was not measured, which is left out. What comes at regular distances is left
-// out: it is usual. It finds none where what is found comes again and again, but for outages
+// a slot that was not measured, which is left out. What comes at regular distances all the
+// time is left out: it is usual. It finds none where what is found comes again and again, but for outages
 // that are sure.
 //
 // Square roots of counts have the same variance at any rate. What a stretch deviates by from
@@ -73,7 +73,7 @@ func FindExcursions(counts []float64, squares float64, longest int) []Excursion 
 		others = joined(others, x)
 		s.leave(x.From, x.To)
 	}
-	if others = withoutRegular(others); len(others) > mostExcursions {
+	if others = withoutRegular(others, len(s.x)); len(others) > mostExcursions {
 		return nil
 	}
 	out = append(out, others...)
@@ -159,9 +159,9 @@ func joined(all []Excursion, x Excursion) []Excursion {
 	return append(all, x)
 }
 
-// withoutRegular leaves out excursions that come at one distance and are alike, as a job does
-// that runs every half hour.
-func withoutRegular(all []Excursion) []Excursion {
+// withoutRegular leaves out excursions that come at one distance from the beginning of all
+// slots to their end and are alike, as a job does that runs every half hour.
+func withoutRegular(all []Excursion, slots int) []Excursion {
 	slices.SortFunc(all, func(x, y Excursion) int { return cmp.Compare(x.From, y.From) })
 	ratio := func(x, y float64) bool { return max(x, y) <= alike*min(x, y) }
 	similar := func(x, y *Excursion) bool {
@@ -179,7 +179,8 @@ func withoutRegular(all []Excursion) []Excursion {
 					row = append(row, k)
 				}
 			}
-			if len(row) >= regularly {
+			last := all[row[len(row)-1]]
+			if len(row) >= regularly && all[i].From <= apart+near && slots-last.From <= apart+near {
 				for _, k := range row {
 					regular[k] = true
 				}

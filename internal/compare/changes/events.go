@@ -233,8 +233,8 @@ func connected(services []moved, calls map[string]map[string]bool) (out [][]move
 }
 
 // putUnder puts changes of services that belong together under the one that leads them. What
-// follows from an outage, another rate or another mix is neither good nor bad by itself;
-// what lasts beside an outage has a line of its own.
+// follows from an outage, another rate or another mix is neither good nor bad by itself, but
+// for requests that fail; what lasts beside an outage has a line of its own.
 func putUnder(services []moved, calls map[string]map[string]bool) {
 	lead := leadOf(services, calls)
 	kind := kindOf(lead)
@@ -255,7 +255,8 @@ func putUnder(services []moved, calls map[string]map[string]bool) {
 			continue
 		}
 		c.Under = lead.ID
-		if graded := c.Verdict == judge.Regression || c.Verdict == judge.Improvement || c.Verdict == judge.Mixed; graded && (kind == ofOutage || kind == ofLoad) {
+		fails := c.Part == nil && c.Verdict != judge.Improvement && slices.Contains(c.Found, judge.ErrorShare)
+		if graded := c.Verdict == judge.Regression || c.Verdict == judge.Improvement || c.Verdict == judge.Mixed; graded && !fails && (kind == ofOutage || kind == ofLoad) {
 			c.Verdict = judge.Changed
 		}
 	}

@@ -113,7 +113,7 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 	changes, found = withoutWander(changes, found)
 	judged := func(c candidate) (*api.Change, error) { return describe(ctx, s, c, r.Newest) }
 	if !r.cuts { // a side must begin behind the last step
-		if changes, found, err = inSteps(changes, found, judged); err != nil {
+		if changes, found, err = inSteps(changes, found, out.Slot, judged); err != nil {
 			return nil, err
 		}
 	}

@@ -11,21 +11,33 @@ import (
 )
 
 // betweenSlots bounds the slots between two steps of one change: twice those that a stretch
-// needs to be compared, for one of three steps may be missed.
-const betweenSlots = 2 * fewestSlots
+// needs to be compared, for one of three steps may be missed. Nor are they further apart than
+// betweenSeconds, however long slots are.
+const (
+	betweenSlots   = 2 * fewestSlots
+	betweenSeconds = 10 * 60
+)
 
 // inSteps makes one change of those of one subject that go one way and follow each other
-// closely, as where a new version is rolled out instance by instance. It compares what lies before the first and behind the last. Candidates
-// are those of the changes, in order of time in each subject, and describe judges one; the
-// results are as many as each other.
-func inSteps(all []api.Change, of []candidate, describe func(candidate) (*api.Change, error)) ([]api.Change, []candidate, error) {
+// closely, as where a new version is rolled out instance by instance. It compares what lies
+// before the first and behind the last. Errors that become more with one of them are a change
+// of their own. Candidates are those of the changes, in order of time in each subject, step is
+// the length of a slot in seconds, and describe judges one; the results are as many as each
+// other.
+func inSteps(all []api.Change, of []candidate, step int64, describe func(candidate) (*api.Change, error)) ([]api.Change, []candidate, error) {
 	var changes []api.Change
 	var candidates []candidate
 	for i := 0; i < len(all); {
 		to, ways := i+1, waysOf(&all[i])
-		for to < len(all) && subjectOf(&all[to]) == subjectOf(&all[i]) && of[to].point.low-of[to-1].point.high < betweenSlots {
-			both := slices.DeleteFunc(slices.Clone(ways), func(w way) bool { return !slices.Contains(waysOf(&all[to]), w) })
-			if len(both) == 0 {
+		failing := way{judge.ErrorShare, true}
+		near := func(x, y *candidate) bool {
+			slots := y.point.low - x.point.high
+			return slots < betweenSlots && int64(slots)*step <= betweenSeconds
+		}
+		for to < len(all) && subjectOf(&all[to]) == subjectOf(&all[i]) && near(&of[to-1], &of[to]) {
+			next := waysOf(&all[to])
+			both := slices.DeleteFunc(slices.Clone(ways), func(w way) bool { return !slices.Contains(next, w) })
+			if len(both) == 0 || slices.Contains(ways, failing) != slices.Contains(next, failing) {
 				break
 			}
 			to, ways = to+1, both

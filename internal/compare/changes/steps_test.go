@@ -63,7 +63,7 @@ func TestWhatLeadsAnEvent(t *testing.T) {
 		e := event{changes: c.changes}
 		services := inOrder(e.services(), calls)
 		lead := leadOf(services, calls)
-		if e.putUnder(lead); lead.ID != c.want {
+		if putUnder(services, calls); lead.ID != c.want {
 			t.Errorf("%s: %s leads, want %s", c.name, lead.ID, c.want)
 		}
 		for _, x := range c.changes {

@@ -118,7 +118,7 @@ func (r *Around) nameCalled(ctx context.Context, service string, matchers []*lab
 	rest := all
 	var names []string
 	for _, c := range candidates[:min(len(candidates), mostCalled)] {
-		if !(c.share(all) > 0 && within(c.calls, more)) {
+		if !(c.share(all) > 0 && c.others <= (more-1)*c.calls[0]) {
 			continue
 		}
 		of, err := ofService(c.service)
@@ -151,10 +151,12 @@ func within(of [2]float64, factor float64) bool {
 }
 
 // calledService is a service that the requests of another one call: how much time they spend
-// in it, and how many calls they make, each per request before and after.
+// in it, and how many calls they make, each per request before and after. Others is by how
+// many calls of single operations these differ.
 type calledService struct {
 	service        string
 	seconds, calls [2]float64
+	others         float64
 }
 
 // share returns how much of what all time per request changed by is time in the service.
@@ -210,11 +212,14 @@ func calledOf(parts []query.PartSlots, service string, before, after [2]int) (ou
 			k = len(out)
 			out = append(out, calledService{service: p.Part.Service})
 		}
+		var calls [2]float64
 		for side, in := range [2][2]int{before, after} {
 			out[k].seconds[side] += sum(p.Seconds, in) / requests[side]
-			if p.Part.Component == series.ComponentApp { // its own requests, not what those call
-				out[k].calls[side] += sum(p.Calls, in) / requests[side]
-			}
+			calls[side] = sum(p.Calls, in) / requests[side]
+		}
+		if p.Part.Component == series.ComponentApp { // its own requests, not what those call
+			out[k].calls[0], out[k].calls[1] = out[k].calls[0]+calls[0], out[k].calls[1]+calls[1]
+			out[k].others += math.Abs(calls[1] - calls[0])
 		}
 	}
 	for k := range all {
@@ -317,7 +322,7 @@ func withThen(v judge.Verdict, sentence string, shapes []api.Shape, then *api.Ma
 	case judge.Moved(then.Verdict) && then.Mark != nil:
 		return v, sentence + "; " + since + then.Sentence + fmt.Sprintf(", as of about the mark %q", then.Mark.Name)
 	case judge.Moved(then.Verdict) && len(then.Called) > 0:
-		return v, sentence + "; " + since + then.Sentence + ", with " + figure.Listed(then.Called) + ", which it calls: not counted"
+		return v, sentence + "; not counted, as it began in " + figure.Listed(then.Called) + ": " + since + then.Sentence
 	case judge.Moved(then.Verdict):
 		var sum judge.Sum
 		sum.Add(v, "")
