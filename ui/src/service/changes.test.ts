@@ -1,6 +1,6 @@
 import type { Change } from '../shared/api/schema';
 import { expect, test } from 'vitest';
-import { apart, bandOf, comparison, drawn, eventOf, unitOf, whenWords } from './changes';
+import { apart, bandOf, comparison, drawn, eventOf, past, unitOf, whenWords } from './changes';
 
 const change = (id: string, time: number, more: Partial<Change> = {}): Change => ({
   id, time, low: time - 10, high: time + 10, service: 'shop', p: 0.01, before: { start: 0, end: 100 }, after: { start: 200, end: 300 }, measures: [], verdict: 'regression',
@@ -12,6 +12,14 @@ test('of an event the change that leads it is drawn, while nobody decided about 
     change('whole', 1000), change('a', 1010, { operation: 'GET /a', under: 'whole' }), change('later', 5000, { operation: 'GET /a' }), change('done', 7000, { status: 'confirmed' }),
   ];
   expect(drawn(all).map((c) => c.id)).toEqual(['whole', 'later']);
+  const under = change('a', 1010, { under: 'whole' });
+  const beside = (...lead: Change[]) => drawn([...lead, under]).map((c) => c.id);
+  expect([beside(), beside(change('whole', 1000, { status: 'dismissed' })), beside(change('whole', 1000, { status: 'confirmed' }))]).toEqual([['a'], ['a'], []]);
+});
+
+test('what is over is said in the past', () => {
+  expect(['p99 of inventory is 2.8 times as slow, 95 % interval 2.5 … 3.1', 'p50 of GET is it is\u00a03 % higher', 'the rate went from 6/s to 3/s'].map(past))
+    .toEqual(['p99 of inventory was 2.8 times as slow, 95 % interval 2.5 … 3.1', 'p50 of GET is it was\u00a03 % higher', 'the rate went from 6/s to 3/s']);
 });
 
 test('an interval that is all of the time tells nothing', () => {

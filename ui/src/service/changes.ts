@@ -18,8 +18,11 @@ export function decide(c: Change, status: ChangeStatus, name = ''): Promise<Chan
   return request('POST', '/api/v1/changes', undefined, { id, time, low, high, service, environment, operation, family, part, status, ...(status === 'confirmed' ? { name: name.trim() || c.name, description: c.headline } : {}) });
 }
 
-/** What is drawn: new changes, each event by the one that leads it. */
-export const drawn = (all: Change[]): Change[] => all.filter((c) => c.status === 'new' && !c.under);
+/** Whether a change stands for itself: the one that leads its event is not in the list, or was dismissed. */
+export const leads = (c: Change, all: Change[]): boolean => !c.under || !all.some((x) => x.id === c.under && x.status !== 'dismissed');
+
+/** What is drawn: new changes, each event by the one that leads it. A confirmed one is a mark, which is drawn. */
+export const drawn = (all: Change[]): Change[] => all.filter((c) => c.status === 'new' && leads(c, all));
 
 /** The moment of a change and its interval, which is left out where it is all that was searched: it tells nothing then. */
 export const bandOf = ({ time, low, high, before, after }: Pick<Change, 'time' | 'low' | 'high' | 'before' | 'after'>): { time: number; low: number; high: number } =>
@@ -35,6 +38,9 @@ export const eventOf = (r: ChangesResponse | undefined, c: Change): ChangeEvent 
 
 /** Its sentence for the page. */
 export const headlineOf = (c: Pick<Change, 'headline'>, zone?: string): string => unbroken(readersTimes(c.headline, zone));
+
+/** A sentence of what is over: "p99 of shop was 2.8 times as slow". */
+export const past = (sentence: string): string => sentence.replace(/([ \u00a0])is(?=[ \u00a0]\d)/g, '$1was');
 
 /** When it was, in the reader's zone: "Fri 20 Nov 14:20:00 CET, between 14:19:50 and 14:20:10". */
 export function whenWords(c: Pick<Change, 'time' | 'low' | 'high'>, zone?: string): string {

@@ -1,12 +1,14 @@
 import { expect, test } from 'vitest';
-import type { Change } from '../shared/api/schema';
-import { momentsOf, moreWords } from './now';
+import type { Change, CompareMeasure } from '../shared/api/schema';
+import { momentsOf, moreWords, titleOf } from './now';
 
 const change = (id: string, time: number, o: Partial<Change> = {}): Change => ({
   id, time, low: time - 10, high: time + 10, service: 'shop', p: 0.01, before: { start: 0, end: 100 }, after: { start: 200, end: 300 }, measures: [], verdict: 'regression',
   sentence: '', headline: '', name: '', status: 'new', near: [], found: ['durations'], ...o,
 });
 const spike = { kind: 'spike', sentence: '', start: 0, end: 10, service: 'shop', measure: 'p99', usual: 1, value: 2 } as Change['shape'];
+const measure = (name: string, a: number | null, b: number | null, way?: 'worse' | 'better') =>
+  ({ name, scale: name === 'errors' ? 'difference' : 'ratio', change: way, raw: { a, b } }) as CompareMeasure;
 const said = (all: Change[]) => momentsOf(all).map((m) => [m.lead.id, m.more.map((c) => c.id), m.over]);
 
 test('one line for each event, of the change that leads it', () => {
@@ -17,8 +19,42 @@ test('one line for each event, of the change that leads it', () => {
 });
 
 test('what came back stands below what lasts', () => {
-  expect(said([change('slow', 1000), change('spike', 2000, { shape: spike }), change('fixed', 3000, { operation: 'GET /a' }), change('fix', 4000, { operation: 'GET /a', verdict: 'improvement' })]))
+  expect(said([change('slow', 1000), change('spike', 2000, { shape: spike }), 
+    change('fixed', 3000, { operation: 'GET /a', measures: [measure('p99', 1, 3, 'worse')] }), change('fix', 4000, { operation: 'GET /a', verdict: 'improvement', measures: [measure('p99', 3, 1.05, 'better')] })]))
     .toEqual([['slow', [], false], ['fixed', [], true], ['spike', [], true]]);
+});
+
+test('an improvement ends a moment once every figure that became worse is back', () => {
+  const over = (was: CompareMeasure[], then: CompareMeasure[]) => momentsOf([change('was', 1000, { measures: was }), change('then', 2000, { verdict: 'improvement', measures: then })])[0].over;
+  const [p50, p99, errors] = [measure('p50', 1, 2, 'worse'), measure('p99', 1, 2.8, 'worse'), measure('errors', 0.01, 0.21, 'worse')];
+  for (const [was, then, want] of [
+    [[p99], [measure('p99', 2.8, 1.1)], true],
+    [[p99], [measure('p99', 2.8, 0.5)], true],
+    [[p99], [measure('p99', 2.8, 1.2)], false],
+    [[p99], [measure('p50', 2, 0.5, 'better'), measure('p99', 2.8, 2.8)], false], // everything else halved
+    [[p99], [measure('p50', 2, 0.5, 'better')], false],
+    [[p99], [measure('p99', 2.8, null)], false],
+    [[p50, p99], [measure('p50', 2, 1), measure('p99', 2.8, 2)], false],
+    [[measure('p50', 1, 0.5, 'better'), p99], [measure('p50', 0.5, 1), measure('p99', 2.8, 1)], true],
+    [[errors], [measure('errors', 0.21, 0.03)], true],
+    [[errors], [measure('errors', 0.21, 0.04)], false],
+    [[measure('rate', 5, 9, 'worse'), p99], [measure('rate', 9, 9), measure('p99', 2.8, 1)], true],
+    [[], [measure('p99', 2.8, 1)], false],
+  ] as const) expect([was, then, over([...was], [...then])]).toEqual([was, then, want]);
+});
+
+test('what is under a change stands for itself where that one was dismissed or is not in the answer', () => {
+  const under = change('op', 1010, { operation: 'GET /a', under: 'whole' });
+  expect(said([under])).toEqual([['op', [], false]]);
+  expect(said([change('whole', 1000, { status: 'dismissed' }), under])).toEqual([['op', [], false]]);
+  expect(said([change('whole', 1000, { status: 'confirmed' }), under])).toEqual([['whole', ['op'], false]]);
+});
+
+test('the title claims nothing before it is known', () => {
+  const title = (s: Partial<Parameters<typeof titleOf>[0]>) => titleOf({ wrong: 0, looking: false, searched: true, requests: true, checks: 0, ...s });
+  expect([
+    title({}), title({ wrong: 1, looking: true }), title({ looking: true, searched: false, checks: 3 }), title({ requests: false, looking: true }), title({ searched: false, checks: 3 }), title({ searched: false }),
+  ]).toEqual(['Nothing is wrong now', 'What is wrong', 'Looking for what changed…', 'No requests in this range', 'No check fails', 'What is wrong is not known']);
 });
 
 test('what requests call is not wrong by itself', () => {

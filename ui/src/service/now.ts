@@ -2,13 +2,14 @@
 // for each event. Pure.
 
 import type { Change } from '../shared/api/schema';
+import { leads } from './changes';
 
 export interface Moment {
   /** The change that its line is of. */
   lead: Change;
   /** The others of that moment. */
   more: Change[];
-  /** It came back to what it was, by itself or by a later improvement. */
+  /** The figures came back to what they were, by themselves or with a later improvement. */
   over: boolean;
 }
 
@@ -18,16 +19,38 @@ export const longestOfAll = 6 * 3600;
 const worse = (c: Change) => c.status !== 'dismissed' && (c.verdict === 'regression' || c.verdict === 'mixed');
 const same = (a: Change, b: Change) => a.service === b.service && (a.environment ?? '') === (b.environment ?? '') && (a.operation ?? '') === (b.operation ?? '');
 
+/** Durations that are at most a tenth above what they were have returned, and shares of which at most a tenth of the step is left. */
+const rest = 0.1;
+
+/** Whether what a change made worse is as good after an improvement as it was before the change. */
+function returned(c: Change, by: Change): boolean {
+  const worsened = c.measures.filter((m) => m.change === 'worse' && m.name !== 'rate');
+  return worsened.length > 0 && worsened.every(({ name, scale, raw: { a, b } }) => {
+    const now = by.measures.find((m) => m.name === name)?.raw.b;
+    if (a == null || b == null || now == null) return false;
+    return scale === 'ratio' ? now <= a * (1 + rest) : (now - a) / (b - a) <= rest;
+  });
+}
+
 /**
  * The events that made something worse, each by the change that leads it: what lasts before what is over, then the latest first.
  * What requests call may change without anybody's waiting longer for it, and is none by itself.
  */
 export function momentsOf(all: Change[]): Moment[] {
-  const over = (c: Change) => c.shape?.kind === 'spike' || all.some((x) => x.verdict === 'improvement' && x.time > c.time && !x.part && !x.family && same(x, c));
+  const over = (c: Change) => c.shape?.kind === 'spike' || all.some((x) => x.verdict === 'improvement' && x.time > c.time && !x.part && !x.family && same(x, c) && returned(c, x));
   return all
-    .filter((c) => worse(c) && !c.under && !c.part && !c.family)
+    .filter((c) => worse(c) && leads(c, all) && !c.part && !c.family)
     .map((lead) => ({ lead, more: all.filter((c) => c.under === lead.id), over: over(lead) }))
     .sort((a, b) => Number(a.over) - Number(b.over) || b.lead.time - a.lead.time);
+}
+
+/** The title of the first page's account. */
+export function titleOf(s: { wrong: number; looking: boolean; searched: boolean; requests: boolean; checks: number }): string {
+  if (s.wrong) return 'What is wrong';
+  if (!s.requests) return 'No requests in this range'; // nothing is known of a time without requests
+  if (s.looking) return 'Looking for what changed…';
+  if (s.searched) return 'Nothing is wrong now';
+  return s.checks ? 'No check fails' : 'What is wrong is not known';
 }
 
 /** Where the others of a moment are: "14 more in shop and shoppers"; empty without any. */
