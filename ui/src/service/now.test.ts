@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { Change, CompareMeasure } from '../shared/api/schema';
-import { momentsOf, moreWords, titleOf } from './now';
+import type { Change, CompareMeasure, Mark } from '../shared/api/schema';
+import { causeOf, momentsOf, moreWords, titleOf } from './now';
 
 const change = (id: string, time: number, o: Partial<Change> = {}): Change => ({
   id, time, low: time - 10, high: time + 10, service: 'shop', p: 0.01, before: { start: 0, end: 100 }, after: { start: 200, end: 300 }, measures: [], verdict: 'regression',
@@ -63,6 +63,11 @@ test('what requests call is not wrong by itself', () => {
 
 test('neither improvements nor what was dismissed or is not sure is wrong', () => {
   expect(said([change('a', 1000, { verdict: 'improvement' }), change('b', 2000, { status: 'dismissed' }), change('c', 3000, { verdict: 'too little data' })])).toEqual([]);
+});
+
+test('a mark after a change is not its cause', () => {
+  const cause = (...times: number[]) => causeOf(change('x', 1000, { near: times.map((time) => ({ id: String(time), time }) as Mark) }))?.id;
+  expect([cause(), cause(1020), cause(1005, 900), cause(1020, 900)]).toEqual([undefined, undefined, '1005', '900']);
 });
 
 test('where the others are', () => {

@@ -1,7 +1,7 @@
 // What is wrong, for the first page: changes that made requests worse, one line
 // for each event. Pure.
 
-import type { Change } from '../shared/api/schema';
+import type { Change, Mark } from '../shared/api/schema';
 import { leads } from './changes';
 
 export interface Moment {
@@ -52,6 +52,9 @@ export function titleOf(s: { wrong: number; looking: boolean; searched: boolean;
   if (s.searched) return 'Nothing is wrong now';
   return s.checks ? 'No check fails' : 'What is wrong is not known';
 }
+
+/** The nearest mark that may be the cause of a change: one that is surely after it is none. */
+export const causeOf = (c: Pick<Change, 'near' | 'high'>): Mark | undefined => c.near.find((m) => m.time != null && m.time <= c.high);
 
 /** Where the others of a moment are: "14 more in shop and shoppers"; empty without any. */
 export function moreWords(m: Moment): string {
