@@ -37,7 +37,7 @@ describe('steps', () => {
 
   it('leave the ends of an interval open that are not known', () => {
     const o = { text: 'p99 < 200ms', value: 0.1, low: 0.09 as number | null, high: null as number | null, limit: 0.2, kept: 'unclear' as const };
-    expect([o, { ...o, low: null, high: 0.11 }, { ...o, low: null }, { ...o, high: 0.11 }].map(cap.objectiveInterval)).toEqual(['from 90.0 ms', 'up to 110 ms', '', '90.0 ms to 110 ms']);
+    expect([o, { ...o, low: null, high: 0.11 }, { ...o, low: null }, { ...o, high: 0.11 }].map(cap.objectiveInterval)).toEqual(['from 90.0 ms', 'up to 110 ms', '', '90.0 … 110 ms']);
   });
 
   it('know their conditions, and the first limit of a time', () => {

@@ -3,7 +3,7 @@
 
 import type { Capacity, CapacityObjective, CapacitySlot, CapacityStep, ScalingLaw } from '../shared/api/schema';
 import { perSecond, quantile } from './bench';
-import { digits, errorRatio, missing, percent, shortCount, value } from '../shared/text/format';
+import { digits, ends, errorRatio, missing, percent, shortCount, value } from '../shared/text/format';
 import { chooseAxis, layout, roundUp, type Axis, type Cells, type Heat } from '../shared/chart/heat';
 import { cell, type Cell, type Sheet } from './sheets';
 import { lawSheet } from './scaling';
@@ -181,7 +181,7 @@ export function objectiveInterval(o: CapacityObjective): string {
   if (o.low == null && o.high == null) return '';
   if (o.high == null) return `from ${objectiveValue(o.text, o.low)}`;
   if (o.low == null) return `up to ${objectiveValue(o.text, o.high)}`;
-  return `${objectiveValue(o.text, o.low)} to ${objectiveValue(o.text, o.high)}`;
+  return ends(objectiveValue(o.text, o.low), objectiveValue(o.text, o.high));
 }
 
 /** What there is to say of single steps, those alike together. */

@@ -32,9 +32,9 @@ describe('the law', () => {
   it('has a table that says what is missing', () => {
     const rows = lawSheet(law).rows.map((r) => r.map((c) => c.text));
     expect(rows.find((r) => r[0] === 'ceiling')![1]).toBe('none');
-    expect(rows.find((r) => r[0] === 'peak')!.slice(1, 3)).toEqual(['12,341/s', '12,000/s to 12,700/s']);
+    expect(rows.find((r) => r[0] === 'peak')!.slice(1, 3)).toEqual(['12,341/s', '12,000 … 12,700/s']);
     const half = lawSheet({ ...law, peak_n: v(40, 30, null) }).rows.find((r) => r[0].text === 'peak at')!;
-    expect(half[2].text).toBe('30.0 at a time to unbounded');
+    expect(half[2].text).toBe('30.0 at a time or more');
   });
 
   it('writes small coefficients out', () => {

@@ -3,7 +3,7 @@
 
 import type { ScalingConfiguration, ScalingLaw, ScalingPoint, ScalingResponse, ScalingValue } from '../shared/api/schema';
 import { perSecond } from './bench';
-import { count, digits, missing, percent, signedValue, value } from '../shared/text/format';
+import { count, digits, ends, missing, percent, signedValue, value } from '../shared/text/format';
 import { slotName } from '../shared/text/time';
 import { roundUp } from '../shared/chart/heat';
 import { cell, type Sheet } from './sheets';
@@ -56,7 +56,7 @@ export function coefficient(v: Num | undefined): string {
   return `${(v / 10 ** e).toPrecision(3)} × 10${[...String(e)].map((c) => (c === '-' ? '⁻' : '⁰¹²³⁴⁵⁶⁷⁸⁹'[Number(c)])).join('')}`;
 }
 
-const between = (v: ScalingValue, show: (n: Num) => string) => (v.low == null && v.high == null ? '' : `${v.low == null ? 'not known below' : show(v.low)} to ${v.high == null ? 'unbounded' : show(v.high)}`);
+const between = (v: ScalingValue, show: (n: Num) => string) => (v.low == null && v.high == null ? '' : v.low == null ? `up to ${show(v.high)}` : v.high == null ? `${show(v.low)} or more` : ends(show(v.low), show(v.high)));
 
 /** The coefficients and what follows from them, with their intervals. */
 export function lawSheet(l: ScalingLaw): Sheet {

@@ -2,7 +2,7 @@
 // a table, and the stretch of it that can be watched.
 
 import { perSecond } from './bench';
-import { count, digits, missing, percent, quantileName, shortCount, value } from '../shared/text/format';
+import { count, digits, ends, missing, percent, quantileName, shortCount, value } from '../shared/text/format';
 import { axisTicks, roundUp } from '../shared/chart/heat';
 import { cell, type Cell, type Sheet } from './sheets';
 import type { Simulation, SimulationLayout } from '../shared/api/schema';
@@ -94,7 +94,7 @@ export function layoutsSheet(s: Simulation): Sheet {
   const share = (of: (l: SimulationLayout) => Num, most = 2) => (l: SimulationLayout) => cell(percent(of(l)), of(l), { bad: (of(l) ?? 0) > most });
   const q = (k: string): Column => [quantileName(k), (l) => {
     const v = l.quantiles[k];
-    return cell(value(v?.value), v?.value ?? null, { title: v?.low == null || v.high == null ? '' : `${value(v.low)} to ${value(v.high)}` });
+    return cell(value(v?.value), v?.value ?? null, { title: v?.low == null || v.high == null ? '' : ends(value(v.low), value(v.high)) });
   }];
   const columns: Column[] = [
     ['layout', (l) => cell(l.name, undefined)],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { capital, count, digits, errorRatio, interval, much, parseValue, percent, percentTick, quantileName, rate, rateTick, relativeError, sentenceOf, shortCount, stopped, tick, value } from './format';
+import { capital, count, digits, ends, errorRatio, interval, much, parseValue, percent, percentTick, quantileName, rate, rateTick, relativeError, sentenceOf, shortCount, stopped, tick, value } from './format';
 
 describe('value', () => {
   it.each([
@@ -41,6 +41,14 @@ describe('interval', () => {
     [0.998, 1.02, '998 ms–1.02 s'],
     [0, 0.001, '0–1.00 ms'],
   ])('%s to %s is %s', (a, b, want) => expect(interval(a, b)).toBe(want));
+
+  it.each([
+    ['5.72 ms', '6.20 ms', '5.72 … 6.20 ms'],
+    ['998 ms', '1.02 s', '998 ms … 1.02 s'],
+    ['0 %', '0.04 %', '0 … 0.04 %'],
+    ['12,000/s', '12,700/s', '12,000 … 12,700/s'],
+    ['0.892', '0.948', '0.892 … 0.948'],
+  ])('of an estimate, %s and %s', (low, high, want) => expect(ends(low, high)).toBe(want));
 });
 
 describe('percent', () => {

@@ -168,6 +168,12 @@ export function interval(low: Num | undefined, high: Num | undefined, unit: Unit
   return `${inScale(low, a)}–${inScale(high, b)} ${a.unit}`;
 }
 
+/** The interval of an estimate as sentences have it: 5.72 … 6.20 ms, 998 ms … 1.02 s. */
+export function ends(low: string, high: string): string {
+  const unit = (s: string) => s.replace(/^[-−+]?[\d.,]+/, '');
+  return `${unit(low) === unit(high) ? low.slice(0, low.length - unit(low).length) : low} … ${high}`;
+}
+
 /** Events per second, per hour when they are rare: 1,204 req/s · 4.20 req/s · 2.00 req/h. */
 export function rate(perSecond: Num | undefined, what = 'req'): string {
   if (perSecond != null && perSecond > 0 && perSecond < 0.01) return `${digits(perSecond * 3600)} ${what}/h`;
