@@ -37,7 +37,13 @@ func (m *Mix) Text(of string) string {
 // ByMix says that a measure of all requests changed, and not of those of the same
 // operations and tenants, whose interval excludes such a change.
 func ByMix(m *api.CompareMeasure) bool {
-	return m.Like != nil && judge.Moved(m.Raw.Verdict) && !judge.Moved(m.Like.Verdict) && (m.Raw.Effect < m.Like.Low || m.Raw.Effect > m.Like.High)
+	return judge.Moved(m.Raw.Verdict) && BesideLike(m) && !judge.Moved(m.Like.Verdict)
+}
+
+// BesideLike reports whether a measure of all requests changed by more or less than its
+// interval like for like holds: the mix is at least a part of it.
+func BesideLike(m *api.CompareMeasure) bool {
+	return m.Like != nil && (m.Raw.Effect < m.Like.Low || m.Raw.Effect > m.Like.High)
 }
 
 // mix returns how the mix moved: beyond what chance moves, or so that a measure of all
@@ -51,11 +57,13 @@ func (c *comparison) mix() *Mix {
 }
 
 // explained reports whether the mix is what surely changed a measure of all requests,
-// allowing for how many there are.
+// allowing for how many there are. Where some share surely moved, as of a tenant that is new,
+// the measure itself may be less sure, or drift.
 func (c *comparison) explained() bool {
+	beside := func(m api.CompareMeasure) bool { return BesideLike(&m) && float64(m.Raw.P) <= 1-c.opts.Level }
 	return slices.ContainsFunc(c.out.Measures, func(m api.CompareMeasure) bool {
 		return ByMix(&m) && float64(m.Raw.P)*float64(len(c.out.Measures)) <= sureMix
-	})
+	}) || slices.ContainsFunc(c.out.Measures, beside) && surelyMixed(c.fineA, c.fineB)
 }
 
 // mover names the tenant or the operation whose share of the requests moved the most for its

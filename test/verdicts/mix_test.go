@@ -59,3 +59,38 @@ func TestTenantsThatSendMoreAreTheMix(t *testing.T) {
 		})
 	}
 }
+
+// A new tenant that is light and slow is the mix that moved, however long the range is, how
+// many requests there are and how much they wander.
+func TestLightSlowTenantBegins(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		length    time.Duration
+		perSecond float64
+		noise     noise
+	}{
+		{"two hours", 2 * time.Hour, 12, noise{}},
+		{"six hours", 6 * time.Hour, 12, noise{}},
+		{"few requests", 2 * time.Hour, 4, noise{}},
+		{"noise", 2 * time.Hour, 12, noise{keeps: 0.8, deviation: 0.1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			trials(t, 0.9, func(w *world) (bool, string) {
+				w.noise = c.noise
+				loads := crowd("edge", c.perSecond)
+				w.send(time.Hour, loads...)
+				for i, operation := range operations {
+					loads = append(loads, load{service: "edge", operation: operation, tenant: "newbie", perSecond: 0.006 * c.perSecond / 4, median: 0.5 * float64(i+1)})
+				}
+				w.send(c.length-time.Hour, loads...)
+				w.advance(2 * time.Minute)
+				right, said := true, []string{}
+				for _, f := range w.changes(`{service="edge"}`, 0, c.length) {
+					said = append(said, f.Sentence)
+					right = right && f.Verdict == changes.Mix && strings.Contains(f.Headline, "above all tenant newbie")
+				}
+				return right, strings.Join(said, " | ")
+			})
+		})
+	}
+}

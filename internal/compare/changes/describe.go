@@ -88,9 +88,11 @@ func isMix(found *compare.Found, of []string) bool {
 	return slices.Contains(of, Durations) || isExplained(found)
 }
 
-// isExplained says that a measure changed by the mix alone.
+// isExplained reports whether the mix explains a measure, or most of what it changed by.
 func isExplained(found *compare.Found) bool {
-	return slices.ContainsFunc(found.Measures, func(m api.CompareMeasure) bool { return compare.ByMix(&m) })
+	return slices.ContainsFunc(found.Measures, func(m api.CompareMeasure) bool {
+		return compare.ByMix(&m) || found.Mix != nil && compare.BesideLike(&m)
+	})
 }
 
 // mixText says how the mix moved, and that nothing else did or can be judged.
