@@ -73,6 +73,10 @@ func describe(ctx context.Context, s *compare.Stretches, c candidate, newest *se
 		out.Headline = fmt.Sprintf("%s of %s changed, though none of %s surely did", figure.Listed(titles(c.point.of)), of, figure.Listed(measures))
 		out.Name = short + " changed"
 	}
+	// More requests are neither better nor worse, whatever else is less sure.
+	if slices.Equal(c.point.of, []string{Rate}) && judge.Moved(out.Verdict) {
+		out.Verdict = judge.Changed
+	}
 	if found.Seconds > 0 {
 		out.Headline += fmt.Sprintf(", provisionally, from %d s", found.Seconds)
 	}

@@ -124,6 +124,9 @@ func TestErrorsAndRatesAreFound(t *testing.T) {
 					if len(x.Found) == 1 && m.Verdict != judge.TooLittle && (!strings.HasPrefix(x.Headline, c.sentence) || x.Name != c.name) {
 						t.Errorf("trial %d: %q, %q", i, x.Headline, x.Name)
 					}
+					if len(x.Found) == 1 && c.of == Rate && x.Verdict != judge.Changed {
+						t.Errorf("trial %d: %q is %s", i, x.Headline, x.Verdict)
+					}
 				}
 			}
 			t.Logf("%d trials: found within five slots in %d, %d effects near the truth", trials, found5, inside)

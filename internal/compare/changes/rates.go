@@ -300,7 +300,7 @@ func excursionChange(s *compare.Stretches, x excursion, at compare.Stretch) *api
 	c.Shape = &api.Shape{Kind: judge.Spike, Start: x.start, End: x.end, Service: c.Service, Operation: c.Operation, Measure: judge.Rate, Usual: perSecond(x.Before), Value: perSecond(x.Rate)}
 	of := s.Subject(x.part)
 	if !x.isOutage() {
-		nameSpike(c, of, x.slot)
+		nameSpike(c, of, x.slot, nil)
 		return c
 	}
 	c.Verdict = judge.Regression

@@ -64,15 +64,20 @@ func spikeAndRest(up, down *api.Change, first, second candidate, slot int64, des
 		return nil, err
 	}
 	var stayed []string
-	atUp, atDown := 0, 0
+	var then *api.CompareMeasure // of the spike's own measure
+	atUp, atDown, little := 0, 0, 0
 	for i := range whole.Measures {
 		m := &whole.Measures[i]
 		between := slices.IndexFunc(up.Measures, func(x api.CompareMeasure) bool { return x.Name == m.Name })
 		if between < 0 || !isOf(rest.point.of, m.Name) {
 			continue
 		}
+		if m.Name == spike.Measure {
+			then = m
+		}
 		height, left := heights(m.Name, float64(m.Raw.A), float64(up.Measures[between].Raw.B), float64(m.Raw.B))
-		if math.Abs(left) < leastOf(m.Name) || math.Abs(left) <= back*math.Abs(height) {
+		slight := math.Abs(left) <= back*math.Abs(height)
+		if math.Abs(left) < leastOf(m.Name) || slight && m.Verdict == judge.TooLittle {
 			continue
 		}
 		switch moved := height / left; {
@@ -80,6 +85,8 @@ func spikeAndRest(up, down *api.Change, first, second candidate, slot int64, des
 			return nil, nil
 		case !judge.Moved(m.Verdict) || float64(m.Adjusted) > discovery:
 			continue
+		case slight: // it may have begun with the spike or after it
+			little++
 		case 0.6 <= moved && moved <= 1.5:
 			atUp++
 		case math.Abs(moved) <= 0.4:
@@ -94,11 +101,12 @@ func spikeAndRest(up, down *api.Change, first, second candidate, slot int64, des
 	}
 	c := *up
 	c.Shape = spike
-	nameSpike(&c, first.title, slot)
+	nameSpike(&c, first.title, slot, then)
 	if len(stayed) == 0 {
 		return []api.Change{c}, nil
 	}
-	if atDown > 0 {
+	apart := atUp == 0 && atDown+little > 0
+	if apart {
 		rest.point = second.point
 	}
 	slices.SortFunc(stayed, compareThings)
@@ -107,7 +115,7 @@ func spikeAndRest(up, down *api.Change, first, second candidate, slot int64, des
 	if err != nil {
 		return nil, err
 	}
-	if atDown > 0 {
+	if apart {
 		return []api.Change{c, *step}, nil
 	}
 	step.Shape = spike
@@ -223,14 +231,28 @@ func figureOf(c *api.Change, measure, of string) (name string, value func(api.Fl
 	return name, value
 }
 
-// nameSpike says what came and went.
-func nameSpike(c *api.Change, of string, slot int64) {
+// nameSpike says what came and went. Then compares its measure before and after; nil if that
+// is not known.
+func nameSpike(c *api.Change, of string, slot int64, then *api.CompareMeasure) {
 	s := c.Shape
 	name, value := figureOf(c, s.Measure, of)
 	s.Sentence = judge.SpikeText(name, value(s.Value), s.End-s.Start)
 	c.Headline = s.Sentence + ", then as before, " + value(s.Usual)
+	if then != nil && !isAsBefore(then) {
+		c.Headline = fmt.Sprintf("%s, then %s, before %s", s.Sentence, value(then.Raw.B), value(then.Raw.A))
+	}
 	c.Name = "spike of " + name
 	c.Sentence = c.Headline + ", from " + strings.TrimPrefix(when(c, slot), since)
+}
+
+// isAsBefore reports whether a measure may be as it was, or is within the least change of it:
+// the interval holds no difference, or nothing but that. One that is not known does.
+func isAsBefore(m *api.CompareMeasure) bool {
+	low, high, least := float64(m.Raw.Low), float64(m.Raw.High), leastOf(m.Name)
+	if m.Scale == "ratio" {
+		low, high = math.Log(low), math.Log(high)
+	}
+	return !(low > 0 || high < 0) || -least <= low && high <= least
 }
 
 // level is the share of a slope beside another that is none.

@@ -65,6 +65,63 @@ func TestSpikesHideNoStep(t *testing.T) {
 	}
 }
 
+// What is slower after a spike than before it is not as before: the spike says both, and the
+// level that stays is a change of its own, whether the spike is long or short.
+func TestSpikesThatLeaveAnotherLevel(t *testing.T) {
+	const slots, at = 480, 200
+	for length, heights := range map[int][2]float64{5: {8, 1.3}, 42: {1.75, 1.12}} {
+		high := heights[0]
+		for _, after := range []float64{1, heights[1]} {
+			slow := func(slot int) float64 { return during(at, at+length, 1, high)(slot) * from(at+length, 1, after)(slot) }
+			st := flow(t, rand.New(rand.NewPCG(57, uint64(length))), slots, series.Base, 0.3, traffic{"shop", "GET /cart", always(100), always(0.005), slow})
+			r := found(t, NewFinder(st), asked(0, 10*slots))
+			spike, steps := 0, 0
+			for _, c := range r.Changes {
+				if c.Operation != "" {
+					continue
+				}
+				t.Log(c.Sentence)
+				switch {
+				case c.Shape == nil || c.Shape.Kind != judge.Spike:
+					steps++
+				case after == 1 && strings.Contains(c.Headline, ", then as before, "),
+					after != 1 && strings.Contains(c.Headline, ", then ") && strings.Contains(c.Headline, ", before "):
+					spike++
+				default:
+					t.Errorf("after %d slots at %g times: %s", length, after, c.Sentence)
+				}
+			}
+			if want := map[bool]int{true: 1}[after != 1]; spike != 1 || steps != want {
+				t.Errorf("after %d slots at %g times: %d spikes and %d steps, want 1 and %d", length, after, spike, steps, want)
+			}
+		}
+	}
+}
+
+func TestIsAsBefore(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		low, high float64
+		want      bool
+	}{
+		{"p50", 0.98, 1.2, true},
+		{"p50", 1.01, 1.04, true},
+		{"p50", 1.06, 1.14, false},
+		{"p50", 0.8, 0.94, false},
+		{"p50", math.NaN(), math.NaN(), true},
+		{judge.ErrorShare, -0.001, 0.02, true},
+		{judge.ErrorShare, 0.01, 0.02, false},
+	} {
+		m := &api.CompareMeasure{Name: c.name, Scale: "ratio", Raw: api.CompareFigure{Low: api.Float(c.low), High: api.Float(c.high)}}
+		if c.name == judge.ErrorShare {
+			m.Scale = "difference"
+		}
+		if got := isAsBefore(m); got != c.want {
+			t.Errorf("%s from %g to %g: %t", c.name, c.low, c.high, got)
+		}
+	}
+}
+
 // A spike shorter than two changes are apart is told with its own length wherever it lies in
 // the range, and the step after it is found as clearly as without it.
 func TestShortSpikes(t *testing.T) {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"math"
 	"runtime"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
 	"tailscope/api"
 	"tailscope/internal/compare"
 	"tailscope/internal/judge"
+	"tailscope/internal/store"
 	"tailscope/stat"
 )
 
@@ -65,11 +67,11 @@ func takeSpikes(ctx context.Context, s *compare.Stretches, places []place) ([]ap
 		return nil, nil
 	}
 	all := make([][]compare.Spike, len(places))
-	work, ctx := errgroup.WithContext(ctx)
+	work, working := errgroup.WithContext(ctx)
 	work.SetLimit(runtime.GOMAXPROCS(0))
 	for i, p := range places {
 		work.Go(func() (err error) {
-			if err := ctx.Err(); err != nil {
+			if err := working.Err(); err != nil {
 				return err
 			}
 			all[i], err = s.Spikes(p.part, p.in, fewestAfter, discovery)
@@ -95,14 +97,42 @@ func takeSpikes(ctx context.Context, s *compare.Stretches, places []place) ([]ap
 				continue
 			}
 			s.Leave(at.part, x.Stretch)
-			out = append(out, *spikeChange(s, at, x))
+			then, err := besideSpike(ctx, s, at, x)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, *spikeChange(s, at, x, then))
 		}
 	}
 	return out, nil
 }
 
+// besideSpike compares the measure of a spike before and after it, in the slots next to it: farther
+// ones may lie beyond a step. It returns nil if there are too few.
+func besideSpike(ctx context.Context, s *compare.Stretches, at place, x compare.Spike) (*api.CompareMeasure, error) {
+	before := compare.Stretch{From: max(at.in.From, x.From-nextTo), To: x.From}
+	after := compare.Stretch{From: x.To, To: min(at.in.To, x.To+nextTo)}
+	if min(before.To-before.From, after.To-after.From) < fewestSlots {
+		return nil, nil
+	}
+	ctx, done := store.Passing(ctx)
+	defer done()
+	found, err := s.Compare(ctx, at.part, before, after)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(found.Measures, func(m api.CompareMeasure) bool { return m.Name == x.Shape.Measure })
+	if i < 0 {
+		return nil, nil
+	}
+	return &found.Measures[i], nil
+}
+
+// nextTo is the number of slots before and after a short spike that are compared.
+const nextTo = 2 * fewestSlots
+
 // spikeChange is a spike as a change.
-func spikeChange(s *compare.Stretches, at place, x compare.Spike) *api.Change {
+func spikeChange(s *compare.Stretches, at place, x compare.Spike, then *api.CompareMeasure) *api.Change {
 	thing := Durations
 	if x.Shape.Measure == judge.ErrorShare {
 		thing = Errors
@@ -119,6 +149,6 @@ func spikeChange(s *compare.Stretches, at place, x compare.Spike) *api.Change {
 		of.Operation, of.Own = x.Shape.Operation, true
 	}
 	c.Shape.Service, c.Shape.Operation = of.Service, of.Operation
-	nameSpike(c, s.Subject(of), s.Step())
+	nameSpike(c, s.Subject(of), s.Step(), then)
 	return c
 }
