@@ -104,6 +104,11 @@ func (s *strata) split(c, within *suspect) (mine, rest change, others float64) {
 	return mine, rest, others
 }
 
+// What begins within the rectangle makes its slots differ as noise does. They are also taken
+// to be as noisy as those before, and no less than about one step of their own, at this part
+// of a level: what begins within is plain, and what began before keeps nearly all of it.
+const ofStep = 0.05
+
 // test returns a change's interval and the probability of so large a gain without a
 // cause. The variance is the slots', and no less than that of independent requests.
 func (s *strata) test(c *change) effect {
@@ -111,9 +116,15 @@ func (s *strata) test(c *change) effect {
 	now, before := c.influence[:s.window], c.influence[s.window:]
 	ratio := s.requestsBefore() / s.requestsNow() // of the variances, by the numbers of requests
 	var variance, df float64
+	step := e
 	switch {
 	case len(now) >= fewestSlots && len(before) >= fewestSlots:
 		variance, df = ownVariance(c.influence) // the sum of either part is 0
+		if c.gain > 0 {
+			v, dfv := ownVariance(before)
+			about, _ := ownVariance(append(aboutStep(now), before...))
+			step.setInterval(max(v*(1+ratio), about, c.noise), dfv)
+		}
 	case len(before) >= fewestSlots:
 		variance, df = ownVariance(before)
 		variance *= 1 + ratio
@@ -124,11 +135,33 @@ func (s *strata) test(c *change) effect {
 		return e
 	}
 	e.setInterval(max(variance, c.noise), df)
+	if step.ok {
+		e.p, step.p = min(1, e.p/(1-ofStep)), min(1, step.p/ofStep)
+		if step.p < e.p {
+			e = step
+		}
+	}
 	e.p /= 2 // of one side
 	if !(e.size > 0) {
 		e.p = 1
 	}
 	return e
+}
+
+// aboutStep returns x about the means of its two parts, of a quarter of it at least, that
+// differ the most in standard errors: what is shorter, such as a burst, stays in it.
+func aboutStep(x []float64) []float64 {
+	n, all, left := len(x), sum(x), 0.0
+	at, most := 0, 0.0
+	for i, v := range x {
+		if k := float64(i); i >= n/4 && n-i >= n/4 {
+			if between := sq(left-all*k/float64(n)) / (k * (float64(n) - k)); between > most {
+				at, most = i, between
+			}
+		}
+		left += v
+	}
+	return append(centre(x[:at]), centre(x[at:])...)
 }
 
 func (s *strata) requestsNow() (n float64) {
@@ -160,6 +193,9 @@ func (s *strata) stands(c, within *suspect, tried, level float64) (p float64, ok
 	p = min(1, e.p*tried)
 	return p, e.ok && p <= level
 }
+
+// above reports whether the interval leaves out 0.
+func (e *effect) above() bool { return e.ok && e.low > 0 }
 
 // judgeBefore names who became slow, and, of requests, whose fail more often.
 func (q *question) judgeBefore(main, tenants *table) {
@@ -264,7 +300,7 @@ func (q *question) causes(tables []*table, are, were string) *causes {
 			mine, _, _ := root.split(whole, nil)
 			e := root.test(&mine)
 			grown := &suspect{a: -1, b: -1, from: root, change: mine}
-			if e.ok && e.p <= levelWhole && grown.matters() && root.left() >= fewest && (named == nil || mine.gain/math.Sqrt(mine.noise) > named.t) {
+			if e.above() && e.p*q.tries <= levelWhole && grown.matters() && root.left() >= fewest && (named == nil || mine.gain/math.Sqrt(mine.noise) > named.t) {
 				rootNamed = true
 				named, grown.p = grown, e.p
 			}
@@ -312,12 +348,12 @@ func (x *causes) next(singles, both []*suspect) *suspect {
 	}
 	slices.SortStableFunc(list, func(x, y *suspect) int { return cmp.Compare(y.t, x.t) })
 	for _, c := range list[:min(len(list), mostTried)] {
-		tried, level := float64(x.labelsTried), levelLabels
+		tried, level := float64(x.labelsTried)*x.tries, levelLabels
 		if c.b >= 0 {
-			tried, level = float64(x.pairsTried), levelPairs
+			tried, level = float64(x.pairsTried)*x.tries, levelPairs
 		}
 		mine, _, _ := c.from.split(c, nil)
-		if e := c.from.test(&mine); !e.ok || e.p > levelWithin || !c.matters() {
+		if e := c.from.test(&mine); !e.above() || e.p > levelWithin || !c.matters() {
 			continue
 		}
 		var ok bool
@@ -463,7 +499,10 @@ func (s *strata) shares(c *suspect) (now, before, weight float64) {
 		}
 	}
 	now = in / weight
-	return now, now - c.gain/weight, weight
+	if before = now - c.gain/weight; math.Abs(before) < 1e-9*now { // what rounding leaves of 0
+		before = 0
+	}
+	return now, before, weight
 }
 
 // hasBut reports whether a row has the candidate's labels, whatever its status.

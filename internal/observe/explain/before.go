@@ -100,36 +100,72 @@ func (q *question) changes(ctx context.Context, start, from, to int64) ([]api.Ch
 	return slices.DeleteFunc(found, func(c api.Change) bool { return int64(c.Low) >= from }), err
 }
 
+// episode is a time of changes less than leastBefore apart, as of one rollout: nothing of it
+// is before. until is the last that lasts, or nil where all got well.
+type episode struct {
+	low, high int64
+	until     *api.Change
+}
+
+// episodes returns those of changes in order. What a spike did by its end, before the
+// rectangle begins, and what became better, ends no stretch: what came after is not slow.
+func episodes(found []api.Change, from int64) (out []episode) {
+	for i := range found {
+		c := &found[i]
+		e := episode{low: int64(c.Low), high: int64(c.High)}
+		if s := c.Shape; s != nil && s.Kind == judge.Spike && s.End <= from {
+			e.low, e.high = min(e.low, s.Start), max(e.high, s.End)
+		} else if c.Verdict != judge.Improvement {
+			e.until = c
+		}
+		for n := len(out); n > 0 && e.low-out[n-1].high < leastBefore; n = len(out) {
+			e = episode{min(e.low, out[n-1].low), max(e.high, out[n-1].high), cmp.Or(e.until, out[n-1].until)}
+			out = out[:n-1]
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
 // cutAtChanges returns the stretches that end where the first one does and at changes before
 // it, the latest first. Where no mark ends it, what comes after a change for the worse is
 // slow, or fails, already, and ends none.
 func cutAtChanges(first stretch, found []api.Change, length int64) (out []stretch) {
-	// back ends a stretch at changes that are too near for another one between.
-	back := func(x *stretch) {
-		for n := len(found); n > 0 && int64(found[n-1].High) > x.End-leastBefore; n = len(found) {
-			if x.Mark == "" {
-				x.until, x.End = &found[n-1], min(x.End, series.Base.Slot(int64(found[n-1].Low)))
-			}
-			found = found[:n-1]
-		}
+	all := episodes(found, first.End)
+	// begin sets the beginning, behind the last episode.
+	begin := func(x *stretch) {
 		x.Start = x.End - length
-		if n := len(found); n > 0 {
-			x.Start = max(x.Start, series.Base.Slot(int64(found[n-1].High)))
+		if n := len(all); n > 0 {
+			x.Start = max(x.Start, series.Base.Slot(all[n-1].high))
 		}
 	}
-	back(&first)
-	if n := len(found); n == 0 || first.Mark != "" || !(found[n-1].Verdict == judge.Regression || found[n-1].Verdict == judge.Mixed) {
+	for n := len(all); n > 0 && all[n-1].high > first.End-leastBefore; n = len(all) {
+		if first.Mark == "" {
+			first.until, first.End = all[n-1].until, min(first.End, series.Base.Slot(all[n-1].low))
+		}
+		all = all[:n-1]
+	}
+	begin(&first)
+	if n := len(all); n == 0 || first.Mark != "" || !all[n-1].worse() {
 		out = append(out, first)
 	}
-	for len(found) > 0 && len(out) < mostStretches {
-		x := stretch{}
-		x.until = &found[len(found)-1]
-		x.End = series.Base.Slot(int64(x.until.Low))
-		found = found[:len(found)-1]
-		back(&x)
+	for len(all) > 0 && len(out) < mostStretches {
+		last := all[len(all)-1]
+		all = all[:len(all)-1]
+		if last.until == nil {
+			continue
+		}
+		x := stretch{until: last.until}
+		x.End = series.Base.Slot(last.low)
+		begin(&x)
 		out = append(out, x)
 	}
 	return out
+}
+
+// worse reports whether what came after is slow, or fails.
+func (e *episode) worse() bool {
+	return e.until != nil && (e.until.Verdict == judge.Regression || e.until.Verdict == judge.Mixed)
 }
 
 // mark returns the mark that the stretch before ends at, if one is near.
@@ -169,6 +205,7 @@ func (q *question) became(ctx context.Context) error {
 		return nil
 	}
 	var slow, failing *question
+	q.tries = float64(len(all))
 	for i := range all {
 		if b := &all[i]; slow != nil && !(b.ends("durations") && len(slow.out.Items) == 0) && !(b.ends("errors") && !slow.failing()) {
 			continue

@@ -1,14 +1,18 @@
 package explain
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"tailscope/api"
+	"tailscope/internal/judge"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
@@ -234,5 +238,44 @@ func TestManyTenantsBefore(t *testing.T) {
 	r.Matchers = append(r.Matchers, labels.MustNewMatcher(labels.MatchEqual, series.LabelTenant, "acme"))
 	if out := explained(t, st, r); len(out.Items) != 1 || out.Items[0].Sentence[:12] != "all requests" {
 		t.Errorf("of acme: %v", said(out))
+	}
+}
+
+// A stretch ends at what lasts, and holds nothing of what got well.
+func TestCutAtChanges(t *testing.T) {
+	change := func(low, high int64, verdict api.Verdict) api.Change {
+		return api.Change{Time: api.Float(low+high) / 2, Low: api.Float(low), High: api.Float(high), Verdict: verdict}
+	}
+	spike := func(start, end int64) []api.Change {
+		up, down := change(start-60, start+60, judge.Regression), change(end-60, end+60, judge.Improvement)
+		up.Shape = &api.Shape{Kind: judge.Spike, Start: start, End: end}
+		down.Shape = up.Shape
+		return []api.Change{up, down}
+	}
+	worse := func(at int64) []api.Change { return []api.Change{change(at-60, at+60, judge.Regression)} }
+	for _, c := range []struct {
+		name  string
+		found []api.Change
+		want  string // start and end of each
+	}{
+		{"none", nil, "9000–10000"},
+		{"for the worse", worse(7000), "5940–6940"},
+		{"two", slices.Concat(worse(4000), worse(7000)), "5940–6940 2940–3940"},
+		{"for the better", []api.Change{change(6940, 7060, judge.Improvement)}, "9000–10000"},
+		{"what got well", spike(5000, 7000), "9000–10000"},
+		{"what got well just before", spike(8000, 9900), "6940–7940"},
+		{"what has not got well", spike(8000, 11000)[:1], "6940–7940"},
+		{"a change within what got well", slices.Concat(spike(5000, 8000)[:1], worse(6500), spike(5000, 8000)[1:]), "3940–4940"},
+		{"what got well before a change", slices.Concat(spike(3000, 5500), worse(7000)), "5940–6940"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got []string
+			for _, x := range cutAtChanges(stretch{ExplainBefore: api.ExplainBefore{End: 10000}}, c.found, 1000) {
+				got = append(got, fmt.Sprintf("%d–%d", x.Start, x.End))
+			}
+			if s := strings.Join(got, " "); s != c.want {
+				t.Errorf("%s, want %s", s, c.want)
+			}
+		})
 	}
 }

@@ -83,6 +83,8 @@ type question struct {
 	// ones. Tables hold numbers of independent ones.
 	each   float64
 	judged bool // there is enough to say something
+	// tries is the number of stretches before that it may be compared with.
+	tries float64
 }
 
 // check validates the request and fills in defaults. It reads the family and the labels

@@ -108,6 +108,8 @@ func (q *question) conclude() {
 		}
 	case e.Failed == 0:
 		e.Sentence = fmt.Sprintf("none of the %s of that time failed", q.what)
+	case float64(e.Now) >= least*float64(e.Share):
+		e.Sentence = fmt.Sprintf("it is not sure that more %s fail: %s do, and %s did %s, but shares move as much by themselves", q.what, percent(float64(e.Now)), percent(float64(e.Share)), fromTo(e.Start, e.End))
 	default:
 		e.Sentence = fmt.Sprintf("no more %s fail than %s", q.what, fromTo(e.Start, e.End))
 	}
