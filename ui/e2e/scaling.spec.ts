@@ -21,7 +21,7 @@ test('the list has both kinds, with what came of them', async ({ page }) => {
 test('a search for capacity: the answer, every step, the objective and the law', async ({ page }) => {
   await page.goto(`/sessions/${known().capacity}`);
   await expect(page.getByTestId('capacity-headline')).toContainText('found');
-  await expect(page.getByTestId('capacity-facts')).toContainText('836–861/s, 95 % interval');
+  await expect(page.getByTestId('capacity-facts')).toContainText('836 … 861/s, 95 % interval');
   await expect(page.getByTestId('capacity-facts')).toContainText('310 ms');
   const steps = page.getByTestId('steps');
   await expect.poll(() => steps.locator('canvas').getAttribute('data-drawn').then(Number)).toBeGreaterThan(500);

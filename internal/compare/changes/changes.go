@@ -105,6 +105,20 @@ func NewFinder(st store.Store) *Finder {
 	return &Finder{st: st, cache: refresh.Cache[api.ChangesResponse]{Size: 16, Fresh: fresh}}
 }
 
+// withLead reports whether a change was dismissed with the one of its service that leads it.
+// Of another service it leads itself then.
+func withLead(c *api.Change, all []api.Change) bool {
+	i := slices.IndexFunc(all, func(x api.Change) bool { return c.Under != "" && x.ID == c.Under && x.Status == Dismissed })
+	if i < 0 {
+		return false
+	}
+	if c.Service == all[i].Service && c.Environment == all[i].Environment {
+		return c.Status == New
+	}
+	c.Under = ""
+	return false
+}
+
 // Find answers the changes of a range, in order of time.
 func (f *Finder) Find(ctx context.Context, r Request) (*api.ChangesResponse, error) {
 	if err := r.check(); err != nil {
@@ -126,7 +140,9 @@ func (f *Finder) Find(ctx context.Context, r Request) (*api.ChangesResponse, err
 	}
 	known := match(found.Changes, decided)
 	ids := map[string]string{}
-	for i, c := range found.Changes {
+	all := slices.Clone(found.Changes)
+	for i := range all {
+		c := &all[i]
 		c.Status = New
 		if d := known[i]; d != nil {
 			ids[c.ID] = d.ID
@@ -135,14 +151,17 @@ func (f *Finder) Find(ctx context.Context, r Request) (*api.ChangesResponse, err
 				c.Status, c.Mark = New, "" // its mark was removed
 			}
 		}
-		c.Near = near(&c, out.Slot, withoutOwn(&c, out.Slot, marks, decided))
-		if r.Status == All || r.Status == c.Status || r.Status == "" && c.Status != Dismissed {
-			out.Changes = append(out.Changes, c)
-		}
 	}
-	for i := range out.Changes {
-		c := &out.Changes[i]
+	for i := range all {
+		c := &all[i]
 		c.Under = cmp.Or(ids[c.Under], c.Under)
+		c.Near = near(c, out.Slot, withoutOwn(c, out.Slot, marks, decided))
+		if withLead(c, all) {
+			continue
+		}
+		if r.Status == All || r.Status == c.Status || r.Status == "" && c.Status != Dismissed {
+			out.Changes = append(out.Changes, *c)
+		}
 	}
 	if len(ids) > 0 {
 		out.Events = slices.Clone(out.Events)

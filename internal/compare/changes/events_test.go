@@ -103,3 +103,25 @@ func TestOwnMarksAreNoCauses(t *testing.T) {
 		t.Errorf("marks %+v, want that of another moment too", got)
 	}
 }
+
+// Who dismisses a change dismisses with it those of its service that stand under it; one of
+// another service leads itself then, and one that was decided of by itself stays.
+func TestDismissedWithItsLead(t *testing.T) {
+	lead := api.Change{ID: "lead", Service: "shop", Status: Dismissed}
+	for _, c := range []struct {
+		name  string
+		of    api.Change
+		with  bool
+		under string
+	}{
+		{"its operation", api.Change{Service: "shop", Operation: "GET /", Status: New, Under: "lead"}, true, "lead"},
+		{"its operation, confirmed", api.Change{Service: "shop", Operation: "GET /", Status: Confirmed, Under: "lead"}, false, "lead"},
+		{"another service", api.Change{Service: "cart", Status: New, Under: "lead"}, false, ""},
+		{"another environment", api.Change{Service: "shop", Environment: "staging", Status: New, Under: "lead"}, false, ""},
+		{"under another", api.Change{Service: "shop", Status: New, Under: "other"}, false, "other"},
+	} {
+		if with := withLead(&c.of, []api.Change{lead, {ID: "other", Service: "shop", Status: New}}); with != c.with || c.of.Under != c.under {
+			t.Errorf("%s: dismissed %v, under %q; want %v, %q", c.name, with, c.of.Under, c.with, c.under)
+		}
+	}
+}

@@ -12,9 +12,9 @@ test('of an event the change that leads it is drawn, while nobody decided about 
     change('whole', 1000), change('a', 1010, { operation: 'GET /a', under: 'whole' }), change('later', 5000, { operation: 'GET /a' }), change('done', 7000, { status: 'confirmed' }),
   ];
   expect(drawn(all).map((c) => c.id)).toEqual(['whole', 'later']);
-  const under = change('a', 1010, { under: 'whole' });
-  const beside = (...lead: Change[]) => drawn([...lead, under]).map((c) => c.id);
-  expect([beside(), beside(change('whole', 1000, { status: 'dismissed' })), beside(change('whole', 1000, { status: 'confirmed' }))]).toEqual([['a'], ['a'], []]);
+  const beside = (service: string, ...lead: Change[]) => drawn([...lead, change('a', 1010, { under: 'whole', service })]).map((c) => c.id);
+  const [dismissed, confirmed] = [change('whole', 1000, { status: 'dismissed' }), change('whole', 1000, { status: 'confirmed' })];
+  expect([beside('shop'), beside('shop', dismissed), beside('cart', dismissed), beside('shop', confirmed), beside('cart', confirmed)]).toEqual([['a'], [], ['a'], [], []]);
 });
 
 test('what is over is said in the past', () => {

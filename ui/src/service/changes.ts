@@ -18,8 +18,9 @@ export function decide(c: Change, status: ChangeStatus, name = ''): Promise<Chan
   return request('POST', '/api/v1/changes', undefined, { id, time, low, high, service, environment, operation, family, part, status, ...(status === 'confirmed' ? { name: name.trim() || c.name, description: c.headline } : {}) });
 }
 
-/** Whether a change stands for itself: the one that leads its event is not in the list, or was dismissed. */
-export const leads = (c: Change, all: Change[]): boolean => !c.under || !all.some((x) => x.id === c.under && x.status !== 'dismissed');
+/** Whether a change stands for itself: the one that leads it is not in the list, or is of another service and was dismissed. */
+export const leads = (c: Change, all: Change[]): boolean =>
+  !c.under || !all.some((x) => x.id === c.under && (x.status !== 'dismissed' || (x.service === c.service && (x.environment ?? '') === (c.environment ?? ''))));
 
 /** What is drawn: new changes, each event by the one that leads it. A confirmed one is a mark, which is drawn. */
 export const drawn = (all: Change[]): Change[] => all.filter((c) => c.status === 'new' && leads(c, all));

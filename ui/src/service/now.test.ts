@@ -43,10 +43,11 @@ test('an improvement ends a moment once every figure that became worse is back',
   ] as const) expect([was, then, over([...was], [...then])]).toEqual([was, then, want]);
 });
 
-test('what is under a change stands for itself where that one was dismissed or is not in the answer', () => {
+test('what is under a change stands for itself where that one is not in the answer, or was dismissed and is of another service', () => {
   const under = change('op', 1010, { operation: 'GET /a', under: 'whole' });
   expect(said([under])).toEqual([['op', [], false]]);
-  expect(said([change('whole', 1000, { status: 'dismissed' }), under])).toEqual([['op', [], false]]);
+  expect(said([change('whole', 1000, { status: 'dismissed' }), under])).toEqual([]);
+  expect(said([change('whole', 1000, { status: 'dismissed' }), { ...under, service: 'cart' }])).toEqual([['op', [], false]]);
   expect(said([change('whole', 1000, { status: 'confirmed' }), under])).toEqual([['whole', ['op'], false]]);
 });
 
