@@ -55,7 +55,7 @@ func TestExplainLongAfterAChange(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			trials(t, 0.95, func(w *world) (bool, string) {
+			worlds(t, 1, 0.95, func(w *world) (bool, string) {
 				w.send(time.Hour, loads...)
 				c.play(w)
 				w.advance(time.Minute)
@@ -97,7 +97,7 @@ func TestExplainErrors(t *testing.T) {
 		{"all", "all requests: ", 0.15, func(l *load) bool { return true }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			trials(t, 0.95, func(w *world) (bool, string) {
+			worlds(t, 1, 0.95, func(w *world) (bool, string) {
 				loads := with(crowd("shop", 6), func(l *load) { l.failed = 0.004 })
 				w.send(time.Hour, loads...)
 				w.send(50*time.Minute, with(loads, func(l *load) {
@@ -124,7 +124,7 @@ func TestExplainErrors(t *testing.T) {
 // Nobody is named by a tenant that was slow for a while and got well long before.
 func TestExplainAfterWhatGotWell(t *testing.T) {
 	loads := crowd("shop", 4)
-	trials(t, 1, func(w *world) (bool, string) {
+	worlds(t, 1, 1, func(w *world) (bool, string) {
 		w.send(40*time.Minute, loads...)
 		w.send(20*time.Minute, with(loads, slow("", "tenant-5", 3))...)
 		w.send(time.Hour, loads...)
@@ -149,7 +149,7 @@ func TestExplainErrorsFromWithinOn(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			trials(t, 0.95, func(w *world) (bool, string) {
+			worlds(t, 1, 0.95, func(w *world) (bool, string) {
 				loads := with(crowd("shop", 12), func(l *load) {
 					if l.failed = 0.0046; l.tenant == "tenant-3" {
 						l.perSecond /= 3
