@@ -156,7 +156,7 @@ func (f *Finder) Find(ctx context.Context, r Request) (*api.ChangesResponse, err
 		c := &all[i]
 		c.Under = cmp.Or(ids[c.Under], c.Under)
 		c.Near = near(c, out.Slot, withoutOwn(c, out.Slot, marks, decided))
-		if withLead(c, all) {
+		if withLead(c, all) && r.Status != All {
 			continue
 		}
 		if r.Status == All || r.Status == c.Status || r.Status == "" && c.Status != Dismissed {
