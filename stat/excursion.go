@@ -29,7 +29,7 @@ const (
 	// What comes more often than mostExcursions times is usual, but for sure outages. Up to
 	// mostSearched are looked at, of which those at regular distances do not count.
 	mostExcursions, mostSearched = 4, 30
-	// regularly is how many excursions at one distance make it regular, whose lengths and
+	// regularly is the least number of excursions at one distance that are regular, whose lengths and
 	// deviations differ at most by a factor of alike.
 	regularly, alike = 3, 2.5
 	// Events come in batches where at least pausesShare of slots are empty.

@@ -75,23 +75,28 @@ func TestDerivedEqualsJournalled(t *testing.T) {
 		if n := aggs[1].Stats().JournalBytes; n != 0 {
 			rt.Fatalf("%d bytes were journalled", n)
 		}
-		for _, family := range []string{series.SpanSelf, series.BreakdownSelf} {
-			for _, view := range []series.View{series.Full, series.Marginal, series.Total} {
-				got, want := stores[1].slots(t, family, view), stores[0].slots(t, family, view)
-				if len(got) != len(want) {
-					rt.Fatalf("%s view %d: %d series, want %d", family, view, len(got), len(want))
+		sameSlots(t, rt, stores[1], stores[0], series.SpanSelf, series.BreakdownSelf)
+	})
+}
+
+// sameSlots fails rt unless both stores hold the same distributions of families, in every view.
+func sameSlots(t *testing.T, rt *rapid.T, of, as *memStore, families ...string) {
+	for _, family := range families {
+		for _, view := range []series.View{series.Full, series.Marginal, series.Total} {
+			got, want := of.slots(t, family, view), as.slots(t, family, view)
+			if len(got) != len(want) {
+				rt.Fatalf("%s view %d: %d series, want %d", family, view, len(got), len(want))
+			}
+			for k, slots := range want {
+				if len(got[k]) != len(slots) {
+					rt.Fatalf("%s: %d slots, want %d", k, len(got[k]), len(slots))
 				}
-				for k, slots := range want {
-					if len(got[k]) != len(slots) {
-						rt.Fatalf("%s: %d slots, want %d", k, len(got[k]), len(slots))
-					}
-					for at, h := range slots {
-						equal(rt, fmt.Sprint(k, at), got[k][at], h)
-					}
+				for at, h := range slots {
+					equal(rt, fmt.Sprint(k, at), got[k][at], h)
 				}
 			}
 		}
-	})
+	}
 }
 
 // Durations of members are stored as those of targets are, whatever is folded, weighted, shared
@@ -141,20 +146,7 @@ func TestMembersEqualTargets(t *testing.T) {
 		}
 		flush(t, aggs[0])
 		flush(t, aggs[1])
-		for _, view := range []series.View{series.Full, series.Marginal, series.Total} {
-			got, want := stores[1].slots(t, series.SpanSelf, view), stores[0].slots(t, series.SpanSelf, view)
-			if len(got) != len(want) {
-				rt.Fatalf("view %d: %d series, want %d", view, len(got), len(want))
-			}
-			for k, slots := range want {
-				if len(got[k]) != len(slots) {
-					rt.Fatalf("%s: %d slots, want %d", k, len(got[k]), len(slots))
-				}
-				for at, h := range slots {
-					equal(rt, fmt.Sprint(k, at), got[k][at], h)
-				}
-			}
-		}
+		sameSlots(t, rt, stores[1], stores[0], series.SpanSelf)
 	})
 }
 

@@ -134,6 +134,18 @@ const (
 	readMatch  = 64
 )
 
+// letIngest counts a unit of reading under mu, and returns mu for a moment after each
+// readAtOnce of them.
+func (a *Aggregator) letIngest(ctx context.Context, units *int) error {
+	if *units++; *units <= readAtOnce {
+		return nil
+	}
+	*units = 0
+	a.mu.Unlock()
+	defer a.mu.Lock()
+	return ctx.Err()
+}
+
 // readGeneration calls yield with each matching series that has cells in g: the number of
 // the series whose cells are to be read, and the series that they are counted under, which
 // differ where Total cells are not made yet. Of the registry it reads the lists of series
@@ -150,14 +162,8 @@ func (a *Aggregator) readGeneration(ctx context.Context, g *generation, family s
 	// meanwhile may be missing; those with cells in g keep their numbers.
 	each := func(list []uint32, of func(n uint32) (cells int, err error)) error {
 		for _, n := range slices.Clone(list) {
-			if units++; units > readAtOnce {
-				units = 0
-				a.mu.Unlock()
-				err := ctx.Err()
-				a.mu.Lock()
-				if err != nil {
-					return err
-				}
+			if err := a.letIngest(ctx, &units); err != nil {
+				return err
 			}
 			if g.stored {
 				return nil

@@ -373,18 +373,12 @@ func (a *Aggregator) readMembers(ctx context.Context, g *generation, family stri
 	defer g.reading.RUnlock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for i, units := 0, 0; !g.stored && i < l.n; i++ {
-		if units++; units > readAtOnce {
-			units = 0
-			a.mu.Unlock()
-			err := ctx.Err()
-			a.mu.Lock()
-			if err != nil {
-				return err
-			}
-			if g.stored {
-				return nil
-			}
+	for i, units := 0, 0; i < l.n; i++ {
+		if err := a.letIngest(ctx, &units); err != nil {
+			return err
+		}
+		if g.stored {
+			return nil
 		}
 		m := l.at(i)
 		if !once(shared, m.group, func() bool { return series.Matches(l.groups[m.group].shared.Labels, ofRest) }) ||

@@ -124,9 +124,8 @@ func (c *comparison) driftTogether(list []api.CompareRow) {
 				if m.Name != whole.Name || !judge.Moved(m.Verdict) || !way(m) || m.Judged().Low > high || m.Judged().High < low {
 					continue
 				}
-				found := c.finding(c.measureOf(m), c.titleOf(&list[j]), m.Judged())
-				found.Verdict, found.Between, found.Gate = judge.Drifts, m.Between, nil
-				m.Verdict, m.Change, m.Sentence = judge.Drifts, "", found.Sentence()
+				found := c.weaken(m, c.titleOf(&list[j]), judge.Drifts)
+				m.Sentence = found.Sentence()
 			}
 		}
 	}
@@ -155,9 +154,17 @@ func (c *comparison) measureOf(m *api.CompareMeasure) measure {
 }
 
 func (c *comparison) noEvidence(m *api.CompareMeasure, of string) {
+	found := c.weaken(m, of, judge.NoEvidence)
+	m.Sentence = found.Claim()
+}
+
+// weaken gives a measure that changed by itself a verdict that claims no change, and returns
+// the finding that its sentence is of.
+func (c *comparison) weaken(m *api.CompareMeasure, of string, v judge.Verdict) *judge.Finding {
 	found := c.finding(c.measureOf(m), of, m.Judged())
-	found.Verdict, found.Between, found.Gate = judge.NoEvidence, m.Between, nil
-	m.Verdict, m.Change, m.Sentence = found.Verdict, "", found.Claim()
+	found.Verdict, found.Between, found.Gate = v, m.Between, nil
+	m.Verdict, m.Change = v, ""
+	return found
 }
 
 // TakeBack makes a measure of requests no evidence where it is not sure enough among more

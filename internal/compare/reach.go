@@ -18,7 +18,7 @@ type Reach struct {
 	Rest         Rest // empty if none was judged
 }
 
-// Rest is what is known of the rows that are not sure, given all of them, as the API names it.
+// Rest says what all rows together tell of those that are not sure. Its values are the API's.
 type Rest string
 
 const (

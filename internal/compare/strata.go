@@ -41,8 +41,8 @@ type strata struct {
 	covered  float64
 	compared int
 	groups   [][]operation // of each stratum; nil if they are of one tenant
-	single   []operation   // those that are a stratum of their own, the first ones
-	gone     []operation   // those that are in none, since they came, went, or moved the mix of what is rare
+	single   []operation   // each is a stratum of its own; these come first
+	gone     []operation   // in no stratum: they came, went, or moved the mix of what is rare
 	apart    bool          // no operation can be compared, though both sides have requests enough
 }
 

@@ -59,6 +59,11 @@ var Verdicts = []Verdict{
 	Faster, Slower, FewerErrors, MoreErrors, Lower, Higher, Regression, Improvement, Mixed, Changed, Same, WithinTolerance, Drifts, NoEvidence, TooLittle, WithinFloor,
 }
 
+// Opposite says that one of two verdicts is a regression and the other an improvement.
+func Opposite(v, w Verdict) bool {
+	return v == Regression && w == Improvement || v == Improvement && w == Regression
+}
+
 // Moved says that a verdict claims a change.
 func Moved(v Verdict) bool {
 	switch v {

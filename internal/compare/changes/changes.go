@@ -105,14 +105,14 @@ func NewFinder(st store.Store) *Finder {
 	return &Finder{st: st, cache: refresh.Cache[api.ChangesResponse]{Size: 16, Fresh: fresh}}
 }
 
-// withLead reports whether a change was dismissed with the one of its service that leads it.
-// Of another service it leads itself then.
-func withLead(c *api.Change, all []api.Change) bool {
-	i := slices.IndexFunc(all, func(x api.Change) bool { return c.Under != "" && x.ID == c.Under && x.Status == Dismissed })
-	if i < 0 {
+// withLead reports whether a change was dismissed with the one of its service that leads it,
+// given those that were dismissed by their ids. Of another service it is then made its own lead.
+func withLead(c *api.Change, dismissed map[string]*api.Change) bool {
+	lead := dismissed[c.Under]
+	if lead == nil {
 		return false
 	}
-	if c.Service == all[i].Service && c.Environment == all[i].Environment {
+	if c.Service == lead.Service && c.Environment == lead.Environment {
 		return c.Status == New
 	}
 	c.Under = ""
@@ -139,7 +139,7 @@ func (f *Finder) Find(ctx context.Context, r Request) (*api.ChangesResponse, err
 		return nil, err
 	}
 	known := match(found.Changes, decided)
-	ids := map[string]string{}
+	ids, dismissed := map[string]string{}, map[string]*api.Change{}
 	all := slices.Clone(found.Changes)
 	for i := range all {
 		c := &all[i]
@@ -151,12 +151,15 @@ func (f *Finder) Find(ctx context.Context, r Request) (*api.ChangesResponse, err
 				c.Status, c.Mark = New, "" // its mark was removed
 			}
 		}
+		if c.Status == Dismissed {
+			dismissed[c.ID] = c
+		}
 	}
 	for i := range all {
 		c := &all[i]
 		c.Under = cmp.Or(ids[c.Under], c.Under)
 		c.Near = near(c, out.Slot, withoutOwn(c, out.Slot, marks, decided))
-		if withLead(c, all) && r.Status != All {
+		if withLead(c, dismissed) && r.Status != All {
 			continue
 		}
 		if r.Status == All || r.Status == c.Status || r.Status == "" && c.Status != Dismissed {

@@ -46,13 +46,13 @@ func (e *event) takes(c *api.Change, wide float64) bool {
 // lies in several.
 func eventsOf(all []api.Change, slot int64) []event {
 	wide := float64(2 * slot)
-	inSteps := func(c *api.Change) bool { return c.Shape != nil && c.Shape.Kind == judge.Drift && !c.Kink }
+	stepped := func(c *api.Change) bool { return c.Shape != nil && c.Shape.Kind == judge.Drift && !c.Kink }
 	order := make([]*api.Change, len(all))
 	for i := range all {
 		order[i] = &all[i]
 	}
 	slices.SortStableFunc(order, func(x, y *api.Change) int {
-		if s, t := inSteps(x), inSteps(y); s != t {
+		if s, t := stepped(x), stepped(y); s != t {
 			if s {
 				return -1
 			}
@@ -75,7 +75,7 @@ func eventsOf(all []api.Change, slot int64) []event {
 		}
 		e := event{low: float64(c.Low) - wide, high: float64(c.High) + wide, changes: []*api.Change{c}}
 		switch {
-		case inSteps(c):
+		case stepped(c):
 			e.high = float64(c.Shape.End) + wide
 		case c.Shape != nil && c.Shape.Kind == judge.Spike:
 			e.end = float64(c.Shape.End)
@@ -281,8 +281,7 @@ func follows(c, outage *api.Change, all []*api.Change) bool {
 		return true
 	}
 	returned := func(x *api.Change) bool {
-		opposite := c.Verdict == judge.Regression && x.Verdict == judge.Improvement || c.Verdict == judge.Improvement && x.Verdict == judge.Regression
-		return opposite && subjectOf(x) == subjectOf(c)
+		return judge.Opposite(c.Verdict, x.Verdict) && subjectOf(x) == subjectOf(c)
 	}
 	if slices.ContainsFunc(all, returned) {
 		return true

@@ -120,7 +120,7 @@ func TestDismissedWithItsLead(t *testing.T) {
 		{"another environment", api.Change{Service: "shop", Environment: "staging", Status: New, Under: "lead"}, false, ""},
 		{"under another", api.Change{Service: "shop", Status: New, Under: "other"}, false, "other"},
 	} {
-		if with := withLead(&c.of, []api.Change{lead, {ID: "other", Service: "shop", Status: New}}); with != c.with || c.of.Under != c.under {
+		if with := withLead(&c.of, map[string]*api.Change{"lead": &lead}); with != c.with || c.of.Under != c.under {
 			t.Errorf("%s: dismissed %v, under %q; want %v, %q", c.name, with, c.of.Under, c.with, c.under)
 		}
 	}

@@ -60,15 +60,16 @@ func (o *Around) Compare(ctx context.Context, judge *Judge, r compare.Request) (
 		out.Verdict, out.Sentence = withBeside(out.Verdict, out.Sentence, nil, out.Together)
 		return out, nil
 	}
-	if err := s.judgeThen(ctx, o.Store, r, r.Now); err != nil {
-		return nil, err
-	}
 	out.Warnings = append(out.Warnings, s.warnings(nil)...)
-	out.Outage, out.Then = s.outage, s.then
+	out.Outage = s.outage
 	if v := judge.finalOf(m, &r, of); v != nil && v.Before == out.A.Range && v.After == out.B.Range && sameFigures(v.Measures, out.Measures) {
 		out.Verdict, out.Sentence, out.Then = v.Verdict, v.Sentence, v.Then
 		return out, nil
 	}
+	if err := s.judgeThen(ctx, o.Store, r, r.Now); err != nil {
+		return nil, err
+	}
+	out.Then = s.then
 	out.Verdict, out.Sentence = withThen(out.Verdict, out.Sentence, out.Shapes, out.Then)
 	out.Verdict, out.Sentence = withBeside(out.Verdict, out.Sentence, out.Outage, out.Together)
 	if out.Then != nil {

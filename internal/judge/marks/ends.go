@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -72,13 +73,17 @@ func (r *Around) sides(ctx context.Context, marks []store.Mark, i int, service s
 		return s, err
 	}
 	s.cutAt(found)
-	if err := r.nameThen(ctx, marks, service, &s, now); err != nil {
+	calls := sync.OnceValues(func() (map[string]map[string]bool, error) {
+		return query.ServiceCalls(ctx, r.Store, s.before.start, min(s.after.end, series.Base.Slot(now.Unix())))
+	})
+	if err := s.nameThen(marks, service, calls); err != nil {
 		return s, err
 	}
 	if err := r.nameCalled(ctx, service, matchers, &s, now); err != nil {
 		return s, err
 	}
-	return s, r.nameRollouts(ctx, marks, i, service, &s, now)
+	err = s.nameRollouts(marks, i, service, calls, now)
+	return s, err
 }
 
 // leaveOutage ends the side before where an outage began that was over about the mark, as

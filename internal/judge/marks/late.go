@@ -65,25 +65,25 @@ func (s *sides) late(found []api.Change, first *api.Change, end int64) *api.Mark
 	return then
 }
 
+// serviceCalls returns which services call which on both sides. It reads them once.
+type serviceCalls func() (map[string]map[string]bool, error)
+
 // nameThen names the mark, of a service that the marked one calls or is called by, at whose
 // moment a late change began.
-func (r *Around) nameThen(ctx context.Context, marks []store.Mark, service string, s *sides, now time.Time) error {
+func (s *sides) nameThen(marks []store.Mark, service string, calls serviceCalls) error {
 	if s.then == nil {
 		return nil
 	}
 	low, high := int64(s.then.Low)-surelyApart, int64(s.then.High)+surelyApart
-	var calls map[string]map[string]bool
 	for i := range marks {
 		m := &marks[i]
 		if at := m.Time.Unix(); at < low || at > high || slices.Contains(s.together, m) {
 			continue
 		}
 		if service != "" && m.Service != "" && m.Service != service {
-			if calls == nil {
-				var err error
-				if calls, err = query.ServiceCalls(ctx, r.Store, s.before.start, min(s.after.end, series.Base.Slot(now.Unix()))); err != nil {
-					return err
-				}
+			calls, err := calls()
+			if err != nil {
+				return err
 			}
 			if !calls[service][m.Service] && !calls[m.Service][service] {
 				continue
@@ -167,7 +167,7 @@ func (c *calledService) share(all [2]float64) float64 {
 // explainedBy reports whether a change of the called service is of a late change's moment and
 // direction, and seen by all its callers: what one of them alone sees may come of what it asks.
 func (c *calledService) explainedBy(s *sides, x *api.Change) bool {
-	if !sameMoment(s.then, x) || opposite(s.cause.Verdict, x.Verdict) {
+	if !sameMoment(s.then, x) || judge.Opposite(s.cause.Verdict, x.Verdict) {
 		return false
 	}
 	i := slices.IndexFunc(x.Measures, func(m api.CompareMeasure) bool { return m.Name == "p50" })
@@ -234,17 +234,12 @@ func sameMoment(then *api.MarkThen, c *api.Change) bool {
 	return c.Low <= then.High+surelyApart && then.Low <= c.High+surelyApart
 }
 
-func opposite(v, w judge.Verdict) bool {
-	return v == judge.Regression && w == judge.Improvement || v == judge.Improvement && w == judge.Regression
-}
-
 // mostRollouts bounds the marks of other services that a warning names.
 const mostRollouts = 3
 
 // nameRollouts names the marks of other services about the mark and in the time after it, of
 // those that the marked one calls and of those that call it.
-func (r *Around) nameRollouts(ctx context.Context, marks []store.Mark, i int, service string, s *sides, now time.Time) error {
-	var calls map[string]map[string]bool
+func (s *sides) nameRollouts(marks []store.Mark, i int, service string, calls serviceCalls, now time.Time) error {
 	for k := range marks {
 		m := &marks[k]
 		if at := m.Time.Unix(); at < s.before.end-surelyApart || at >= s.after.end || at > now.Unix() {
@@ -253,11 +248,9 @@ func (r *Around) nameRollouts(ctx context.Context, marks []store.Mark, i int, se
 		if service == "" || m.Service == "" || m.Service == service || !m.Concerns(m.Service, marks[i].Environment) || s.then != nil && s.then.Mark != nil && s.then.Mark.ID == m.ID {
 			continue
 		}
-		if calls == nil {
-			var err error
-			if calls, err = query.ServiceCalls(ctx, r.Store, s.before.start, min(s.after.end, series.Base.Slot(now.Unix()))); err != nil {
-				return err
-			}
+		calls, err := calls()
+		if err != nil {
+			return err
 		}
 		which := ""
 		switch {

@@ -255,7 +255,7 @@ func (t *table) failed() *table {
 	return out
 }
 
-// causes are those that are named, one after the other.
+// causes holds the named causes, in the order in which they were found.
 type causes struct {
 	*question
 	v                       *values
