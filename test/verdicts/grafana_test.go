@@ -83,9 +83,14 @@ func (w *world) ask(p panel, query string) (points []point) {
 
 // Grafana's graphs of rates are right at its defaults, of which $__rate_interval is
 // [1m15s] where a point is a minute: within 1 % of the traffic in the window that ends with
-// the last whole slot, steady or not, and quantiles within the error of a bucket. Its
-// backend is under the AGPL, so what it asks is made here, by its published rules.
+// the last whole slot, steady or not, and quantiles within the error of a bucket. What its
+// backend asks is made here, by its published rules; TestGrafanaBackend has the backend itself.
 func TestGrafanaAtItsDefaults(t *testing.T) {
+	testPanels(t, func(w *world) func(panel, string) []point { return w.ask })
+}
+
+// testPanels tests graphs over steady and changing traffic. asking returns what asks a world.
+func testPanels(t *testing.T, asking func(*world) func(panel, string) []point) {
 	const length = 40 * time.Minute
 	for _, traffic := range []struct {
 		name string
@@ -107,6 +112,7 @@ func TestGrafanaAtItsDefaults(t *testing.T) {
 				sum = append(sum, sum[i]+10*r)
 			}
 			w.advance(time.Minute)
+			ask := asking(w)
 			passed := func(at time.Duration) float64 {
 				i := min(int(at/slot), len(sum)-2)
 				return sum[i] + (sum[i+1]-sum[i])*float64(at-time.Duration(i)*slot)/float64(slot)
@@ -126,7 +132,7 @@ func TestGrafanaAtItsDefaults(t *testing.T) {
 					}
 					window := p.rateInterval()
 					within := func(query string, allowed float64, want func(from, to time.Duration) float64) (n int) {
-						for _, x := range w.ask(p, query) {
+						for _, x := range ask(p, query) {
 							to := x.at / slot * slot
 							if to-window < 0 {
 								continue
