@@ -86,7 +86,7 @@ type Limits struct {
 
 // Traces configures how traces are assembled and which are kept.
 type Traces struct {
-	Memory   int64         `key:"memory" is:"memory" default:"auto" doc:"Bound on open traces and their tables; at the bound those that have waited longest are closed early and counted. ‘auto’ is a twelfth of limits.memory; 0 turns the breakdown off."`
+	Memory   int64         `key:"memory" is:"memory" default:"auto" doc:"Bound on open traces and their tables; near it one of several traces is put together and counts for all. ‘auto’ is a twelfth of limits.memory; 0 turns the breakdown off."`
 	Grace    time.Duration `key:"grace" default:"10s" doc:"How long a trace whose root has ended waits for spans under way."`
 	Idle     time.Duration `key:"idle" default:"1m" doc:"How long a trace whose root has not come waits after its last span."`
 	Keep     time.Duration `key:"keep" default:"7d" doc:"Age at which kept traces go."`

@@ -57,7 +57,7 @@ var notBrokenDown = []string{series.LabelNamespace, series.LabelK8s, series.Labe
 
 // Breakdown answers the exclusive and critical-path time of a service's
 // requests by component and part, over time and in all, and of a band of them
-// beside the typical ones. Every request counts.
+// beside the typical ones. Every request counts, or others count for it.
 func Breakdown(ctx context.Context, st store.Store, r BreakdownRequest) (*api.BreakdownResponse, error) {
 	if err := r.Band.check(); err != nil {
 		return nil, err
@@ -143,6 +143,7 @@ type breakdown struct {
 	q       store.Query // range and step settled
 	n       int         // steps
 	out     *api.BreakdownResponse
+	squares []float64 // of the weights of out.Requests, by step
 }
 
 // fromParts answers everything, from the families of the breakdown.
@@ -160,10 +161,12 @@ func (b *breakdown) fromParts(ctx context.Context) error {
 	}
 	b.q.Schema = hist.MaxSchema
 	durations := hist.New(hist.MaxSchema)
+	b.squares = make([]float64, b.n)
 	for _, g := range res.Groups {
 		for _, p := range g.Points {
 			if i := b.step(p.Start); i >= 0 && p.Hist != nil {
 				b.out.Requests[i] += p.Hist.Count
+				b.squares[i] += p.Hist.SquaredWeights()
 				if err := durations.Merge(p.Hist); err != nil {
 					return err
 				}

@@ -416,16 +416,26 @@ func TestBreakdownCoverage(t *testing.T) {
 		aloneAt      int64
 		match        []string
 		note         string
+		weight, sent uint64 // of requests that are broken down; of spans
 	}{
-		{"all", 100, 0, 0, nil, ""},
-		{"half", 100, 100, 2000, nil, "of 200 requests 100 were broken down"},
-		{"a few", 100, 2, 2000, nil, ""},
-		{"too fresh", 100, 100, 3590, nil, ""},
-		{"of a cohort", 100, 100, 2000, []string{"cohort", "small"}, ""},
+		{"all", 100, 0, 0, nil, "", 1, 1},
+		{"half", 100, 100, 2000, nil, "of 200 requests 100 were broken down", 1, 1},
+		{"a few", 100, 2, 2000, nil, "", 1, 1},
+		{"too fresh", 100, 100, 3590, nil, "", 1, 1},
+		{"of a cohort", 100, 100, 2000, []string{"cohort", "small"}, "", 1, 1},
+		{"one in four", 100, 300, 2400, nil, "about 1 in 4 requests was broken down and counts", 4, 1},
+		{"one in four, about", 100, 310, 2400, nil, "about 1 in 4 requests was broken down and counts", 4, 1},
+		{"one in four of half", 100, 700, 2400, nil, "; of 800 requests 400 were broken down", 4, 1},
+		{"one in four of a cohort", 100, 300, 2400, []string{"cohort", "small"}, "about 1 in 4 requests", 4, 1},
+		{"sampled by the sender", 100, 0, 2400, nil, "", 3, 3},
+		{"one in two of those", 100, 100, 2400, nil, "about 1 in 2 requests", 6, 3},
 	} {
 		w := querytest.NewWriter()
+		w.Weight = c.sent
 		for i := range c.whole {
-			w.Request(request(querytest.Epoch + 2400 + int64(i)))
+			r := request(querytest.Epoch + 2400 + int64(i))
+			r.Weight = c.weight
+			w.Request(r)
 		}
 		for range c.alone {
 			w.Span(querytest.Epoch+c.aloneAt, labels.FromStrings("service", "shop", "operation", "GET /", "kind", "server", "status", "ok", "component", "app"), 1)
@@ -439,7 +449,7 @@ func TestBreakdownCoverage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out.Total != uint64(c.whole) || (c.note == "") != (out.Note == "") || !strings.Contains(out.Note, c.note) {
+		if out.Total != uint64(c.whole)*c.weight || (c.note == "") != (out.Note == "") || !strings.Contains(out.Note, c.note) {
 			t.Errorf("%s: %d requests, note %q, want %q", c.name, out.Total, out.Note, c.note)
 		}
 	}

@@ -96,9 +96,9 @@ func New(o Options) (*Assembler, error) {
 }
 
 // newShard returns a shard with its part of the memory: eleven sixteenths of it for open
-// traces, a thirty-second to remember closed ones.
+// traces, a thirty-second to remember those closed or left out.
 func newShard(memory int64, shards int) *shard {
-	sh := &shard{bound: memory / 32 * 22 / int64(shards), closed: newRecent(memory / 32 / int64(shards))}
+	sh := &shard{bound: memory / 32 * 22 / int64(shards), gone: newRecent(memory / 32 / int64(shards)), oneIn: 1}
 	per := func(size int64) uint {
 		n := uint(4)
 		for n < 8 && size<<(n+1) < sh.bound/32 {
@@ -134,8 +134,8 @@ func (a *Assembler) TextBytes(statement []byte) Text {
 func (a *Assembler) Epoch() uint32 { return a.names.epoch.Load() }
 
 // Add adds ended spans of any traces, in any order. It retains neither the slice nor the
-// details. It does not fail: it counts what it cannot accept. At the bound on memory it
-// closes the oldest traces itself, and so waits for the sink.
+// details. It does not fail: it counts what it cannot accept. Near the bound on memory
+// it leaves out new traces; at the bound it closes the oldest itself, and so waits for the sink.
 func (a *Assembler) Add(spans []Span) {
 	if len(spans) == 0 {
 		return
@@ -201,16 +201,18 @@ func (a *Assembler) addTo(sh *shard, spans []Span, g *group, order []uint32, now
 			sh.stats.Invalid++
 			continue
 		}
-		i, late := uint32(0), false
+		i, f := uint32(0), fate(0)
 		if at < len(open) {
 			i = open[at]
 		}
 		if i == 0 {
-			i, late = sh.lookup(&s.TraceID, g.keys[order[at]], now)
+			i, f = sh.lookup(a, &s.TraceID, g.keys[order[at]], now)
 		}
 		switch {
-		case late:
+		case f == closedTrace:
 			sh.stats.Late++
+		case f == leftOutTrace:
+			sh.stats.LeftOutSpans++
 		case i != 0 && sh.add(a, s, i, now):
 			tries = 0
 		case tries == 3:
@@ -241,7 +243,7 @@ func (g *group) fetch(sh *shard, order []uint32) []uint32 {
 		if t != 0 {
 			sum += sh.traces.at(t).tail
 		} else {
-			sum += uint32(sh.closed.line(g.keys[order[i]].Lo)[0])
+			sum += uint32(sh.gone.line(g.keys[order[i]].Lo)[0])
 		}
 	}
 	for _, i := range g.open {
@@ -340,6 +342,7 @@ func (a *Assembler) Stats() Stats {
 	s := a.closer.stats
 	s.MemoryBytes = a.closer.bytes()
 	a.closeMu.Unlock()
+	now := a.o.Now().UnixNano()
 	for _, sh := range a.shards {
 		sh.mu.Lock()
 		s.Spans += sh.stats.Spans
@@ -347,9 +350,13 @@ func (a *Assembler) Stats() Stats {
 		s.TooMany += sh.stats.TooMany
 		s.Invalid += sh.stats.Invalid
 		s.NoSpace += sh.stats.NoSpace
+		s.LeftOutTraces += sh.stats.LeftOutTraces
+		s.LeftOutSpans += sh.stats.LeftOutSpans
+		sh.adapt(a, now)
+		s.OneIn = max(s.OneIn, int(sh.oneIn))
 		s.OpenTraces += sh.open
 		s.OpenSpans += sh.spans
-		s.MemoryBytes += sh.bytes() + sh.closed.bytes()
+		s.MemoryBytes += sh.bytes() + sh.gone.bytes()
 		sh.mu.Unlock()
 	}
 	s.MemoryBytes += a.names.size()

@@ -116,10 +116,10 @@ func (c *closer) close(ctx context.Context, i uint32) {
 	if t.root == none {
 		s.Rootless++
 	}
-	if o.early {
+	if o.flags&early != 0 {
 		s.ClosedEarly++
 	}
-	complete := t.root != none && !o.early && o.left == 0 && t.orphans == 0
+	complete := t.root != none && o.flags&early == 0 && o.left == 0 && t.orphans == 0
 	if !complete {
 		s.Incomplete++
 	}
@@ -131,11 +131,11 @@ func (c *closer) close(ctx context.Context, i uint32) {
 			q := &t.reqs[r]
 			t.exclusive(q)
 			t.critical(q, nil)
-			queued := int64(0)
-			if o.queued {
-				queued = c.queued(q.node)
+			since := int64(0)
+			if o.flags&queued != 0 {
+				since = c.queued(q.node)
 			}
-			c.breakdown.record(t, q, queued)
+			c.breakdown.record(t, q, since)
 			t.clear()
 		}
 		c.breakdown.recordFanOuts(t)
@@ -183,14 +183,14 @@ func (c *closer) load(o *openTrace) {
 				c.parts = append(c.parts, info.part)
 			}
 			nd := node{
-				id: s.id, up: s.parent, start: s.start, end: s.end, name: name, extra: s.extra, weight: 1, slot: c.local[info.part], kind: info.kind,
+				id: s.id, up: s.parent, start: s.start, end: s.end, name: name, extra: s.extra, weight: uint32(o.oneIn), slot: c.local[info.part], kind: info.kind,
 			}
 			if s.name&failedBit != 0 {
 				nd.flags = failed
 			}
-			if o.unlike && s.extra != 0 {
+			if o.flags&unlike != 0 && s.extra != 0 {
 				x := readExtra(c.beside, s.extra)
-				nd.weight, nd.tenant = x.weight, x.tenant
+				nd.weight, nd.tenant = clampWeight(uint64(x.weight)*uint64(o.oneIn)), x.tenant
 				if int(nd.tenant) >= len(c.named) {
 					nd.tenant = 0
 				}

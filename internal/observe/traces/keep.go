@@ -254,7 +254,7 @@ func (k *keep) encode(t *tree, o *openTrace, complete bool) []byte {
 		}
 		e.span(&TraceSpan{
 			ID: bytesOf(nd.id), Parent: bytesOf(up), Start: nd.start - nd.shift, End: nd.end - nd.shift, Queued: x.queued,
-			Identity: t.infos[nd.name].identity(k.c.named[nd.tenant]), Failed: nd.flags&failed != 0, Weight: nd.weight, Text: k.c.texts[x.text].s,
+			Identity: t.infos[nd.name].identity(k.c.named[nd.tenant]), Failed: nd.flags&failed != 0, Weight: x.weight, Text: k.c.texts[x.text].s,
 		}, x.detail)
 	}
 	return e.end()

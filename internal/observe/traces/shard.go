@@ -25,9 +25,13 @@ type shard struct {
 	spans    int
 	open     int
 
-	closed recent
-	stats  Stats
-	_      [64]byte // another shard's lock is on another cache line
+	oneIn   uint16 // of so many traces that begin one is put together
+	adapted int64  // Unix nanoseconds: when oneIn last changed, or could have
+	demand  int64  // spans of all traces but those added whole, each times its trace's oneIn
+
+	gone  recent
+	stats Stats
+	_     [64]byte // another shard's lock is on another cache line
 }
 
 // openTrace is a trace that waits for its last spans.
@@ -43,10 +47,9 @@ type openTrace struct {
 	extraHead, extraTail uint32
 	extraLen             uint32 // bytes
 
-	state  traceState
-	early  bool
-	queued bool // some span has a time in a queue
-	unlike bool // some span stands for several, or has a tenant
+	state traceState
+	flags traceFlags
+	oneIn uint16 // the number of traces that it counts for
 }
 
 const openTraceBytes = 72
@@ -57,6 +60,14 @@ const (
 	rootless traceState = iota
 	rooted
 	ready
+)
+
+type traceFlags uint8
+
+const (
+	early  traceFlags = 1 << iota // closed for lack of memory
+	queued                        // some span has a time in a queue
+	unlike                        // some span stands for several, or has a tenant
 )
 
 // list is a list of traces, oldest first.
@@ -111,17 +122,22 @@ func (a *Assembler) mix(id *store.TraceID) series.ID {
 	return series.ID{Hi: hi, Lo: h ^ l}
 }
 
-// lookup finds an open trace, or opens one. It returns 0 if memory is at its bound, and
-// late if the trace was closed already.
-func (sh *shard) lookup(id *store.TraceID, key series.ID, now int64) (i uint32, late bool) {
+// lookup finds an open trace, or opens one. It returns 0 if memory is at its bound, or else
+// the fate of a trace that is closed or left out. A trace that is left out stays so.
+func (sh *shard) lookup(a *Assembler, id *store.TraceID, key series.ID, now int64) (i uint32, f fate) {
 	if i := sh.table.Find(sh.keys, key); i != 0 {
-		return i, false
+		return i, 0
 	}
-	if sh.closed.has(key.Lo) {
-		return 0, true
+	if f = sh.gone.find(key.Lo); f != 0 {
+		return 0, f
+	}
+	if sh.adapt(a, now); !chosen(key.Lo, sh.oneIn) {
+		sh.gone.add(key.Lo, leftOutTrace)
+		sh.stats.LeftOutTraces++
+		return 0, leftOutTrace
 	}
 	if i = sh.newTrace(id, rootless, now); i == 0 {
-		return 0, false
+		return 0, 0
 	}
 	if int(i) >= len(sh.keys) {
 		keys := make([]series.ID, max(int(i)+int(i)/2, 256))
@@ -130,7 +146,7 @@ func (sh *shard) lookup(id *store.TraceID, key series.ID, now int64) (i uint32, 
 	}
 	sh.keys[i] = key
 	sh.table.Add(key, i)
-	return i, false
+	return i, 0
 }
 
 func (sh *shard) newTrace(id *store.TraceID, s traceState, now int64) uint32 {
@@ -143,7 +159,10 @@ func (sh *shard) newTrace(id *store.TraceID, s traceState, now int64) uint32 {
 		return 0
 	}
 	t := sh.traces.at(i)
-	*t = openTrace{id: *id, since: now, born: now, state: s}
+	*t = openTrace{id: *id, since: now, born: now, state: s, oneIn: 1}
+	if s != ready {
+		t.oneIn = sh.oneIn
+	}
 	sh.push(i, t)
 	sh.open++
 	return i
@@ -152,7 +171,7 @@ func (sh *shard) newTrace(id *store.TraceID, s traceState, now int64) uint32 {
 // append appends a span to an open trace. It returns false if memory is at its bound.
 func (sh *shard) append(t *openTrace, s *Span) bool {
 	extra := uint32(0)
-	weight := clampWeight(s.Weight)
+	weight := clampWeight(uint64(s.Weight))
 	if s.Queued != 0 || s.Text != 0 || s.Name.tenant() != 0 || weight != 1 || len(s.Detail) > 0 {
 		extra = sh.putExtra(t, &beside{s.Queued, s.Text, s.Name.tenant(), weight, s.Detail})
 		if extra == 0 && (weight != 1 || s.Name.tenant() != 0) {
@@ -182,6 +201,9 @@ func (sh *shard) append(t *openTrace, s *Span) bool {
 	}
 	t.n++
 	sh.spans++
+	if t.state != ready {
+		sh.demand += int64(t.oneIn)
+	}
 	return true
 }
 
@@ -214,7 +236,7 @@ func (sh *shard) add(a *Assembler, s *Span, i uint32, now int64) bool {
 
 // detach moves at most max traces from the list to out, while due returns true. The
 // caller owns their records and blocks until release.
-func (sh *shard) detach(out []uint32, s traceState, max int, early bool, due func(t *openTrace) bool) []uint32 {
+func (sh *shard) detach(out []uint32, s traceState, max int, hurry bool, due func(t *openTrace) bool) []uint32 {
 	for i := sh.list(s).first; i != 0 && max > 0; max-- {
 		t := sh.traces.at(i)
 		if !due(t) {
@@ -225,8 +247,11 @@ func (sh *shard) detach(out []uint32, s traceState, max int, early bool, due fun
 		if s != ready {
 			key := sh.keys[i]
 			sh.table.Delete(key, i)
-			sh.closed.add(key.Lo)
-			t.early = early
+			sh.gone.add(key.Lo, closedTrace)
+			if hurry {
+				t.flags |= early
+			}
+			sh.demand -= int64(t.n) * int64(t.oneIn)
 		}
 		sh.open--
 		sh.spans -= int(t.n)
@@ -252,8 +277,18 @@ func (sh *shard) release(traces, blocks, extras []uint32) {
 	sh.extras.free = append(sh.extras.free, extras...)
 }
 
-// recent remembers about the last hashes that were added: each line, of as many as the
-// processor loads at once, holds the last eight that belong in it.
+// fate is what became of a trace; 0 if it is open or unknown.
+type fate uint8
+
+const (
+	closedTrace fate = 1 + iota
+	leftOutTrace
+	fateBits = 3
+)
+
+// recent remembers the fateBits of about the last traces by their hashes: each line, of as many
+// as the processor loads at once, holds the last eight that belong in it. The lowest two bits
+// of a hash give way to the fate.
 type recent struct{ lines [][8]uint64 }
 
 func newRecent(bytes int64) recent {
@@ -268,18 +303,17 @@ func (r *recent) bytes() int64 { return int64(len(r.lines)) * 64 }
 
 func (r *recent) line(h uint64) *[8]uint64 { return &r.lines[h>>20&uint64(len(r.lines)-1)] }
 
-func (r *recent) has(h uint64) bool {
-	h |= 1 // 0 is an empty place
+func (r *recent) find(h uint64) fate {
 	for _, x := range r.line(h) {
-		if x == h {
-			return true
+		if x&^fateBits == h&^fateBits {
+			return fate(x & fateBits)
 		}
 	}
-	return false
+	return 0
 }
 
-func (r *recent) add(h uint64) {
+func (r *recent) add(h uint64, f fate) {
 	l := r.line(h)
 	copy(l[1:], l[:7])
-	l[0] = h | 1
+	l[0] = h&^fateBits | uint64(f)
 }

@@ -50,6 +50,9 @@ type slab[T any] struct {
 	bytes  int64    // of chunks and free
 }
 
+// used returns the number of elements that are not free.
+func (s *slab[T]) used() int64 { return int64(max(s.next, 1)) - 1 - int64(len(s.free)) }
+
 func (s *slab[T]) at(i uint32) *T { return &s.chunks[i>>s.per][i&(1<<s.per-1)] }
 
 // allocate returns an element, or 0 if it would need more than budget new bytes. size is
@@ -146,8 +149,12 @@ func (sh *shard) putExtra(t *openTrace, x *beside) uint32 {
 		e = e[n:]
 		t.extraLen += uint32(n)
 	}
-	t.queued = t.queued || x.queued != 0
-	t.unlike = t.unlike || x.weight != 1 || x.tenant != 0
+	if x.queued != 0 {
+		t.flags |= queued
+	}
+	if x.weight != 1 || x.tenant != 0 {
+		t.flags |= unlike
+	}
 	return at + 1
 }
 
@@ -181,4 +188,4 @@ func readExtra(extras []byte, at uint32) beside {
 	return x
 }
 
-func clampWeight(w uint32) uint32 { return min(max(w, 1), math.MaxInt32) }
+func clampWeight(w uint64) uint32 { return uint32(min(max(w, 1), math.MaxInt32)) }

@@ -61,14 +61,14 @@ func TestRecent(t *testing.T) {
 	r := newRecent(64 << 10)
 	hash := func(i uint64) uint64 { return (i + 1) * 0x9e3779b97f4a7c15 }
 	for i := range uint64(100_000) {
-		r.add(hash(i))
+		r.add(hash(i), closedTrace+fate(i%2))
 	}
-	if r.has(hash(0)) || r.has(hash(200_000)) {
+	if r.find(hash(0)) != 0 || r.find(hash(200_000)) != 0 {
 		t.Error("remembers too much")
 	}
 	for i := uint64(98_000); i < 100_000; i++ {
-		if !r.has(hash(i)) {
-			t.Errorf("forgot number %d of 100,000", i)
+		if f := r.find(hash(i)); f != closedTrace+fate(i%2) {
+			t.Errorf("fate %d of number %d of 100,000", f, i)
 			break
 		}
 	}

@@ -2,19 +2,21 @@ package traces
 
 // Stats holds totals since the Assembler was made, and its present content.
 type Stats struct {
-	Spans      uint64 // added; those left out are counted below
-	Late       uint64 // came after their trace was closed; left out
-	TooMany    uint64 // beyond MaxSpans of their trace; left out
-	Invalid    uint64 // without a trace id, or ended before they started; left out
-	NoSpace    uint64 // for lack of memory, though the oldest traces were closed; left out
-	Duplicates uint64 // sent more than once; counted once
-	Orphans    uint64 // whose parent never came
-	Cycles     uint64 // that were their own ancestor; cut there
+	Spans        uint64 // added; those left out are counted below
+	Late         uint64 // came after their trace was closed; left out
+	TooMany      uint64 // beyond MaxSpans of their trace; left out
+	Invalid      uint64 // without a trace id, or ended before they started; left out
+	NoSpace      uint64 // for lack of memory, though the oldest traces were closed; left out
+	LeftOutSpans uint64 // of LeftOutTraces
+	Duplicates   uint64 // sent more than once; counted once
+	Orphans      uint64 // whose parent never came
+	Cycles       uint64 // that were their own ancestor; cut there
 
-	Closed      uint64 // traces
-	Incomplete  uint64 // of them, those without a root, closed early, or with spans left out or orphans
-	Rootless    uint64 // of them, those whose root never came
-	ClosedEarly uint64 // of them, those closed early for lack of memory
+	LeftOutTraces uint64 // whole, near the bound on memory; others count for them
+	Closed        uint64 // traces
+	Incomplete    uint64 // of them, those without a root, closed early, or with spans left out or orphans
+	Rootless      uint64 // of them, those whose root never came
+	ClosedEarly   uint64 // of them, those closed early for lack of memory
 
 	Requests     uint64 // broken down
 	Nested       uint64 // requests nested too deeply to be broken down
@@ -32,6 +34,7 @@ type Stats struct {
 	Lost         Loss   // times of LostRequests and LostKept
 	CutSpans     uint64 // spans left out of kept traces
 
+	OneIn       int // of so many traces that begin one is put together, in the shard with the least space
 	OpenTraces  int
 	OpenSpans   int
 	MemoryBytes int64 // of everything that is bounded by Options.MemoryBytes

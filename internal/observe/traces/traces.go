@@ -104,9 +104,10 @@ type Keeper interface {
 type Options struct {
 	Sink   Sink
 	Keeper Keeper // nil: nothing is kept
-	// MemoryBytes bounds open traces and tables; default 128 MiB. At the bound the
-	// traces that have waited longest are closed early, those whose root has ended
-	// first, and counted as incomplete.
+	// MemoryBytes bounds open traces and tables; default 128 MiB. Near the bound only some of
+	// the traces that begin are put together; these count for the others. If the bound is
+	// reached all the same, the traces that have waited longest are closed early, those whose
+	// root has ended first, and counted as incomplete.
 	MemoryBytes int64
 	Grace       time.Duration // time after the root, for its unfinished children; default 10 s
 	Idle        time.Duration // time after the last span of a trace without a root; default 60 s

@@ -15,6 +15,7 @@ type Request struct {
 	Service, Operation, Cohort, Tenant string
 	Environment                        string // none if empty
 	Failed                             bool
+	Weight                             uint64 // the requests that its breakdown counts for; 0 is 1
 	Duration                           time.Duration
 	Parts                              []Part // what its exclusive time adds up to
 }
@@ -39,7 +40,7 @@ func (w *Writer) Request(r Request) {
 			return
 		}
 		h := w.at(r.At, series.Series{Family: family, Labels: labels.FromStrings(append(more, request...)...)})
-		if h.RecordN(r.Duration.Seconds(), n) != nil {
+		if h.RecordN(r.Duration.Seconds(), n*max(1, r.Weight)) != nil {
 			panic("test data is finite")
 		}
 	}
