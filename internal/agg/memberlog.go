@@ -25,7 +25,8 @@ type memberTime struct {
 const (
 	memberSlab      = 1 << 12 // durations of a slab
 	memberSlabBytes = memberSlab * 24
-	memberNameBytes = 120 // of a tenant, beside its name
+	memberSortBytes = memberSlab * 16 // while the generation is stored; see memberLog.sorted
+	memberNameBytes = 120             // of a tenant, beside its name
 )
 
 // memberLog holds a generation's durations of tenants in groups, in the order in which they
@@ -67,7 +68,7 @@ func (g *cells) member(m memberTime) {
 	l := &g.members
 	if l.n == len(l.slabs)*memberSlab {
 		l.slabs = append(l.slabs, take(g.pool, &g.pool.members, memberSlab))
-		g.grew(memberSlabBytes)
+		g.grew(memberSlabBytes + memberSortBytes)
 	}
 	l.n++
 	*l.at(l.n - 1) = m
@@ -351,6 +352,14 @@ type matchedMember struct {
 	group  *unstoredGroup // nil at first
 }
 
+// membership tells whether a question matches a tenant; 0 is not known yet.
+type membership uint8
+
+const (
+	isMember membership = 1 + iota
+	noMember
+)
+
 // readMembers calls yield with each duration of g's log whose series matches. It holds mu
 // meanwhile, and returns it between calls. It ends early when g is stored.
 func (a *Aggregator) readMembers(ctx context.Context, g *generation, family string, matchers []*labels.Matcher, yield func(*matchedMember, *memberTime) error) error {
@@ -360,20 +369,34 @@ func (a *Aggregator) readMembers(ctx context.Context, g *generation, family stri
 	ofTenant, ofRest := splitTenant(matchers)
 	l := &g.cells.members
 	type pair struct{ group, tenant uint32 }
-	matching, shared, tenants := map[pair]*matchedMember{}, map[uint32]bool{}, map[uint32]bool{}
-	once := func(known map[uint32]bool, n uint32, of func() bool) bool {
-		ok, found := known[n]
-		if !found {
-			ok = of()
-			known[n] = ok
-		}
-		return ok
-	}
+	matching := map[pair]*matchedMember{}
 	g.reading.RLock()
 	defer g.reading.RUnlock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for i, units := 0, 0; i < l.n; i++ {
+	// Groups and tenants that are numbered meanwhile may be missing.
+	units, some := 0, false
+	groups, tenants := make([]bool, len(l.groups)), make([]membership, len(l.tenants))
+	for n := range groups {
+		if err := a.letIngest(ctx, &units); err != nil {
+			return err
+		}
+		if g.stored {
+			return nil
+		}
+		groups[n] = series.Matches(l.groups[n].shared.Labels, ofRest)
+		some = some || groups[n]
+		units += readMatch / 4
+	}
+	for _, x := range ofTenant {
+		if _, ok := l.tenantOf[x.Value]; x.Type == labels.MatchEqual && !ok {
+			return nil
+		}
+	}
+	if !some {
+		return nil
+	}
+	for i := 0; i < l.n; i++ {
 		if err := a.letIngest(ctx, &units); err != nil {
 			return err
 		}
@@ -381,11 +404,16 @@ func (a *Aggregator) readMembers(ctx context.Context, g *generation, family stri
 			return nil
 		}
 		m := l.at(i)
-		if !once(shared, m.group, func() bool { return series.Matches(l.groups[m.group].shared.Labels, ofRest) }) ||
-			!once(tenants, m.tenant, func() bool {
-				return !slices.ContainsFunc(ofTenant, func(x *labels.Matcher) bool { return !x.Matches(l.tenants[m.tenant].name) })
-			}) {
+		if int(m.group) >= len(groups) || !groups[m.group] || int(m.tenant) >= len(tenants) || tenants[m.tenant] == noMember {
 			continue
+		}
+		if tenants[m.tenant] == 0 {
+			tenants[m.tenant] = isMember
+			units += readMatch / 4
+			if slices.ContainsFunc(ofTenant, func(x *labels.Matcher) bool { return !x.Matches(l.tenants[m.tenant].name) }) {
+				tenants[m.tenant] = noMember
+				continue
+			}
 		}
 		p := pair{m.group, m.tenant}
 		s := matching[p]
