@@ -62,10 +62,11 @@ func ingest(ctx context.Context, o *options, r *report.Report) error {
 		for _, e := range entrants {
 			for _, protocol := range []string{"gRPC", "HTTP", "HTTP gzip"} {
 				ours := e.targets != nil
+				var m map[string]float64
 				l.look = nil
 				if ours {
-					l.look = func(ctx context.Context, t *target) error {
-						_, err := untilBrokenDown(ctx, t.url)
+					l.look = func(ctx context.Context, t *target) (err error) {
+						m, err = untilBrokenDown(ctx, t.url)
 						return err
 					}
 				}
@@ -93,6 +94,8 @@ func ingest(ctx context.Context, o *options, r *report.Report) error {
 				target, peak := 0.0, 0.0
 				if ours {
 					target, peak = e.targets[protocol], 300
+					sec.Add(protocol+", traces left out", e.name, "", 0, m["tailscope_traces_left_out_total"])
+					sec.Add(protocol+", traces closed early", e.name, "", 0, m["tailscope_traces_closed_early_total"])
 				}
 				sec.Add(protocol+", CPU", e.name, "CPU-s per million spans", target, perMillion)
 				sec.Add(protocol+", of which at start", e.name, "CPU-s", 0, c.start.Seconds())

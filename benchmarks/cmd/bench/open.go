@@ -88,6 +88,7 @@ func openTraces(ctx context.Context, o *options, r *report.Report, mib int) erro
 		}
 		add("accounted, at most", "MB", float64(mib<<20)/1e6, most["tailscope_trace_bytes"]/1e6)
 		add("open, at most", "traces", 0, most["tailscope_traces_open"])
+		add("left out since the start", "traces", 0, last["tailscope_traces_left_out_total"])
 		add("closed early since the start", "traces", 0, last["tailscope_traces_closed_early_total"])
 		add("resident", "MB", 0, float64(u.ResidentNow)/1e6)
 		add("throughput", "spans/s", 0, float64(phase.n*phase.spans)/took.Seconds())

@@ -93,8 +93,9 @@ func assembleAll(ctx context.Context, o *options, r *report.Report) error {
 			}
 			if e.ours {
 				requests := 0
-				// Where a trace was closed too early its requests may be cut up.
-				if broken && m["tailscope_trace_spans_late_total"] == 0 {
+				// Where a trace was closed too early its requests may be cut up, and where traces were
+				// left out others count for them, about.
+				if broken && m["tailscope_trace_spans_late_total"]+m["tailscope_traces_left_out_total"] == 0 {
 					requests = traces * payload.ShopRequestsPerTrace
 				}
 				kept, err := counted(ctx, dir, first.Add(-time.Minute), first.Add(lasts+time.Minute), spans, requests)
@@ -119,6 +120,7 @@ func assembleAll(ctx context.Context, o *options, r *report.Report) error {
 			if broken {
 				for _, x := range []struct{ what, metric string }{
 					{"traces closed", "tailscope_traces_closed_total"}, {"of which early, for want of memory", "tailscope_traces_closed_early_total"},
+					{"traces left out for want of memory", "tailscope_traces_left_out_total"},
 					{"spans that came after their trace was closed", "tailscope_trace_spans_late_total"},
 					{"requests broken down", "tailscope_trace_requests_total"}, {"traces kept", "kept"},
 				} {
