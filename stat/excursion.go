@@ -102,11 +102,11 @@ func (s *excursionSearch) surelyOutages(out []Excursion) bool {
 	return float64(slots) <= part*float64(len(s.x))
 }
 
-// withoutPauses leaves out the outages that are no longer than pauses of what comes in
-// batches: the length of pauses is taken for exponential beyond that of all but the longest.
+// withoutPauses leaves out the outages that are as long as pauses of what comes in batches
+// may be.
 func (s *excursionSearch) withoutPauses(out []Excursion) []Excursion {
 	var pauses []int // of the other slots
-	slots, empty, run := 0, 0, 0
+	slots, run := 0, 0
 	at := 0
 	for i, v := range s.given {
 		for at < len(out) && i >= s.at[out[at].To-1]+s.each {
@@ -117,7 +117,7 @@ func (s *excursionSearch) withoutPauses(out []Excursion) []Excursion {
 			slots++
 		}
 		if v == 0 && !inside {
-			empty, run = empty+1, run+1
+			run++
 			continue
 		}
 		if run > 0 {
@@ -128,20 +128,31 @@ func (s *excursionSearch) withoutPauses(out []Excursion) []Excursion {
 	if run > 0 {
 		pauses = append(pauses, run)
 	}
-	if len(pauses) == 0 || float64(empty) < pausesShare*float64(slots) {
-		return out
+	return slices.DeleteFunc(out, func(x Excursion) bool {
+		return PausesAsLong(pauses, slots, s.at[x.To-1]+s.each-s.at[x.From]) > excursionAlpha
+	})
+}
+
+// PausesAsLong returns how many pauses of at least length slots are to be expected among as
+// many slots, given the pauses in them, which are stretches of slots without events. The
+// length of pauses is taken for exponential beyond that of all but the longest quarter. It
+// returns 0 where hardly any slot is empty: then no pause is long.
+func PausesAsLong(pauses []int, slots, length int) float64 {
+	empty := 0
+	for _, v := range pauses {
+		empty += v
 	}
-	slices.Sort(pauses)
+	if empty == 0 || float64(empty) < pausesShare*float64(slots) {
+		return 0
+	}
+	pauses = slices.Sorted(slices.Values(pauses))
 	pauses = pauses[len(pauses)*3/4:]
 	longer, beyond := float64(len(pauses)), 1.0
 	for _, v := range pauses[1:] {
 		beyond += float64(v - pauses[0])
 	}
-	return slices.DeleteFunc(out, func(x Excursion) bool {
-		length := s.at[x.To-1] + s.each - s.at[x.From]
-		// The mean is that of few pauses: the predictive distribution is a power.
-		return longer*math.Pow(1+float64(max(0, length-pauses[0]))/beyond, 1-longer) > excursionAlpha
-	})
+	// The mean is that of few pauses: the predictive distribution is a power.
+	return longer * math.Pow(1+float64(max(0, length-pauses[0]))/beyond, 1-longer)
 }
 
 // joined adds an excursion, which is the rest of a clearer one that it adjoins: a slot in which

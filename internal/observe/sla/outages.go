@@ -14,6 +14,7 @@ import (
 	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
+	"tailscope/stat"
 )
 
 const (
@@ -24,6 +25,9 @@ const (
 	// aroundOutage is the time about a stretch, in seconds, that tells whether it is long for
 	// the service.
 	aroundOutage = 3600
+	// byChance is the expected number of stretches that are long by chance, in a report, up to
+	// which one is told.
+	byChance = 0.01
 )
 
 // findOutages finds the stretches from a moment on in which the service had no requests,
@@ -106,8 +110,14 @@ func (x *report) outage(ctx context.Context, from int64, g [2]int64) (*api.SLAOu
 		return nil, err
 	}
 	has := r.Occupied()
+	gaps := query.Gaps(has, r.Start, r.Step, query.LongestWaitOf(has, r.Step))
+	// Where requests are rare many waits are looked at, so that the longest is long by chance.
+	pauses, times := pausesBeside(has, r.Start, r.Step, gaps), float64(x.until-from)/float64(r.End-r.Start)
 	var o *api.SLAOutage
-	for _, fine := range query.Gaps(has, r.Start, r.Step, query.LongestWaitOf(has, r.Step)) {
+	for _, fine := range gaps {
+		if times*stat.PausesAsLong(pauses, len(has), int((fine[1]-fine[0])/r.Step)) > byChance {
+			continue
+		}
 		start, end := max(fine[0], from), min(fine[1], x.until)
 		if start < g[1] && end > g[0] && (o == nil || end-start > o.End-o.Start) {
 			o = &api.SLAOutage{Range: api.Range{Start: start, End: end}, Missed: float(math.NaN())}
@@ -128,6 +138,17 @@ func (x *report) outage(ctx context.Context, from int64, g [2]int64) (*api.SLAOu
 			return o, err
 		}
 	}
+}
+
+// pausesBeside returns the lengths, in slots, of the stretches without requests that are not
+// gaps. What lies at an end of the slots is a part of a stretch, and is left out.
+func pausesBeside(has []bool, start, step int64, gaps [][2]int64) (out []int) {
+	for _, p := range query.Gaps(has, start, step, 0) {
+		if p[0] > start && p[1] < start+int64(len(has))*step && !slices.Contains(gaps, p) {
+			out = append(out, int((p[1]-p[0])/step))
+		}
+	}
+	return out
 }
 
 // estimateMissed sets how many requests usually come in the time of an outage. It reports

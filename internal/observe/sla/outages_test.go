@@ -3,6 +3,8 @@ package sla
 import (
 	"cmp"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"tailscope/internal/query"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
+	"tailscope/internal/trials"
 )
 
 // What never came cannot fail, so that a report says when nothing came. It does not say so
@@ -103,6 +106,50 @@ func TestOutagesOfOldSlots(t *testing.T) {
 		}
 		if fmt.Sprint(got) != c.want {
 			t.Errorf("kept by the hour before %d: %v, want %s", c.hourly, got, c.want)
+		}
+	}
+}
+
+// The longest wait of a service with a request every 50 s is long among those of a day, and
+// longer among those of a week: at most one report in a hundred tells an outage where there is
+// none, whether requests come by themselves or in batches. One of half an hour is told.
+func TestRareRequestsAreNoOutages(t *testing.T) {
+	day := at(t, "2026-05-20T00:00:00Z").Unix()
+	const rate = 0.02
+	for _, c := range []struct {
+		name          string
+		period        string
+		days, batch   int64
+		from, until   int64 // without requests, in seconds of the last day
+		reports, most int
+	}{
+		{name: "days", period: Day, days: 2, batch: 1, reports: 40, most: 2},
+		{name: "weeks", period: Week, days: 8, batch: 1, reports: 4, most: 1},
+		{name: "batches", period: Day, days: 2, batch: 4, reports: 20, most: 1},
+		{name: "outages", period: Day, days: 2, batch: 1, from: 40_000, until: 41_800, reports: 5},
+	} {
+		n, told := trials.Of(c.reports), 0
+		for trial := range n {
+			rng := rand.New(rand.NewPCG(trials.First()+uint64(trial), 20))
+			w := querytest.NewWriter()
+			for s := float64(-c.days*86400 + 86400); ; {
+				if s += rng.ExpFloat64() * float64(c.batch) / rate; s >= 86400 {
+					break
+				}
+				for k, at := int64(0), s; k < c.batch && at < 86400; k, at = k+1, at+12*rng.ExpFloat64() {
+					if sec := int64(math.Floor(at)); sec < c.from || sec >= c.until {
+						put(w, day+sec, 1, 0.1)
+					}
+				}
+			}
+			out, _ := ask(t, w, ReportRequest{Selection: query.Selection{End: time.Unix(day+86400, 0)}, Period: c.period, Count: 1}, 0)
+			if len(out.Rows[0].Outages) > 0 {
+				told++
+			}
+		}
+		t.Logf("%s: %d of %d reports tell an outage", c.name, told, n)
+		if most := max(c.most, n/50); c.until == 0 && told > most || c.until > 0 && told < n-max(1, n/20) {
+			t.Errorf("%s: %d of %d reports tell an outage", c.name, told, n)
 		}
 	}
 }
