@@ -199,7 +199,7 @@ func (m *metricSearch) search(ctx context.Context) error {
 			}
 			changes = append(changes, *change)
 		}
-		if changes, of, err = inSteps(changes, of, m.step, describe); err != nil {
+		if changes, of, err = inSteps(changes, of, m.step, describe, nil); err != nil {
 			return err
 		}
 		if changes, err = withoutReturns(changes, of, m.step, describe); err != nil {

@@ -113,7 +113,17 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 	changes, found = withoutWander(changes, found)
 	judged := func(c candidate) (*api.Change, error) { return describe(ctx, s, c, r.Newest) }
 	if !r.cuts { // a side must begin behind the last step
-		if changes, found, err = inSteps(changes, found, out.Slot, judged); err != nil {
+		few := func(c *api.Change) ([]string, error) {
+			if c.Part != nil {
+				return nil, nil
+			}
+			found, err := compareWho(ctx, st, s, r, c)
+			if err != nil || found == nil {
+				return nil, err
+			}
+			return fewTenants(found), nil
+		}
+		if changes, found, err = inSteps(changes, found, out.Slot, judged, few); err != nil {
 			return nil, err
 		}
 	}

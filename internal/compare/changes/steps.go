@@ -21,10 +21,11 @@ const (
 // inSteps makes one change of those of one subject that go one way and follow each other
 // closely, as where a new version is rolled out instance by instance. It compares what lies
 // before the first and behind the last. Errors that become more with one of them are a change
-// of their own. Candidates are those of the changes, in order of time in each subject, step is
-// the length of a slot in seconds, and describe judges one; the results are as many as each
-// other.
-func inSteps(all []api.Change, of []candidate, step int64, describe func(candidate) (*api.Change, error)) ([]api.Change, []candidate, error) {
+// of their own, and so is what other tenants feel. Candidates are those of the changes, in
+// order of time in each subject, step is the length of a slot in seconds, describe judges one,
+// and few returns the tenants that a change is of, if they are few, nil where there are no
+// tenants; the results are as many as each other.
+func inSteps(all []api.Change, of []candidate, step int64, describe func(candidate) (*api.Change, error), few func(*api.Change) ([]string, error)) ([]api.Change, []candidate, error) {
 	var changes []api.Change
 	var candidates []candidate
 	for i := 0; i < len(all); {
@@ -38,6 +39,11 @@ func inSteps(all []api.Change, of []candidate, step int64, describe func(candida
 			next := waysOf(&all[to])
 			both := slices.DeleteFunc(slices.Clone(ways), func(w way) bool { return !slices.Contains(next, w) })
 			if len(both) == 0 || slices.Contains(ways, failing) != slices.Contains(next, failing) {
+				break
+			}
+			if same, err := sameTenants(&all[to-1], &all[to], few); err != nil {
+				return nil, nil, err
+			} else if !same {
 				break
 			}
 			to, ways = to+1, both
@@ -65,6 +71,23 @@ func inSteps(all []api.Change, of []candidate, step int64, describe func(candida
 		i = to
 	}
 	return changes, candidates, nil
+}
+
+// sameTenants reports whether two changes may be of the same tenants: few that they have in
+// common, or many.
+func sameTenants(x, y *api.Change, few func(*api.Change) ([]string, error)) (bool, error) {
+	if few == nil {
+		return true, nil
+	}
+	of, err := few(x)
+	if err != nil {
+		return false, err
+	}
+	then, err := few(y)
+	if err != nil || len(of) == 0 || len(then) == 0 {
+		return len(of) == len(then), err
+	}
+	return slices.ContainsFunc(of, func(tenant string) bool { return slices.Contains(then, tenant) }), nil
 }
 
 // way is a measure that rose or fell.

@@ -21,6 +21,49 @@ import (
 // own.
 const mostWho = 12
 
+// compareWho compares the stretches before and after a change by tenant, operation and cohort;
+// nil where the data of a side is gone, or more than a comparison reads.
+func compareWho(ctx context.Context, st store.Store, s *compare.Stretches, r *Request, c *api.Change) (*api.CompareResponse, error) {
+	window := func(r api.Range) compare.Window {
+		return compare.Window{Start: time.Unix(r.Start, 0), End: time.Unix(r.End, 0)}
+	}
+	ctx, done := store.Passing(ctx)
+	defer done()
+	found, err := compare.Compare(ctx, st, compare.Request{
+		Selection: query.Selection{Family: r.Family, Matchers: s.Matchers(requestsOf(c))},
+		A:         window(c.Before), B: window(c.After), Now: r.Now, Measures: measures, Limit: ofWhom,
+		Include: []string{compare.IncludeCohorts}, CohortOf: r.CohortOf,
+	})
+	var invalid *query.Error
+	if errors.As(err, &invalid) || errors.Is(err, store.ErrTooMany) {
+		return nil, nil
+	}
+	return found, err
+}
+
+// requestsOf returns the part of all requests that a change is of.
+func requestsOf(c *api.Change) compare.Part {
+	return compare.Part{Service: c.Service, Environment: c.Environment, Operation: c.Operation, Own: c.Operation != ""}
+}
+
+// restOf returns what is known of the tenants that did not surely move.
+func restOf(found *api.CompareResponse) compare.Rest {
+	return compare.RestOf(found.Tenants, func(row *api.CompareRow, m *api.CompareMeasure) bool { return row.Changed && judge.Moved(m.Verdict) })
+}
+
+func tenantOf(x *api.CompareRow) string { return x.Tenant }
+
+// fewTenants returns the tenants that surely moved where they are few and the others did not;
+// nil otherwise, or where that is not known.
+func fewTenants(found *api.CompareResponse) []string {
+	tenants, judged := movedRows(found.Tenants, tenantOf)
+	rest := restOf(found)
+	if n := len(tenants); n == 0 || n > namedAtMost || n == judged || rest == compare.RestAll || rest == compare.RestMost {
+		return nil
+	}
+	return tenants
+}
+
 // nameWho says of the newest changes that lead which tenants, cohorts and operations moved, as
 // a comparison of the stretches before and after does.
 func nameWho(ctx context.Context, st store.Store, s *compare.Stretches, r *Request, changes []api.Change) error {
@@ -31,39 +74,27 @@ func nameWho(ctx context.Context, st store.Store, s *compare.Stretches, r *Reque
 			continue
 		}
 		left--
-		of := compare.Part{Service: c.Service, Environment: c.Environment, Operation: c.Operation, Own: c.Operation != ""}
-		window := func(r api.Range) compare.Window {
-			return compare.Window{Start: time.Unix(r.Start, 0), End: time.Unix(r.End, 0)}
-		}
-		passing, done := store.Passing(ctx)
-		found, err := compare.Compare(passing, st, compare.Request{
-			Selection: query.Selection{Family: r.Family, Matchers: s.Matchers(of)},
-			A:         window(c.Before), B: window(c.After), Now: r.Now, Measures: measures, Limit: ofWhom,
-			Include: []string{compare.IncludeCohorts}, CohortOf: r.CohortOf,
-		})
-		done()
-		var invalid *query.Error
-		if errors.As(err, &invalid) || errors.Is(err, store.ErrTooMany) {
-			continue // the data of a side is gone, or more than a comparison reads
-		}
+		found, err := compareWho(ctx, st, s, r, c)
 		if err != nil {
 			return err
 		}
+		if found == nil {
+			continue
+		}
 		who := &api.ChangeWho{}
-		who.Tenants, who.TenantsJudged = movedRows(found.Tenants, func(x *api.CompareRow) string { return x.Tenant })
+		who.Tenants, who.TenantsJudged = movedRows(found.Tenants, tenantOf)
 		who.Operations, who.OperationsJudged = movedRows(found.Operations, func(x *api.CompareRow) string { return x.Operation })
 		who.Cohorts, who.CohortsJudged = movedRows(found.Cohorts, func(x *api.CompareRow) string { return x.Cohort })
 		all := len(who.Cohorts) == who.CohortsJudged
 		who.Cohorts = slices.DeleteFunc(who.Cohorts, func(cohort string) bool {
 			return all || slices.ContainsFunc(found.Cohorts, func(x api.CompareRow) bool { return x.Cohort == cohort && ofSingleTenants(found.Tenants, &x) })
 		})
-		rest := compare.RestOf(found.Tenants, func(row *api.CompareRow, m *api.CompareMeasure) bool { return row.Changed && judge.Moved(m.Verdict) })
-		if who.Sentence = whoText(who, rest); who.Sentence != "" {
+		if who.Sentence = whoText(who, restOf(found)); who.Sentence != "" {
 			c.Who = who
 		}
-		if n := len(who.Tenants); n > 0 && n <= namedAtMost && n < who.TenantsJudged && rest != compare.RestAll && rest != compare.RestMost {
-			i := slices.IndexFunc(found.Tenants, func(x api.CompareRow) bool { return x.Tenant == who.Tenants[0] })
-			nameOne(c, s.Subject(of), &found.Tenants[i], n == 1, inAll(c, who, changes))
+		if few := fewTenants(found); few != nil {
+			i := slices.IndexFunc(found.Tenants, func(x api.CompareRow) bool { return x.Tenant == few[0] })
+			nameOne(c, s.Subject(requestsOf(c)), &found.Tenants[i], len(few) == 1, inAll(c, who, changes))
 		}
 	}
 	return nil
@@ -125,7 +156,7 @@ func movedRows(rows []api.CompareRow, name func(*api.CompareRow) string) (moved 
 // ofSingleTenants reports that a cohort moved for single tenants.
 func ofSingleTenants(tenants []api.CompareRow, cohort *api.CompareRow) bool {
 	tenants = slices.DeleteFunc(slices.Clone(tenants), func(x api.CompareRow) bool { return x.Cohort != cohort.Cohort })
-	moved, judged := movedRows(tenants, func(x *api.CompareRow) string { return x.Tenant })
+	moved, judged := movedRows(tenants, tenantOf)
 	return compare.OfSingleTenants(cohort, len(moved), judged)
 }
 
