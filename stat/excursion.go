@@ -147,7 +147,8 @@ func PausesAsLong(pauses []int, slots, length int) float64 {
 	}
 	pauses = slices.Sorted(slices.Values(pauses))
 	pauses = pauses[len(pauses)*3/4:]
-	longer, beyond := float64(len(pauses)), 1.0
+	longer := float64(len(pauses))
+	beyond := longer / 2 // slots cut half of one off each
 	for _, v := range pauses[1:] {
 		beyond += float64(v - pauses[0])
 	}

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -184,7 +185,12 @@ func (c *comparison) windows(step int64) (a, b where, err error) {
 		}
 		if x.to.end <= x.to.start {
 			if c.mark != nil && x.field == "b" {
-				return a, b, query.TooEarly(field, "%s was %s; the time after it is not a slot of %d s yet: ask again later", quote(c.mark.Name), c.mark.Time.UTC().Format(time.RFC3339), step)
+				newest, among := c.mark, ""
+				if n := len(c.Together); n > 1 {
+					newest, among = c.Together[n-1], fmt.Sprintf(", the newest of %d marks that are judged as one", n)
+				}
+				return a, b, query.TooEarly(field, "%s was %s%s; the time after it is not a slot of %d s yet: ask again at %s UTC",
+					quote(newest.Name), newest.Time.UTC().Format(time.RFC3339), among, step, time.Unix(x.to.start+step, 0).Add(unfinished).UTC().Format(time.TimeOnly))
 			}
 			if x.field == "b" && x.w.End.Before(ends) {
 				return a, b, query.TooEarly(field, "side b does not hold a slot of %d s yet; ask again later", step)

@@ -30,6 +30,16 @@ func Gaps(has []bool, start, step int64, least float64) (out [][2]int64) {
 // LongestWaitOf returns the longest stretch without a request, in seconds, that is not a gap
 // in these slots: 0 if none of them has requests.
 func LongestWaitOf(has []bool, step int64) float64 {
+	unusual := UnusualWaitOf(has, step)
+	if unusual == 0 {
+		return 0
+	}
+	return max(shortestGap, unusual)
+}
+
+// UnusualWaitOf returns from how long on a stretch without a request is unusual in these slots,
+// in seconds: 0 if none of them has requests.
+func UnusualWaitOf(has []bool, step int64) float64 {
 	n, first, last := 0, 0, 0
 	for i, any := range has {
 		if any {
@@ -42,18 +52,18 @@ func LongestWaitOf(has []bool, step int64) float64 {
 	if n == 0 {
 		return 0
 	}
-	return LongestWait(float64(int64(last+1-first)*step), n)
+	return unusualWait(float64(int64(last+1-first)*step), n)
 }
 
 // LongestWait returns the longest stretch without a request, in seconds, that is not a gap
 // where n slots within so many seconds have requests.
 func LongestWait(seconds float64, n int) float64 {
-	return max(shortestGap, UnusualWait(seconds, n))
+	return max(shortestGap, unusualWait(seconds, n))
 }
 
-// UnusualWait returns from how long on a stretch without a request is unusual, in seconds, where
-// n slots within so many seconds have requests: ten times that from one of them to the next.
-func UnusualWait(seconds float64, n int) float64 { return gapOfUsual * seconds / float64(n) }
+// unusualWait is ten times the time from one of n slots with requests, within so many seconds,
+// to the next.
+func unusualWait(seconds float64, n int) float64 { return gapOfUsual * seconds / float64(n) }
 
 // Occupied reports in which slots of [start, end), Unix seconds, any service has requests:
 // the server was up, so that a service without requests in such a slot has a rate of 0.

@@ -30,10 +30,35 @@ func (o *Around) Compare(ctx context.Context, judge *Judge, r compare.Request) (
 	if i < 0 || marks[i].Time.After(r.Now) {
 		return compare.Compare(ctx, o.Store, r) // which says what is wrong
 	}
-	m, service := &marks[i], query.Named(r.Matchers, series.LabelService)
 	if r.Gates == nil {
-		r.Gates = gatesOf(m)
+		r.Gates = gatesOf(&marks[i])
 	}
+	out, refusal := o.compareAt(ctx, judge, r, marks, i, math.MaxInt64)
+	// Of marks that are judged as one the newest may have no slot after it yet: what the others
+	// show up to it stands.
+	for early := refused(refusal); early != nil && early.Code == query.CodeTooEarly; {
+		of := together(marks, i, query.Named(r.Matchers, series.LabelService))
+		newest := of[len(of)-1]
+		if newest == &marks[i] {
+			return nil, refusal
+		}
+		marks = slices.DeleteFunc(slices.Clone(marks), func(m store.Mark) bool { return m.ID != r.Mark && !m.Time.Before(newest.Time) })
+		i = slices.IndexFunc(marks, func(m store.Mark) bool { return m.ID == r.Mark })
+		older, err := o.compareAt(ctx, judge, r, marks, i, slotOf(newest.Time))
+		if err == nil {
+			older.Sentence += "; " + early.Message
+			return older, nil
+		}
+		if refused(err) == nil {
+			return nil, err
+		}
+	}
+	return out, refusal
+}
+
+// compareAt answers a comparison at mark i whose sides end at until at the latest.
+func (o *Around) compareAt(ctx context.Context, judge *Judge, r compare.Request, marks []store.Mark, i int, until int64) (*api.CompareResponse, error) {
+	m, service := &marks[i], query.Named(r.Matchers, series.LabelService)
 	window := cmp.Or(r.Length, defaultWindow)
 	s := sidesOf(marks, i, service, window)
 	if r.Settle >= 0 {
@@ -45,11 +70,12 @@ func (o *Around) Compare(ctx context.Context, judge *Judge, r compare.Request) (
 	if m.Environment != "" && query.Named(of, series.LabelEnvironment) == "" {
 		of = append(of, query.InEnvironment(m.Environment))
 	}
-	if s, err = o.sides(ctx, marks, i, service, of, s, r.Now); err != nil {
+	s, err := o.sides(ctx, marks, i, service, of, s, r.Now)
+	if err != nil {
 		return nil, err
 	}
 	s.before.start = max(s.before.start, s.before.end-int64(window/time.Second))
-	s.after.end = min(s.after.end, s.after.start+int64(window/time.Second))
+	s.after.end = min(s.after.end, s.after.start+int64(window/time.Second), until)
 	r.A, r.B, r.Moment = s.before.window(), s.after.window(), s.first().Time
 	r.Together = s.together
 	out, err := compare.Compare(ctx, o.Store, r)

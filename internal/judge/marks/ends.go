@@ -164,32 +164,19 @@ func (r *Around) occupied(ctx context.Context, matchers []*labels.Matcher, start
 	return has, found.Start, nil
 }
 
-// outageAt returns the stretch without requests, ten times as long as usual and a minute at
-// least, that is about a moment: it began at most the fewest slots after it, and was over at
-// most as many before it or later; nil if there is none.
+// outageAt returns the gap between requests, of a minute at least, that is about a moment: it
+// began at most the fewest slots after it, and was over at most as many before it or later;
+// nil if there is none.
 func outageAt(has []bool, from, at int64) *api.MarkOutage {
-	n, first, last := 0, -1, -1
-	for k, any := range has {
-		if any {
-			if n++; first < 0 {
-				first = k
-			}
-			last = k
-		}
-	}
-	if n == 0 {
+	first, last := slices.Index(has, true), lastOf(has)
+	if first < 0 {
 		return nil
 	}
-	least := max(leastOutage, query.UnusualWait(float64(int64(last+1-first)*slot), n))
-	for k, begin := first, first; k <= last; k++ {
-		if !has[k] {
-			continue
+	has, from = has[first:last+1], from+int64(first)*slot
+	for _, g := range query.Gaps(has, from, slot, max(leastOutage-1, query.UnusualWaitOf(has, slot))) {
+		if g[0] <= at+fewest*slot && g[1] >= at-fewest*slot {
+			return &api.MarkOutage{Range: api.Range{Start: g[0], End: g[1]}}
 		}
-		o := api.Range{Start: from + int64(begin)*slot, End: from + int64(k)*slot}
-		if float64(o.End-o.Start) >= least && o.Start <= at+fewest*slot && o.End >= at-fewest*slot {
-			return &api.MarkOutage{Range: o}
-		}
-		begin = k + 1
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"tailscope/internal/agg"
 	"tailscope/internal/compare"
 	"tailscope/internal/judge"
+	"tailscope/internal/query"
 	"tailscope/internal/seconds"
 	"tailscope/internal/store"
 	"tailscope/internal/store/storetest"
@@ -426,6 +427,54 @@ func TestWatchedMarksAtOneMoment(t *testing.T) {
 		if !out.Provisional || out.A.Start != epoch+60 || out.A.End != epoch+660 || out.B.Start != epoch+703 || len(out.Together) != 2 || !strings.HasSuffix(out.Sentence, "cannot be told apart") {
 			t.Errorf("%s: provisional %v, A %+v, B %+v: %s", id, out.Provisional, out.A.Range, out.B.Range, out.Sentence)
 		}
+	}
+}
+
+// Of marks that are judged as one the newest is named while nothing after it can be compared,
+// and what the older ones show stands meanwhile.
+func TestCompareWaitsForTheNewestMark(t *testing.T) {
+	st := storetest.NewTwin()
+	sendRange(t, st, 3, 0, 1500, 900, operation{"shop", "GET /cart", 0.05, 1.5})
+	marks := []store.Mark{mark("x", 900, "shop"), mark("m", 1020, "shop"), mark("n", 1141, "shop")}
+	for i := range marks {
+		marks[i].Name = "backup"
+		if err := store.PutMark(t.Context(), st, marks[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask := func(id string, now int64) (*api.CompareResponse, error) {
+		r := compare.Request{Mark: id, Settle: -1, Now: at(now), Limit: 1}
+		var err error
+		if r.Matchers, err = ofService("shop"); err != nil {
+			t.Fatal(err)
+		}
+		return (&Around{Store: st}).Compare(t.Context(), nil, r)
+	}
+	waits := `"backup" was ` + at(1141).UTC().Format(time.RFC3339) + `, the newest of 3 marks that are judged as one; the time after it is not a slot of 10 s yet: ask again at `
+	for _, id := range []string{"x", "m"} {
+		out, err := ask(id, 1180)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.B.Start != epoch+1040 || out.B.End != epoch+1140 || len(out.Together) != 2 || !strings.Contains(out.Sentence, waits) {
+			t.Errorf("%s: B %+v, %d together: %s", id, out.B.Range, len(out.Together), out.Sentence)
+		}
+	}
+	_, err := ask("n", 1180)
+	if err == nil || !strings.Contains(err.Error(), waits) {
+		t.Errorf("the newest: %v", err)
+	}
+	_, until, _ := strings.Cut(query.AsError(err).Message, "ask again at ")
+	again, err := time.Parse(time.DateOnly+" "+time.TimeOnly+" MST", at(0).UTC().Format(time.DateOnly)+" "+until)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ask("n", again.Unix()-1-epoch); err == nil {
+		t.Errorf("it is answered before %s", until)
+	}
+	out, err := ask("x", again.Unix()-epoch)
+	if err != nil || out.B.Start != epoch+1160 || strings.Contains(out.Sentence, "the newest of") {
+		t.Errorf("at %s: %v, %v", until, err, out)
 	}
 }
 
