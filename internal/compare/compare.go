@@ -97,6 +97,9 @@ type Request struct {
 	// p95, p99 and errors.
 	OfRows []string
 	Limit  int // rows of each list; 0 is 20
+	// RowsApart leaves the rows of lists as they changed among themselves, for a caller that
+	// judges them: they need not agree with the verdict, and light tenants are not judged.
+	RowsApart bool
 	// Target is what satisfies a user, in seconds; query.DefaultApdexT if nil. It
 	// is called by several goroutines at once.
 	Target func(service, operation string) float64
@@ -192,6 +195,7 @@ type comparison struct {
 	fineA, fineB *side
 	each         eachTenant                // nil if tenants are not told apart
 	tenantCounts [2]map[string]hist.Moment // requests of tenants on either side; nil if not told apart
+	lightRows    []api.CompareRow          // tenants judged together; at most one row
 	tenantTotals [2]uint64                 // requests of all, also of tenants that are not asked for
 	tenantFailed [2]map[string]uint64      // those of them that failed
 	// Of a family that is not of spans: how often it is exported, in seconds, what

@@ -33,6 +33,7 @@ type load struct {
 	perSlot           int
 	median            float64 // seconds
 	failed            float64 // share
+	seldom            float64 // share of slots that have none of it
 	more              []string
 }
 
@@ -55,6 +56,9 @@ func send(w *querytest.Writer, rng *rand.Rand, start, end int64, loads ...load) 
 	for slot := start; slot < end; slot += 10 {
 		wander = 0.3*wander + 0.05*rng.NormFloat64()
 		for i, l := range loads {
+			if l.seldom > 0 && rng.Float64() < l.seldom {
+				continue
+			}
 			for range l.perSlot {
 				of := ok[i]
 				if rng.Float64() < l.failed {

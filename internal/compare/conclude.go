@@ -3,11 +3,13 @@ package compare
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 	"tailscope/internal/judge"
 	"tailscope/internal/series"
 	"tailscope/stat"
@@ -15,7 +17,7 @@ import (
 
 // sureRow is the greatest adjusted probability of a row's measure that counts in the
 // verdict of all, and sureBeyond how many requests of each side then lie beyond its
-// quantile at least, or have failed on both sides together. Both are strict, so that two
+// quantile at least, or have failed on both sides together. Both are strict, so that the
 // lists beside the measures add at most a hundredth to how often a verdict is wrong: so far
 // out in its tail the distribution of a figure of few requests is not Student's.
 const (
@@ -32,6 +34,7 @@ func (c *comparison) conclude() {
 	for _, list := range [][]api.CompareRow{c.out.Operations, c.out.Tenants} {
 		c.driftTogether(list)
 	}
+	c.agreeRows()
 	var moved, rest judge.Sum
 	known := len(c.out.Measures) == 1
 	for i := range c.out.Measures {
@@ -50,13 +53,9 @@ func (c *comparison) conclude() {
 		}
 		known = known || m.Name != judge.ErrorShare
 	}
-	for _, rows := range [][]api.CompareRow{c.out.Operations, c.out.Tenants} {
-		for i := range rows {
-			for j := range rows[i].Measures {
-				if m := &rows[i].Measures[j]; sure(&rows[i], m) {
-					moved.Add(judge.Changed, m.Change)
-				}
-			}
+	for r, m := range c.rowMeasuresOf() {
+		if sure(r, m) {
+			moved.Add(judge.Changed, m.Change)
 		}
 	}
 	if c.out.Verdict = moved.Verdict(); c.out.Verdict == judge.TooLittle && known {
@@ -64,6 +63,72 @@ func (c *comparison) conclude() {
 	}
 	c.lasting = c.headline(rest.Verdict())
 	c.out.Sentence = c.lasting
+	c.nameLight()
+}
+
+// rowList is a list of rows beside the measures of all.
+type rowList struct {
+	rows []api.CompareRow
+	noun string // of one of its rows
+}
+
+// rowLists returns the lists, that which a sentence names rows of first.
+func (c *comparison) rowLists() []rowList {
+	operation := "operation"
+	if c.kind != ofSpans {
+		operation = "label"
+	}
+	return []rowList{{c.out.Tenants, "tenant"}, {c.out.Operations, operation}, {c.lightRows, "group"}, {c.out.Cohorts, "cohort"}}
+}
+
+// rowMeasuresOf goes through all measures of all rows.
+func (c *comparison) rowMeasuresOf() iter.Seq2[*api.CompareRow, *api.CompareMeasure] {
+	return func(yield func(*api.CompareRow, *api.CompareMeasure) bool) {
+		for _, list := range c.rowLists() {
+			for i := range list.rows {
+				for j := range list.rows[i].Measures {
+					if !yield(&list.rows[i], &list.rows[i].Measures[j]) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// agreeRows makes rows agree with the verdict of all. A row that is less than sure keeps its
+// change where all changed in its way, or where another row surely did and enough of its own
+// requests lie beyond the quantile. Else it is no evidence, as the headline says.
+func (c *comparison) agreeRows() {
+	all, some := map[judge.Way]bool{}, map[judge.Way]bool{}
+	for i := range c.out.Measures {
+		if m := &c.out.Measures[i]; c.found(m) {
+			all[m.Change] = true
+		}
+	}
+	for r, m := range c.rowMeasuresOf() {
+		some[m.Change] = some[m.Change] || sure(r, m)
+	}
+	for r, m := range c.rowMeasuresOf() {
+		if judge.Moved(m.Verdict) && !all[m.Change] && !(some[m.Change] && Enough(r, m)) && !c.RowsApart {
+			c.noEvidence(m, c.titleOf(r))
+		}
+	}
+	for _, list := range c.rowLists() {
+		for i := range list.rows {
+			r := &list.rows[i]
+			r.Changed = slices.ContainsFunc(r.Measures, func(m api.CompareMeasure) bool { return c.found(&m) })
+		}
+		slices.SortStableFunc(list.rows, func(x, y api.CompareRow) int {
+			switch {
+			case x.Changed == y.Changed:
+				return 0
+			case x.Changed:
+				return -1
+			}
+			return 1
+		})
+	}
 }
 
 // takeBack makes what changed by itself, but not surely enough among all that was looked at
@@ -75,13 +140,9 @@ func (c *comparison) takeBack() {
 			c.noEvidence(m, c.out.Of)
 		}
 	}
-	for _, rows := range [][]api.CompareRow{c.out.Operations, c.out.Tenants, c.out.Cohorts} {
-		for i := range rows {
-			for j := range rows[i].Measures {
-				if m := &rows[i].Measures[j]; judge.Moved(m.Verdict) && !c.found(m) {
-					c.noEvidence(m, c.titleOf(&rows[i]))
-				}
-			}
+	for r, m := range c.rowMeasuresOf() {
+		if judge.Moved(m.Verdict) && !c.found(m) {
+			c.noEvidence(m, c.titleOf(r))
 		}
 	}
 	for i := range c.out.Measures {
@@ -138,6 +199,8 @@ func (c *comparison) titleOf(r *api.CompareRow) string {
 		return c.of + " for " + r.Tenant
 	case r.Cohort != "":
 		return c.of + " for " + r.Cohort + " tenants"
+	case r.Tenants > 0:
+		return c.of + " for " + lightTenants(r)
 	case c.kind == ofNumbers:
 		return c.of + " where " + r.Operation
 	}
@@ -227,7 +290,7 @@ func (c *comparison) headline(whole judge.Verdict) string {
 		}
 	}
 	var said []string
-	few := c.few(way)
+	few := c.few(way, lead != nil)
 	if few != "" {
 		said = append(said, few)
 	}
@@ -285,11 +348,16 @@ func (c *comparison) likeForLike() *api.CompareMeasure {
 }
 
 // few is the sentence of the tenant, else of the operation, that surely changed the most in a
-// way, if at most half of its list did; empty if there is none.
-func (c *comparison) few(way judge.Way) string {
-	for _, list := range [][]api.CompareRow{c.out.Tenants, c.out.Operations} {
-		if reach, _ := c.reach(list, way); reach.Few() {
-			return c.sentenceOf(list, way)
+// way, if at most half of its list did; empty if there is none. Where all changed in that way
+// that covers the other rows, else it counts them.
+func (c *comparison) few(way judge.Way, all bool) string {
+	for _, list := range c.rowLists()[:2] {
+		if reach, _ := c.reach(list.rows, way); reach.Few() {
+			r, said := c.sentenceOf(list.rows, way)
+			if !all {
+				said += c.beside(way, r, "")
+			}
+			return said
 		}
 	}
 	return ""
@@ -297,15 +365,63 @@ func (c *comparison) few(way judge.Way) string {
 
 // most says for which rows of a list a measure went a way, where it is more than a few.
 func (c *comparison) most(way judge.Way) string {
-	for _, list := range []struct {
-		rows []api.CompareRow
-		name string
-	}{{c.out.Operations, "operation"}, {c.out.Tenants, "tenant"}} {
+	lists := c.rowLists()
+	for _, list := range []rowList{lists[1], lists[0]} {
 		if reach, m := c.reach(list.rows, way); m != nil && reach.Judged >= 2 && c.kind == ofSpans {
-			return fmt.Sprintf("%s is %s for %s", judge.Title(m.Name, c.out.Of), (&judge.Finding{Verdict: m.Verdict}).Adjective(), reach.Text(list.name, ""))
+			return fmt.Sprintf("%s is %s for %s", judge.Title(m.Name, c.out.Of), (&judge.Finding{Verdict: m.Verdict}).Adjective(), reach.Text(list.noun, "")) + c.beside(way, nil, list.noun)
 		}
 	}
 	return c.rowSentence(way)
+}
+
+// beside counts the rows that changed in a way besides one that is named, and besides those of
+// a list that is counted already. A single one is named. It is empty if there are none.
+func (c *comparison) beside(way judge.Way, named *api.CompareRow, counted string) string {
+	var words []string
+	for _, list := range c.rowLists() {
+		if list.noun == counted {
+			continue
+		}
+		n, other := 0, ""
+		var last *api.CompareRow
+		for i := range list.rows {
+			switch r := &list.rows[i]; {
+			case r == named:
+				other = "other "
+			case c.wentIn(r, way):
+				n, last = n+1, r
+			}
+		}
+		switch {
+		case n == 1:
+			words = append(words, c.nameOf(last))
+		case n > 1:
+			words = append(words, figure.Counted(n, other+list.noun))
+		}
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	did := map[judge.Way]string{judge.Worse: "got worse", judge.Better: "got better"}[way]
+	return "; " + figure.Listed(words) + " " + cmp.Or(did, "changed") + " as well"
+}
+
+// wentIn reports whether a measure of a row changed in a way.
+func (c *comparison) wentIn(r *api.CompareRow, way judge.Way) bool {
+	return slices.ContainsFunc(r.Measures, func(m api.CompareMeasure) bool { return m.Change == way && c.found(&m) })
+}
+
+// nameOf names a row among those of its list.
+func (c *comparison) nameOf(r *api.CompareRow) string {
+	switch {
+	case r.Tenant != "":
+		return r.Tenant
+	case r.Cohort != "":
+		return r.Cohort + " tenants"
+	case r.Tenants > 0:
+		return lightTenants(r)
+	}
+	return orNone(cmp.Or(r.Operation, r.Service))
 }
 
 // effectOf is the effect on a measure on the scale on which effects add up.
@@ -328,18 +444,20 @@ func firstLead(list []api.CompareRow, way judge.Way, within float64) *api.Compar
 	return nil
 }
 
-// rowSentence is the sentence of the row that surely changed the most in a way.
+// rowSentence is the sentence of the row that surely changed the most in a way, with those
+// that did beside it.
 func (c *comparison) rowSentence(way judge.Way) string {
-	for _, list := range [][]api.CompareRow{c.out.Tenants, c.out.Operations} {
-		if s := c.sentenceOf(list, way); s != "" {
-			return s
+	for _, list := range c.rowLists() {
+		if r, said := c.sentenceOf(list.rows, way); r != nil {
+			return said + c.beside(way, r, "")
 		}
 	}
 	return ""
 }
 
-// sentenceOf is the sentence of the first row of a list that surely changed in a way.
-func (c *comparison) sentenceOf(list []api.CompareRow, way judge.Way) string {
+// sentenceOf returns the first row of a list that surely changed in a way, and its sentence;
+// nil if none did.
+func (c *comparison) sentenceOf(list []api.CompareRow, way judge.Way) (*api.CompareRow, string) {
 	for i := range list {
 		r := &list[i]
 		m := rowLead(r, way, c.Within)
@@ -347,13 +465,13 @@ func (c *comparison) sentenceOf(list []api.CompareRow, way judge.Way) string {
 			continue
 		}
 		if r.Operation == "" || r.Service == "" || c.kind != ofSpans {
-			return m.Sentence
+			return r, m.Sentence
 		}
 		found := c.finding(c.measureOf(m), r.Operation+" of "+r.Service, m.Judged())
 		found.Between = m.Between
-		return found.Claim()
+		return r, found.Claim()
 	}
-	return ""
+	return nil, ""
 }
 
 // rowLead is the measure that stands for a row that surely changed in a way.

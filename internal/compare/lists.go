@@ -250,8 +250,13 @@ func orOne(p api.Float) float64 {
 // where they can be told apart: not beside instances.
 func (c *comparison) tenants(ctx context.Context) error {
 	chosen := c.heaviest()
-	if err := c.light(ctx); err != nil || len(chosen) == 0 {
-		return err
+	if !c.RowsApart {
+		if err := c.light(ctx); err != nil {
+			return err
+		}
+	}
+	if len(chosen) == 0 {
+		return nil
 	}
 	longer := c.longer(len(c.a.strata) * len(chosen))
 	each := max(1, len(c.a.strata)*(c.a.in(longer).side(longer).slots()+c.b.in(longer).side(longer).slots()))
@@ -293,21 +298,29 @@ func (c *comparison) light(ctx context.Context) error {
 	if sides == nil || err != nil || min(sides[0].effective(), sides[1].effective()) < leastTenant {
 		return err
 	}
-	of := figure.Counted(len(light), "light tenant") + " together"
-	var rows []api.CompareRow
-	err = c.list(&rows, 1, func(int) (row, error) {
-		r, err := c.rowOfAll(sides[0], sides[1], c.of+" for "+of)
+	return c.list(&c.lightRows, 1, func(int) (row, error) {
+		r, err := c.rowOfAll(sides[0], sides[1], "")
 		r.api.Tenants = len(light)
+		r.of = c.titleOf(&r.api)
 		return r, err
 	})
-	if err != nil {
-		return err
+}
+
+// lightTenants names the row of tenants that are judged together.
+func lightTenants(r *api.CompareRow) string {
+	return figure.Counted(r.Tenants, "light tenant") + " together"
+}
+
+// nameLight answers what was found of the tenants that are judged together.
+func (c *comparison) nameLight() {
+	if len(c.lightRows) == 0 {
+		return
 	}
-	c.out.Light = &api.CompareLight{CompareRow: rows[0], Sentence: "no evidence that " + c.of + " changed for " + of}
-	if lead := Lead(rows[0].Measures, c.found, c.Within); lead != nil {
+	r := &c.lightRows[0]
+	c.out.Light = &api.CompareLight{CompareRow: *r, Sentence: "no evidence that " + c.of + " changed for " + lightTenants(r)}
+	if lead := Lead(r.Measures, c.found, c.Within); lead != nil {
 		c.out.Light.Sentence = lead.Sentence
 	}
-	return nil
 }
 
 // ofTenants reads some tenants, each by itself, in slots of a length; nil if what is kept of

@@ -201,8 +201,8 @@ func (c *comparison) judged(m measure, whole, like *strata, of string) (out api.
 		return out, change, err
 	}
 	out = api.CompareMeasure{Name: m.Name, Scale: scaleName(m.scale()), Raw: c.figure(m, change)}
-	lacks := like != nil && like.covered < leastCovered && (like.mix != nil || like.apart)
-	if like != nil && (like.mix != nil || lacks) && m.Name != judge.Rate && !(lacks && m.Name == judge.ErrorShare) {
+	lacks := like != nil && like.rests < leastCovered && (like.mix != nil || like.apart)
+	if like != nil && (like.mix != nil || lacks) && m.Name != judge.Rate && !(lacks && m.Name == judge.ErrorShare && !c.atOneTime()) {
 		if change, err = m.change(like, like.mix, c.opts); err != nil {
 			return out, change, err
 		}
@@ -210,7 +210,7 @@ func (c *comparison) judged(m measure, whole, like *strata, of string) (out api.
 			return out, change, err
 		}
 		if lacks {
-			change.Short = fmt.Sprintf("only %s of the %ss can be compared like for like, at least %s are needed", figure.Percent(like.covered), c.what(), figure.Percent(leastCovered))
+			change.Short = fmt.Sprintf("only %s of the %ss can be compared like for like, at least %s are needed", figure.Percent(like.rests), c.what(), figure.Percent(leastCovered))
 		}
 		f := c.figure(m, change)
 		if lacks { // more data would not help

@@ -3,12 +3,15 @@ package compare
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
+	"tailscope/api"
 	"tailscope/internal/judge"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
+	"tailscope/internal/trials"
 )
 
 // One tenant against everybody else, who are all that have another.
@@ -55,5 +58,44 @@ func TestCohortsOfAList(t *testing.T) {
 	r = compared(t, stored(t, w), Request{A: window(0, 1800), B: window(1800, 3600)})
 	if r.Strata != 3 {
 		t.Errorf("%d strata, want three: two tenants, and all others, who are small by their share", r.Strata)
+	}
+}
+
+// A tenant that asks for another mix of operations than the others is neither faster nor
+// slower for it, however few requests it has, and one that is slower in each is found.
+func TestLightTenantOfAnotherMix(t *testing.T) {
+	n := trials.Of(3)
+	for _, seldom := range []float64{0, 0.9, 0.97} { // 3,240 requests of it, some 320, some 100
+		for _, slower := range []float64{1, 1.4} {
+			right := 0
+			for trial := range n {
+				w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(uint64(trial), 71))
+				all := crowd()
+				for i := range all {
+					if l := &all[i]; l.tenant == "tenant-3" {
+						if l.seldom, l.median = seldom, l.median*slower; l.operation == "GET /cart" {
+							l.perSlot = 6 // the fastest one
+						}
+					}
+				}
+				send(w, rng, epoch, epoch+3600, all...)
+				sel := selection("service", "shop")
+				sel.Start, sel.End = at(epoch), at(epoch+3600)
+				r := compared(t, stored(t, w), Request{Selection: sel, Label: series.LabelTenant, ValueA: Others, ValueB: "tenant-3"})
+				byMix := func(m api.CompareMeasure) bool { return ByMix(&m) && m.Raw.P < 0.001 }
+				ok := r.Verdict == judge.Regression
+				if slower == 1 {
+					ok = r.Verdict == judge.NoEvidence && (!slices.ContainsFunc(r.Measures, byMix) || strings.Contains(r.Sentence, "above all GET /cart"))
+				}
+				if ok {
+					right++
+				} else {
+					t.Logf("seldom %g, ×%g, trial %d: %s: %s", seldom, slower, trial, r.Verdict, r.Sentence)
+				}
+			}
+			if right < n-max(1, n/6) {
+				t.Errorf("seldom %g, ×%g: %d of %d trials are right", seldom, slower, right, n)
+			}
+		}
 	}
 }

@@ -190,12 +190,12 @@ func known(m *api.CompareMeasure) (effect, deviation float64, ok bool) {
 	return effect, deviation, !math.IsNaN(effect+deviation) && !math.IsInf(effect+deviation, 0)
 }
 
-// reach is ReachOf the rows of a list for the measure of the first that surely changed in a
-// way; the measure is nil if none did.
+// reach is ReachOf the rows of a list that changed in a way, for the measure of the first that
+// surely did; the measure is nil if none did.
 func (c *comparison) reach(list []api.CompareRow, way judge.Way) (Reach, *api.CompareMeasure) {
 	lead := firstLead(list, way, c.Within)
 	if lead == nil {
 		return Reach{}, nil
 	}
-	return ReachOf(list, lead.Name, func(r *api.CompareRow, _ *api.CompareMeasure) bool { return rowLead(r, way, c.Within) != nil }), lead
+	return ReachOf(list, lead.Name, func(r *api.CompareRow, _ *api.CompareMeasure) bool { return c.wentIn(r, way) }), lead
 }

@@ -39,6 +39,7 @@ type strata struct {
 	// mix is the common one; nil if no operation can be compared like for like.
 	mix      []float64
 	covered  float64
+	rests    float64 // share of requests that a claim like for like rests on
 	compared int
 	groups   [][]operation // of each stratum; nil if they are of one tenant
 	single   []operation   // each is a stratum of its own; these come first
@@ -192,7 +193,7 @@ func (c *comparison) strata(a, b *side) (*strata, error) {
 			up := name.wider()
 			switch {
 			case len(names) == 0:
-			case min(na, nb) >= rare && len(groups) < mostStrata && !(up == name && exchanged(a, b, names)):
+			case min(na, nb) >= c.least() && len(groups) < mostStrata && !(up == name && exchanged(a, b, names)):
 				groups = append(groups, names)
 				out.single = append(out.single, name)
 			case oneSided(a, b, na, nb, common, rare), up == name && oneSided(a, b, na, nb, few, few),
@@ -247,7 +248,7 @@ func (c *comparison) strata(a, b *side) (*strata, error) {
 		na, nb := ca.series.Count(), cb.series.Count()
 		totalA, totalB = totalA+na, totalB+nb
 		together := i == own && len(others) > 0 && alike
-		if i < own || together && min(ca.series.Effective(), cb.series.Effective()) >= rare {
+		if i < own || together && min(ca.series.Effective(), cb.series.Effective()) >= c.least() {
 			countsA[i], countsB[i] = na, nb
 			heldA, heldB = heldA+na, heldB+nb
 			out.compared++
@@ -258,12 +259,47 @@ func (c *comparison) strata(a, b *side) (*strata, error) {
 	}
 	out.gone = gone
 	out.ratesA, out.ratesB = rates(a, out.errorsA), rates(b, out.errorsB)
-	out.apart = (len(gone) > 0 || !alike) && min(heldA, heldB) == 0 && min(a.effective(), b.effective()) >= rare
+	out.apart = (len(gone) > 0 || !alike) && min(heldA, heldB) == 0 && min(a.effective(), b.effective()) >= c.least()
 	if heldA > 0 && heldB > 0 {
 		out.mix, _ = stat.CommonMix(countsA, countsB)
 		out.covered = min(heldA/totalA, heldB/totalB)
+		out.rests = out.covered
+		if c.atOneTime() {
+			out.mix, out.rests = pairedMix(countsA, countsB), max(heldA/totalA, heldB/totalB)
+		}
 	}
 	return out, nil
+}
+
+// atOneTime reports whether the sides are two values of a label that were measured at the same
+// time: nothing came or went between them, and each has a mix of its own.
+func (c *comparison) atOneTime() bool { return c.Label != "" && c.paired }
+
+// least returns how many requests a stratum has on either side at least. Of two values of a
+// label one may be a light tenant, which has few requests of anything.
+func (c *comparison) least() float64 {
+	if c.atOneTime() {
+		return few
+	}
+	return rare
+}
+
+// pairedMix returns a mix of strata for two values of a label, of which one may have far more
+// requests than the other: each stratum weighs as much as it tells of their difference
+// (Mantel & Haenszel, J. Natl. Cancer Inst. 22, 1959), so that a few requests of the lighter
+// side do not weigh as much as the many of the other.
+func pairedMix(a, b []float64) []float64 {
+	mix, total := make([]float64, len(a)), 0.0
+	for i := range mix {
+		if a[i] > 0 && b[i] > 0 {
+			mix[i] = a[i] * b[i] / (a[i] + b[i])
+			total += mix[i]
+		}
+	}
+	for i := range mix {
+		mix[i] /= total
+	}
+	return mix
 }
 
 // rates are the requests of some strata over time.

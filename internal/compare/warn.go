@@ -37,7 +37,7 @@ func (c *comparison) warn(ctx context.Context, whole, s *strata) error {
 	switch {
 	case c.kind == ofObservations && len(c.by) == 0:
 	case s.mix == nil && len(c.a.strata) > 0 && len(c.b.strata) > 0:
-		c.warning("coverage", "nothing can be compared like for like: none of the %s has %d %ss on both sides", c.strataName(), rare, c.what())
+		c.warning("coverage", "nothing can be compared like for like: none of the %s has %.0f %ss on both sides", c.strataName(), c.least(), c.what())
 	case s.mix != nil && s.covered < 0.95:
 		c.warning("coverage", "%s that both sides have are only %s of the %ss of one of them: the like-for-like figures are of those%s", c.strataName(), figure.Percent(s.covered), c.what(), c.cameAndWent(s.gone))
 	}

@@ -264,7 +264,8 @@ func (d *Comparison) list(name string, rows []api.CompareRow) *Table {
 		row := []string{OrNone(title), worth(r.RequestsA, r.EffectiveA), worth(r.RequestsB, r.EffectiveB)}
 		for i := range r.Measures {
 			m := &r.Measures[i]
-			row = append(row, d.effect(m, m.Raw.Effect), d.interval(m, &m.Raw))
+			f := m.Judged()
+			row = append(row, d.effect(m, f.Effect), d.interval(m, f))
 		}
 		t.Rows = append(t.Rows, append(row, rowVerdict(r)))
 	}

@@ -225,7 +225,7 @@ func (j *Judge) compareService(ctx context.Context, marks []store.Mark, i int, s
 	m := &marks[i]
 	complete = s.complete()
 	r := compare.Request{
-		Now: now, Measures: measures, Limit: allRows, Gates: gatesOf(m), Include: []string{compare.IncludeCohorts}, CohortOf: j.o.CohortOf,
+		Now: now, Measures: measures, Limit: allRows, Gates: gatesOf(m), Include: []string{compare.IncludeCohorts}, CohortOf: j.o.CohortOf, RowsApart: true,
 		Share: shareAt(m.Time, j.lastLook(m.ID), now),
 	}
 	var err error

@@ -44,7 +44,7 @@ export function compareMarkdown(r: CompareResponse, unit: string, address: strin
     for (const x of changed) {
       const of = rowMeasures.map((n) => {
         const m = x.measures.find((y) => y.name === n);
-        return m ? [effectWords(m, m.raw).size, m.change ? `(${effectWords(m, m.raw).interval})` : ''].join(' ').trim() : '–';
+        return m ? [effectWords(m, judged(m)).size, m.change ? `(${effectWords(m, judged(m)).interval})` : ''].join(' ').trim() : '–';
       });
       out.push(`| ${markdownCell(x.operation ?? x.tenant ?? '')} | ${of.join(' | ')} | ${count(x.requests_a)} → ${count(x.requests_b)} |`);
     }
