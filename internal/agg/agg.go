@@ -334,19 +334,19 @@ func (a *Aggregator) RetryAfter() time.Duration { return a.o.RetryAfter }
 
 // SpanTarget resolves a span's identity in family span_duration_seconds.
 func (a *Aggregator) SpanTarget(id *SpanIdentity) Target {
-	key := keyOf(series.SpanDuration, id)
+	return a.spanTarget(series.SpanDuration, id)
+}
+
+func (a *Aggregator) spanTarget(family string, id *SpanIdentity) Target {
+	key := keyOf(family, id)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.ofSpan(a.reg.span(series.SpanDuration, id, &key, a.pressed()))
+	n := a.reg.span(family, id, &key, a.pressed())
+	return makeTarget(n, a.reg.targets.at(n).incarnation, series.Distribution)
 }
 
 // pressed reports whether memory is so short that new tenants are folded. The caller holds mu.
 func (a *Aggregator) pressed() bool { return a.memory() > a.o.MemoryBytes*3/4 }
-
-// ofSpan returns the Target of number n, of a span family.
-func (a *Aggregator) ofSpan(n uint32) Target {
-	return makeTarget(n, a.reg.targets.at(n).incarnation, series.Distribution)
-}
 
 // NamedTarget is SpanTarget, and replaces the values of id by those that it is counted
 // under: series.Other for values beyond a bound. A span of a folded tenant keeps its
@@ -357,7 +357,7 @@ func (a *Aggregator) NamedTarget(id *SpanIdentity) Target {
 	defer a.mu.Unlock()
 	n := a.reg.span(series.SpanDuration, id, &key, a.pressed())
 	a.reg.rename(n, id, &key)
-	return a.ofSpan(n)
+	return makeTarget(n, a.reg.targets.at(n).incarnation, series.Distribution)
 }
 
 // Cohort returns the cohort of a tenant by its share of the service's requests, or of

@@ -27,8 +27,12 @@ type Batch struct {
 	buf   []byte // the journal's frame of entries
 	first int    // length of buf before the first entry
 	seen  []observation
-	ops   []operation
-	hist  []byte
+	// tenants holds the tenants of ObserveTenant in order of their first observations; one
+	// that comes again after another is there again.
+	tenants []batchTenant
+	said    uint32 // the tenant that buf says the next durations are of
+	ops     []operation
+	hist    []byte
 
 	handed []hist.Histogram // decoded cumulative histograms, so that commit need not decode them
 	counts []uint64         // backing array of their counts, or those of derivations
@@ -42,13 +46,19 @@ type Batch struct {
 	fetched uint64   // keeps the compiler from dropping the loads
 }
 
-// observation is one duration, in order of arrival.
+type batchTenant struct {
+	name   string
+	folded bool
+}
+
+// observation is one duration, in order of arrival: 32 bytes.
 type observation struct {
 	target Target
+	nanos  int64
 	slot   uint32 // slot number
 	weight uint32
-	nanos  int64
-	bucket int32
+	tenant uint32 // its place in Batch.tenants, from 1; 0 for none beside the target's
+	bucket int16
 	second uint8 // within the slot
 }
 
@@ -91,6 +101,8 @@ func (a *Aggregator) NewBatch() *Batch {
 	b.buf = binary.AppendVarint(b.buf, b.base)
 	b.first = len(b.buf)
 	b.seen, b.ops = b.seen[:0], b.ops[:0]
+	clear(b.tenants) // of references to names
+	b.tenants, b.said = b.tenants[:0], 0
 	clear(b.handed)
 	b.handed, b.counts = b.handed[:0], b.counts[:0]
 	b.derived, b.derivations = false, b.derivations[:0]
@@ -127,6 +139,24 @@ func (b *Batch) inRange(nanos int64) bool {
 // Observe adds one duration in nanoseconds that ended at endNanos (Unix). It stands for
 // weight observations: 1 for unsampled ones; 0 means 1. A negative duration is refused.
 func (b *Batch) Observe(t Target, endNanos, durationNanos int64, weight uint32) {
+	b.observe(t, 0, endNanos, durationNanos, weight)
+}
+
+// ObserveTenant is Observe for a span of a tenant, whose target was resolved without one.
+// The batch retains the tenant's name, empty for none, until it ends. folded is what Fold says
+// of it. No target is made for the tenant: most tenants of most targets are seen once.
+func (b *Batch) ObserveTenant(t Target, tenant string, folded bool, endNanos, durationNanos int64, weight uint32) {
+	if tenant == "" {
+		b.observe(t, 0, endNanos, durationNanos, weight)
+		return
+	}
+	if n, m := len(b.tenants), (batchTenant{tenant, folded}); n == 0 || b.tenants[n-1] != m {
+		b.tenants = append(b.tenants, m)
+	}
+	b.observe(t, uint32(len(b.tenants)), endNanos, durationNanos, weight)
+}
+
+func (b *Batch) observe(t Target, tenant uint32, endNanos, durationNanos int64, weight uint32) {
 	if durationNanos < 0 || t == 0 || t.kind() != series.Distribution {
 		b.rejects.Invalid++
 		return
@@ -140,7 +170,19 @@ func (b *Batch) Observe(t Target, endNanos, durationNanos int64, weight uint32) 
 		if weight > 1 {
 			op = opWeighted
 		}
-		buf := binary.AppendUvarint(b.buf, uint64(t.index())<<3|op)
+		buf := b.buf
+		if tenant != b.said {
+			b.said = tenant
+			name := ""
+			if tenant != 0 {
+				name = b.tenants[tenant-1].name
+				if b.tenants[tenant-1].folded { // a replay does not decide that anew
+					name = series.Other
+				}
+			}
+			buf = append(binary.AppendUvarint(buf, uint64(len(name))<<3|opTenant), name...)
+		}
+		buf = binary.AppendUvarint(buf, uint64(t.index())<<3|op)
 		buf = binary.AppendVarint(buf, slot-b.base)
 		buf = binary.AppendUvarint(buf, uint64(durationNanos))
 		if weight > 1 {
@@ -149,7 +191,7 @@ func (b *Batch) Observe(t Target, endNanos, durationNanos int64, weight uint32) 
 		b.buf = buf
 	}
 	second := uint8(uint64(endNanos%slotNanos) / 1e9)
-	b.seen = append(b.seen, observation{t, uint32(slot), weight, durationNanos, int32(b.tab.bucket(durationNanos)), second})
+	b.seen = append(b.seen, observation{t, durationNanos, uint32(slot), weight, tenant, int16(b.tab.bucket(durationNanos)), second})
 }
 
 // Distribution adds a histogram of delta temporality to the slot that holds timeNanos. h
@@ -358,7 +400,10 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 	targets := &a.reg.targets
 	folded := uint64(0)
 	recent := a.beginRecent(b.now)
-	var at lastCells
+	var (
+		at  lastCells
+		run tenantRun
+	)
 	for rest := b.seen; len(rest) > 0; {
 		some := rest[:min(len(rest), fetchAhead)]
 		rest = rest[len(some):]
@@ -366,18 +411,25 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 		for i := range some {
 			s := &some[i]
 			t := targets.at(s.target.index())
+			if recent.on && !t.derived && (t.request || recent.others(a.reg, t.service)) {
+				recent.add(a.reg, t.marginal, t.request, s)
+			}
+			if s.tenant != 0 && t.tenantless() {
+				if a.observeTenant(g, b, &run, &at, s) {
+					folded++
+				}
+				continue
+			}
 			if h := uint64(t.hits) + uint64(s.weight); h <= math.MaxUint32 {
 				t.hits = uint32(h)
 			}
 			if t.folded {
 				folded++
 			}
-			if recent.on && !t.derived && (t.request || recent.others(a.reg, t.service)) {
-				recent.add(a.reg, t.marginal, t.request, s)
-			}
 			a.observe(g, &at, t.full, t.marginal, s.slot, s.nanos, s.weight, int(s.bucket))
 		}
 	}
+	run.count(a.reg)
 	recent.end()
 	for i := range b.ops {
 		op := &b.ops[i]
@@ -595,10 +647,17 @@ func (a *Aggregator) cell(g *generation, last **cell, s, key uint32) *cell {
 	}
 	c, fresh := g.cells.cell(s, key)
 	if fresh {
-		a.reg.series.at(s).generation = uint32(g.number)
+		a.holds(g, s)
 	}
 	*last = c
 	return c
+}
+
+// holds notes that a generation has a cell of series s.
+func (a *Aggregator) holds(g *generation, s uint32) {
+	r := a.reg.series.at(s)
+	r.generation = uint32(g.number)
+	g.cells.numbered = g.cells.numbered || r.tenant != 0
 }
 
 // apply applies an operation, also in a replay. The histogram of a cumulative one comes
@@ -629,7 +688,7 @@ func (a *Aggregator) addHist(g *generation, full, marginal, slot uint32, encoded
 		}
 		c, fresh := g.cells.cell(s, slot<<2|modeBlobs)
 		if fresh {
-			a.reg.series.at(s).generation = uint32(g.number)
+			a.holds(g, s)
 		}
 		if err := g.cells.encoded(c, encoded); err != nil {
 			return malformed // its bounds cannot be merged with those already there
@@ -658,6 +717,9 @@ type replayer struct {
 	// past receives the values of streams that have advanced since, at the
 	// times that they came with.
 	past *generation
+
+	name   string // of the last tenant
+	number uint32 // its number in the log plus one, or 0 if there was none
 }
 
 // The methods of replayer skip what lacks its definition.
@@ -745,6 +807,10 @@ func (p *replayer) entries(commitMillis int64, e *entryReader) (applied uint64, 
 		}
 		p.g.entries++
 		applied++
+		if (e.op == opObserve || e.op == opWeighted) && len(e.tenant) > 0 && t[1] != 0 {
+			p.tenant(e, t[0], t[1], &at)
+			continue
+		}
 		if e.op == opObserve || e.op == opWeighted {
 			p.a.observe(p.g, &at, t[0], t[1], uint32(e.entrySlot), e.nanos, e.weight, p.g.cells.tab.bucket(e.nanos))
 			continue
@@ -762,6 +828,26 @@ func (p *replayer) entries(commitMillis int64, e *entryReader) (applied uint64, 
 		p.a.apply(p.g, t[0], t[1], &op, e.hist, nil, commitMillis)
 	}
 	return applied, e.err()
+}
+
+// tenant applies a duration of a tenant to a Full series without one, and its marginal.
+func (p *replayer) tenant(e *entryReader, full, marginal uint32, at *lastCells) {
+	bucket := p.g.cells.tab.bucket(e.nanos)
+	if string(e.tenant) == series.Other {
+		other := p.a.reg.foldedSeries(marginal)
+		if r := p.a.reg.series.at(other); r.refs == 0 && r.generation != uint32(p.g.number) {
+			p.a.reg.orphans = append(p.a.reg.orphans, other)
+		}
+		p.a.observe(p.g, at, other, marginal, uint32(e.entrySlot), e.nanos, e.weight, bucket)
+		return
+	}
+	if p.name != string(e.tenant) || p.number == 0 {
+		p.name = string(e.tenant)
+		p.number = 1 + p.g.cells.memberTenant(p.name, series.ID{}.With(series.LabelTenant, p.name))
+	}
+	p.g.cells.member(memberTime{e.nanos, uint32(e.entrySlot), p.a.memberGroup(p.g, full), p.number - 1, e.weight})
+	c := p.a.cell(p.g, &at.marginal, marginal, uint32(e.entrySlot)<<2|modeDurations)
+	p.g.cells.observe(c, e.nanos, e.weight, bucket)
 }
 
 // nextCut returns when the generation that is open at now should be cut: a little after

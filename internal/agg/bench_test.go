@@ -273,57 +273,6 @@ func BenchmarkResolve(b *testing.B) {
 	}
 }
 
-// BenchmarkResolveSelf is the first resolution of a tenant's series of self time in four
-// groups, each alone and all together. An operation is one request.
-func BenchmarkResolveSelf(b *testing.B) {
-	components := []string{"app", "cache", "db", "external"}
-	for _, size := range []int{1, len(components)} {
-		b.Run(fmt.Sprint("together=", size), func(b *testing.B) {
-			l := newLoad(100_000, 0)
-			var a *Aggregator
-			groups := map[string][]Member{}
-			var cpu, began time.Duration
-			n := 0
-			for b.Loop() {
-				if n%len(l.ids) == 0 {
-					b.StopTimer()
-					var err error
-					if a != nil {
-						cpu += cpuTime() - began
-						a.Close(context.Background())
-					}
-					a, err = Open(context.Background(), &nullStore{}, Options{Writer: "local", Dir: b.TempDir(), FlushInterval: time.Hour, MemoryBytes: 2 << 30})
-					if err != nil {
-						b.Fatal(err)
-					}
-					clear(groups)
-					began = cpuTime()
-					b.StartTimer()
-				}
-				id := l.ids[n%len(l.ids)]
-				key := id.Operation + id.Instance
-				if groups[key] == nil {
-					for _, id.Component = range components {
-						own := id
-						groups[key] = append(groups[key], Member{Group: a.SelfGroup(&own)})
-					}
-				}
-				members := groups[key]
-				for i := range members {
-					members[i].Tenant = id.Tenant
-				}
-				for at := 0; at < len(components); at += size {
-					a.Resolve(members[at : at+size])
-				}
-				n++
-			}
-			cpu += cpuTime() - began
-			b.ReportMetric(float64(cpu)/float64(n), "cpu-ns/request")
-			a.Close(context.Background())
-		})
-	}
-}
-
 // BenchmarkMemory is the heap that active series take, with one to a few
 // observations each in the open slot, before and after a flush.
 func BenchmarkMemory(b *testing.B) {

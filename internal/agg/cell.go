@@ -152,6 +152,9 @@ type cells struct {
 
 	samples []rawSample
 	members memberLog
+	// numbered reports that some cells are of numbered Full series of tenants, which
+	// members may hold too: see absorbMembers.
+	numbered bool
 }
 
 func newCells(pool *slabs, seriesHint int) *cells {

@@ -125,7 +125,7 @@ func (a *Aggregator) derive(g *generation, t *target, d *distribution, counts []
 		}
 		c, fresh := g.cells.cell(s, d.slot<<2|modeDurations)
 		if fresh {
-			a.reg.series.at(s).generation = uint32(g.number)
+			a.holds(g, s)
 		}
 		g.cells.derive(c, d, counts)
 	}

@@ -85,6 +85,7 @@ type entryReader struct {
 	r    reader
 	slot int64
 
+	tenant      []byte // of the entries that follow, on targets without one
 	op          uint32
 	target      uint32
 	entrySlot   int64 // slot number: Unix seconds / 10
@@ -106,6 +107,14 @@ func (e *entryReader) next() bool {
 		return false
 	}
 	h := r.uvarint()
+	for h&7 == opTenant {
+		if h>>3 > uint64(len(r.b)) {
+			r.bad = true
+			return false
+		}
+		e.tenant, r.b = r.b[:h>>3], r.b[h>>3:]
+		h = r.uvarint()
+	}
 	e.op, e.target = uint32(h&7), uint32(h>>3)
 	if h>>3 > math.MaxUint32 {
 		r.bad = true

@@ -477,11 +477,24 @@ func addPoints(to *store.Group, g *unstoredGroup, q *store.Query) error {
 	return nil
 }
 
-// each calls yield with the matching series that have cells in a generation that is not
-// stored and may have series that the store does not list. It blocks ingest for a
+// each calls yield with the matching series of spans of tenants in a log that is not stored,
+// and with those that have cells in a generation that is not stored and may have series that
+// the store does not list. It blocks ingest for a
 // moment at a time.
 func (f *fresh) each(ctx context.Context, family string, view series.View, matchers []*labels.Matcher, yield func(*series.Series)) error {
 	for _, g := range f.a.generations() {
+		if view == series.Full && (family == "" || family == series.SpanDuration) {
+			err := f.a.readMembers(ctx, g, series.SpanDuration, matchers, func(m *matchedMember, _ *memberTime) error {
+				if !m.listed {
+					m.listed = true
+					yield(&m.series)
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
 		if !f.a.hasNewSeries(g) {
 			continue
 		}

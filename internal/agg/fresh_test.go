@@ -82,7 +82,11 @@ func TestFreshAnswersAreThoseOfTheStoreLater(t *testing.T) {
 				id := agg.SpanIdentity{Service: fmt.Sprint("s", number.Draw(rt, "service")), Operation: fmt.Sprint("o", number.Draw(rt, "operation")),
 					Kind: "server", Status: "ok", Tenant: fmt.Sprint("t", number.Draw(rt, "tenant")), Instance: fmt.Sprint("i", number.Draw(rt, "instance"))}
 				at := now.Add(-time.Duration(rapid.IntRange(0, 60).Draw(rt, "ago")) * time.Second)
-				b.Observe(s.a.SpanTarget(&id), at.UnixNano(), rapid.Int64Range(0, 1e12).Draw(rt, "ns"), rapid.Uint32Range(1, 3).Draw(rt, "weight"))
+				tenant := ""
+				if rapid.Bool().Draw(rt, "apart") {
+					tenant, id.Tenant = id.Tenant, ""
+				}
+				b.ObserveTenant(s.a.SpanTarget(&id), tenant, false, at.UnixNano(), rapid.Int64Range(0, 1e12).Draw(rt, "ns"), rapid.Uint32Range(1, 3).Draw(rt, "weight"))
 			}
 			for range rapid.IntRange(0, 5).Draw(rt, "numbers") {
 				l := labels.FromStrings("service", fmt.Sprint("s", number.Draw(rt, "service")))
@@ -195,7 +199,11 @@ func TestFreshAnswersDuringFlushes(t *testing.T) {
 				b := s.a.NewBatch()
 				for i := range 20 { // some series are new in each generation
 					id := agg.SpanIdentity{Service: "s", Operation: fmt.Sprint("o", i%5), Kind: "server", Status: "ok", Tenant: fmt.Sprint("t", w, (n/50+i)%2000)}
-					b.Observe(s.a.SpanTarget(&id), time.Now().UnixNano(), int64(i), 1)
+					tenant := id.Tenant
+					if id.Tenant = ""; i%7 == 0 {
+						id.Tenant, tenant = tenant, ""
+					}
+					b.ObserveTenant(s.a.SpanTarget(&id), tenant, false, time.Now().UnixNano(), int64(i), 1)
 				}
 				sent.Add(20)
 				if _, err := b.Commit(context.Background()); err != nil {

@@ -70,8 +70,7 @@ func (a *Aggregator) putFrozen(ctx context.Context) error {
 		// The part of the tables that this generation uses does not change until it is
 		// stored.
 		g.reading.Lock()
-		lost := makeTotals(g, tables.series)
-		g.cells.sortSamples()
+		lost := g.complete(&tables)
 		g.reading.Unlock()
 		batch := a.build.batch(g, &tables)
 		batch.Writer, batch.Generation, batch.Resolution = a.o.Writer, g.number, series.Base
@@ -98,6 +97,15 @@ func (a *Aggregator) putFrozen(ctx context.Context) error {
 			a.keep(g.number, g.journal)
 		}
 	}
+}
+
+// complete makes a frozen generation ready to be stored. It returns how many cells could not
+// be added to their Totals.
+func (g *generation) complete(t *tables) (lost int) {
+	lost = makeTotals(g, t.series)
+	g.cells.absorbMembers(t)
+	g.cells.sortSamples()
+	return lost
 }
 
 // makeTotals adds the Total cells of a frozen generation, made from its Marginals. It

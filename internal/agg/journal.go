@@ -16,7 +16,7 @@ import (
 
 // The journal of a generation is one file, named by its number:
 //
-//	header  "TSJRNL" 0 3 | generation u64 | previous u64 | before u64 | crc32c of the 32 bytes before
+//	header  "TSJRNL" 0 4 | generation u64 | previous u64 | before u64 | crc32c of the 32 bytes before
 //	frame   length u32 | number u32 | before u64 | entries u32 | crc32c of the payload |
 //	        crc32c of the generation and the 24 bytes before | payload
 //
@@ -37,14 +37,16 @@ import (
 //	          that is empty. Format 1 had none of these.
 //
 // Entries (2) begin with the time of the commit in milliseconds and a base slot; then
-// each is a varint of target<<3|op and the op's operands. A request is one frame of
+// each is a varint of target<<3|op and the op's operands. Op 6 is not an entry: it says of
+// which tenant the durations that follow in the frame are, on targets without one. Format 3
+// had no such op. A request is one frame of
 // entries, in one write, after the definitions that it is the first to need. These are
 // in frames of their own of a few KiB, so that damage to one costs the entries of a few
 // targets only. A number keeps its meaning within a journal: entries are not attributed
 // to another target when a definition is lost.
 const (
-	journalMagic  = "TSJRNL\x00\x03"
-	journalFormat = 3
+	journalMagic  = "TSJRNL\x00\x04"
+	journalFormat = 4
 	journalHeader = 36
 	frameHeader   = 28
 	maxFrame      = 1 << 30
@@ -63,6 +65,7 @@ const (
 	opNumber       = 3 // milliseconds, float64
 	opDeltaNumber  = 4 // stream, milliseconds, float64
 	opCumulative   = 5 // stream, resource, start and time in nanoseconds, length, histogram
+	opTenant       = 6 // name, whose length is in place of the target
 )
 
 var crcTable = crc32.MakeTable(crc32.Castagnoli)

@@ -39,6 +39,13 @@ func written(t testing.TB) []byte {
 	b = a.NewBatch()
 	b.Observe(span, now, 1, 1)
 	commit(t, b)
+	b = a.NewBatch()
+	plain := a.SpanTarget(&SpanIdentity{Service: "s", Operation: "o", Instance: "i"})
+	b.ObserveTenant(plain, "u", false, now, 2, 1)
+	b.ObserveTenant(plain, "u", false, now, 3, 4)
+	b.ObserveTenant(plain, "v", true, now, 5, 1)
+	b.ObserveTenant(plain, "", false, now, 6, 1)
+	commit(t, b)
 	raw, err := os.ReadFile(a.open.journal.path)
 	if err != nil {
 		t.Fatal(err)
@@ -46,8 +53,22 @@ func written(t testing.TB) []byte {
 	return raw
 }
 
-// The bytes of format 3. A change here needs a new version in journalMagic.
+// The bytes of format 4. A change here needs a new version in journalMagic.
 const golden = `
+54534a524e4c0004010000000000000000000000000000000000000000000000ba7fdc407000000001000000000000000000
+000000000000caa7d822c25924df010102157370616e5f6475726174696f6e5f7365636f6e647301000308696e7374616e63
+650169096f7065726174696f6e016f0773657276696365017303010201740201010201050164000001077365727669636501
+73020305000104016700010107736572766963650173020204007e000000020000000000000000000000060000000bc722bd
+e2ce20560288bb94caca33c0aa83a9010800c0f0f50b0905ac02071a00051180e59a771390f6a8949567000000000000f83f
+140100000000000000020000000000000090f6a894956700000000000000401d030000000000000004000000000000000500
+00000000000080a08da4d4f6da983180c8e3dddbf6da9831051180e59a770f00000003000000060000000000000001000000
+f95817bf1462b9a30288bb94caca33c0aa83a90108000109000000040000000700000000000000000000005ea3b8930d7847
+920103060200020406022300000005000000070000000000000004000000620052441c2b8ece0288bb94caca33c0aa83a901
+0e7520000221000304365f6f7468657220000506200006
+`
+
+// What format 3 wrote of the same, but for the spans observed with their tenants.
+const golden3 = `
 54534a524e4c0003010000000000000000000000000000000000000000000000690d528a7000000001000000000000000000
 000000000000caa7d822c25924df010102157370616e5f6475726174696f6e5f7365636f6e647301000308696e7374616e63
 650169096f7065726174696f6e016f0773657276696365017303010201740201010201050164000001077365727669636501
@@ -110,7 +131,7 @@ func (s *script) entries(millis int64, e *entryReader) (n uint64, err error) {
 	for ; e.next(); n++ {
 		switch e.op {
 		case opObserve, opWeighted:
-			fmt.Fprintf(&s.b, "  target %d slot %d: %d ns, weight %d\n", e.target, e.entrySlot*10, e.nanos, e.weight)
+			fmt.Fprintf(&s.b, "  target %d%s slot %d: %d ns, weight %d\n", e.target, e.tenant, e.entrySlot*10, e.nanos, e.weight)
 		case opDistribution:
 			fmt.Fprintf(&s.b, "  target %d slot %d: histogram %x\n", e.target, e.entrySlot*10, e.hist)
 		case opNumber:
@@ -150,23 +171,33 @@ entries at 1772366405000
   target 1 slot 1772366400: 1 ns, weight 1
 `
 
+// What format 4 says behind it.
+const playedTenants = `series 6 of tenant "" beside series 2
+target 4 full=6 marginal=2
+entries at 1772366405000
+  target 4u slot 1772366400: 2 ns, weight 1
+  target 4u slot 1772366400: 3 ns, weight 4
+  target 4_other slot 1772366400: 5 ns, weight 1
+  target 4 slot 1772366400: 6 ns, weight 1
+`
+
 func TestJournalSaysWhatWasWritten(t *testing.T) {
 	raw := written(t)
 	got, acc := play(t, raw)
-	if acc.applied != 7 || acc.lost != 0 || acc.tail != 0 || acc.damage != "" || acc.end != 7 {
+	if acc.applied != 11 || acc.lost != 0 || acc.tail != 0 || acc.damage != "" || acc.end != 11 {
 		t.Fatalf("%+v", acc)
 	}
-	if got != definitions2+playedEntries {
-		t.Errorf("got\n%s\nwant\n%s", got, definitions2+playedEntries)
+	if want := definitions2 + playedEntries + playedTenants; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
 // Journals that the versions before left behind are played.
 func TestJournalsOfOlderFormats(t *testing.T) {
-	for i, text := range []string{golden1, golden2} {
+	for i, text := range []string{golden1, golden2, golden3} {
 		raw := unhex(t, text)
 		s, acc := play(t, raw)
-		want := []string{definitions1, definitions2}[i] + playedEntries
+		want := []string{definitions1, definitions2, definitions2}[i] + playedEntries
 		if acc.format != byte(i+1) || acc.applied != 7 || acc.tail != 0 || acc.damage != "" || s != want {
 			t.Errorf("%+v\ngot\n%s\nwant\n%s", acc, s, want)
 		}
@@ -260,6 +291,7 @@ func FuzzJournal(f *testing.F) {
 	f.Add(raw[:journalHeader])
 	f.Add(unhex(f, golden1))
 	f.Add(unhex(f, golden2))
+	f.Add(unhex(f, golden3))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		// Frames with true checksums get further.

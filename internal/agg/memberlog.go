@@ -13,7 +13,7 @@ import (
 	"tailscope/internal/store"
 )
 
-// memberTime is one duration of a tenant in a group of family span_self_seconds.
+// memberTime is one duration of a tenant in a group of a span family.
 type memberTime struct {
 	nanos  int64
 	slot   uint32 // slot number
@@ -36,10 +36,17 @@ const (
 type memberLog struct {
 	slabs    [][]memberTime
 	n        int
-	groups   []*group
-	groupOf  map[series.ID]uint32 // by group.full: several instances share a Full series
+	groups   []memberSeries
+	groupOf  map[series.ID]uint32 // by memberSeries.id: several instances share a Full series
+	bySeries []uint32             // by the number of such a series: its group's plus one
 	tenants  []memberTenant
 	tenantOf map[string]uint32
+}
+
+// memberSeries is what the Full series of the tenants of a group have in common.
+type memberSeries struct {
+	id     series.ID // without the tenant
+	shared series.Series
 }
 
 type memberTenant struct {
@@ -49,17 +56,35 @@ type memberTenant struct {
 
 func (l *memberLog) at(i int) *memberTime { return &l.slabs[i/memberSlab][i%memberSlab] }
 
-// group returns the number of a group.
-func (l *memberLog) group(g *group) uint32 {
-	n, ok := l.groupOf[g.full]
+// group returns the number of a group, which keeps the labels of shared.
+func (l *memberLog) group(id series.ID, shared *series.Series) uint32 {
+	n, ok := l.groupOf[id]
 	if !ok {
 		if l.groupOf == nil {
-			l.groupOf, l.tenantOf = map[series.ID]uint32{}, map[string]uint32{}
+			l.groupOf = map[series.ID]uint32{}
 		}
 		n = uint32(len(l.groups))
-		l.groups = append(l.groups, g)
-		l.groupOf[g.full] = n
+		l.groups = append(l.groups, memberSeries{id, *shared})
+		l.groupOf[id] = n
 	}
+	return n
+}
+
+// memberGroup returns the number in g's log of the group of a Full series without a tenant.
+func (a *Aggregator) memberGroup(g *generation, full uint32) uint32 {
+	l := &g.cells.members
+	if int(full) < len(l.bySeries) && l.bySeries[full] != 0 {
+		return l.bySeries[full] - 1
+	}
+	if int(full) >= len(l.bySeries) {
+		more := max(int(full)+1, a.reg.series.n) - len(l.bySeries)
+		l.bySeries = append(l.bySeries, make([]uint32, more)...)
+		g.cells.grew(int64(4 * more))
+	}
+	shared := a.reg.whole(full)
+	n := l.group(a.reg.ids[full], &shared)
+	l.bySeries[full] = n + 1
+	a.holds(g, full) // its number is not used anew while the generation is in memory
 	return n
 }
 
@@ -75,12 +100,15 @@ func (g *cells) member(m memberTime) {
 }
 
 // memberTenant returns the number of a tenant in the log, which copies its name.
-func (g *cells) memberTenant(k *spanKey, name string) uint32 {
+func (g *cells) memberTenant(name string, label series.ID) uint32 {
 	l := &g.members
 	n, ok := l.tenantOf[name]
 	if !ok {
+		if l.tenantOf == nil {
+			l.tenantOf = map[string]uint32{}
+		}
 		n = uint32(len(l.tenants))
-		l.tenants = append(l.tenants, memberTenant{string([]byte(name)), k.label})
+		l.tenants = append(l.tenants, memberTenant{string([]byte(name)), label})
 		l.tenantOf[l.tenants[n].name] = n
 		g.grew(int64(len(name)) + memberNameBytes)
 	}
@@ -149,7 +177,7 @@ func (a *Aggregator) resolveGroups(b *Batch) error {
 			t.service, t.derived = g.service, true
 		}
 		r.targets.at(n).used = uint32(a.open.number)
-		x.memberGroup = memberGroup{group: g, number: a.open.cells.members.group(g), target: n}
+		x.memberGroup = memberGroup{group: g, number: a.open.cells.members.group(g.full, &g.shared), target: n}
 	}
 	return nil
 }
@@ -172,7 +200,7 @@ func (a *Aggregator) observeMembers(g *generation, b *Batch) (folded uint64) {
 		x := &b.groups[m.group].memberGroup
 		if i == 0 || m.tenant != b.members[i-1].tenant {
 			k.setTenant(m.tenant)
-			number, service = g.cells.memberTenant(&k, m.tenant), 0
+			number, service = g.cells.memberTenant(m.tenant, k.label), 0
 		}
 		if x.service != service {
 			service = x.service
@@ -199,6 +227,98 @@ func (a *Aggregator) observeMembers(g *generation, b *Batch) (folded uint64) {
 		a.observe(g, &at, t.full, t.marginal, m.slot, m.nanos, m.weight, int(m.bucket))
 	}
 	return folded
+}
+
+// tenantRun is the state of applying spans of tenants, of which several of one tenant usually
+// follow each other.
+type tenantRun struct {
+	tenant   uint32 // in Batch.tenants, 0 at first
+	hash     uint64 // of its name
+	number   uint32 // in the log
+	folded   bool
+	other    bool // it is folded, or series.Other
+	service  uint32
+	spans    uint64 // weights of spans that are not requests, and of requests, not counted yet
+	requests uint64
+}
+
+// count adds what the run has seen of its tenant to the tenant's weight in its service.
+func (r *tenantRun) count(reg *registry) {
+	if r.spans+r.requests == 0 {
+		return
+	}
+	t := reg.services[r.service].tenants
+	if r.spans > 0 {
+		t.count(r.hash, r.spans, false)
+	}
+	if r.requests > 0 {
+		t.count(r.hash, r.requests, true)
+	}
+	r.spans, r.requests = 0, 0
+}
+
+// observeTenant adds a span of a tenant whose target has none: to the log and to the Marginal.
+// It adds the span of a folded tenant to the series of all such, and reports that.
+func (a *Aggregator) observeTenant(g *generation, b *Batch, run *tenantRun, at *lastCells, s *observation) (folded bool) {
+	n := s.target.index()
+	t := a.reg.targets.at(n)
+	if s.tenant != run.tenant || t.service != run.service {
+		run.count(a.reg)
+		run.service = t.service
+	}
+	if s.tenant != run.tenant {
+		m := &b.tenants[s.tenant-1]
+		run.tenant, run.hash, run.folded, run.other = s.tenant, 0, m.folded, m.folded || m.name == series.Other
+		if m.name != series.Other {
+			run.hash = tenantHash(m.name) // also of one that is folded, which may become heavy
+		}
+		if !run.other {
+			run.number = g.cells.memberTenant(m.name, series.ID{}.With(series.LabelTenant, m.name))
+		}
+	}
+	switch {
+	case t.derived: // the tenant's weight counts the spans
+	case t.request:
+		run.requests += uint64(s.weight)
+	default:
+		run.spans += uint64(s.weight)
+	}
+	if run.other {
+		other := a.reg.targets.at(a.reg.foldedTarget(n))
+		other.used = uint32(g.number)
+		a.observe(g, at, other.full, other.marginal, s.slot, s.nanos, s.weight, int(s.bucket))
+		return run.folded
+	}
+	g.cells.member(memberTime{s.nanos, s.slot, a.memberGroup(g, t.full), run.number, s.weight})
+	g.cells.observe(a.cell(g, &at.marginal, t.marginal, s.slot<<2|modeDurations), s.nanos, s.weight, int(s.bucket))
+	return false
+}
+
+// absorbMembers moves durations of the log to the cells of their series where that has some,
+// because it was resolved with its tenant. So a series is once in what is stored.
+func (g *cells) absorbMembers(t *tables) {
+	l := &g.members
+	if !g.numbered || l.n == 0 {
+		return
+	}
+	numbers := map[series.ID]uint32{}
+	for s, h := range g.heads {
+		if h != 0 && t.series.at(uint32(s)).tenant != 0 {
+			numbers[t.ids[s]] = uint32(s)
+		}
+	}
+	kept := 0
+	for i := range l.n {
+		m := *l.at(i)
+		if s, ok := numbers[l.groups[m.group].id.Plus(l.tenants[m.tenant].label)]; ok {
+			c, _ := g.cell(s, m.slot<<2|modeDurations)
+			g.observe(c, m.nanos, m.weight, g.tab.bucket(m.nanos))
+			continue
+		}
+		*l.at(kept) = m
+		kept++
+	}
+	l.n = kept
 }
 
 // sorted returns the indices of all durations, in their lower halves, in order of group and
@@ -273,9 +393,9 @@ func (w *builder) memberPoints(b *store.Batch, l *memberLog) {
 		if !inOrder {
 			slices.SortStableFunc(own, func(x, y memberTime) int { return cmp.Compare(x.slot, y.slot) })
 		}
-		g, t := l.groups[first.group], &l.tenants[first.tenant]
+		g, t := &l.groups[first.group], &l.tenants[first.tenant]
 		b.Series = append(b.Series, g.shared)
-		b.IDs, b.Tenants = append(b.IDs, g.full.Plus(t.label)), append(b.Tenants, t.name)
+		b.IDs, b.Tenants = append(b.IDs, g.id.Plus(t.label)), append(b.Tenants, t.name)
 		for rest := own; len(rest) > 0; {
 			slot, n := rest[0].slot, 1
 			for n < len(rest) && rest[n].slot == slot {
@@ -350,6 +470,7 @@ func (w *builder) mergeBySlot(b *store.Batch, cells int) {
 type matchedMember struct {
 	series series.Series
 	group  *unstoredGroup // nil at first
+	listed bool
 }
 
 // membership tells whether a question matches a tenant; 0 is not known yet.
@@ -363,9 +484,6 @@ const (
 // readMembers calls yield with each duration of g's log whose series matches. It holds mu
 // meanwhile, and returns it between calls. It ends early when g is stored.
 func (a *Aggregator) readMembers(ctx context.Context, g *generation, family string, matchers []*labels.Matcher, yield func(*matchedMember, *memberTime) error) error {
-	if family != "" && family != series.SpanSelf {
-		return nil
-	}
 	ofTenant, ofRest := splitTenant(matchers)
 	l := &g.cells.members
 	type pair struct{ group, tenant uint32 }
@@ -384,7 +502,8 @@ func (a *Aggregator) readMembers(ctx context.Context, g *generation, family stri
 		if g.stored {
 			return nil
 		}
-		groups[n] = series.Matches(l.groups[n].shared.Labels, ofRest)
+		of := &l.groups[n].shared
+		groups[n] = (family == "" || family == of.Family) && series.Matches(of.Labels, ofRest)
 		some = some || groups[n]
 		units += readMatch / 4
 	}

@@ -15,7 +15,7 @@ import (
 // account is the result of reading one journal.
 type account struct {
 	format byte   // 0 if nothing of a journal was found
-	header header // of format 3; without previous where the header is damaged
+	header header // since format 3; without previous where the header is damaged
 	placed bool   // header.before and end are known
 	end    uint64 // position behind the last whole frame
 
@@ -62,7 +62,7 @@ func decodeJournal(f io.ReaderAt, size int64, path string, generation uint64, h 
 	a.header.generation = generation
 	head := r.bytes(0, int(min(size, journalHeader)))
 	switch format, why := r.readHeader(head); {
-	case why == "" && format == journalFormat:
+	case why == "" && format >= placedFormat:
 		r.frames(journalHeader)
 	case why == "":
 		r.oldFrames(oldHeader)
@@ -118,7 +118,9 @@ type journalReader struct {
 const (
 	readAhead = 1 << 20
 	oldHeader = 20
-	oldFrame  = 8
+	// placedFormat is the first format whose frames have positions.
+	placedFormat = 3
+	oldFrame     = 8
 )
 
 // bytes returns n bytes at an offset, valid until the next call; fewer where the file
@@ -155,13 +157,13 @@ func (r *journalReader) readHeader(head []byte) (format byte, why string) {
 	}
 	generation := binary.LittleEndian.Uint64(head[8:])
 	switch v := head[7]; {
-	case v == journalFormat && len(head) == journalHeader && binary.LittleEndian.Uint32(head[32:]) == crc32.Checksum(head[:32], crcTable):
+	case (v == placedFormat || v == journalFormat) && len(head) == journalHeader && binary.LittleEndian.Uint32(head[32:]) == crc32.Checksum(head[:32], crcTable):
 		if generation != a.header.generation {
 			return 0, fmt.Sprintf("its header says generation %d", generation)
 		}
 		a.header.previous, a.header.before = binary.LittleEndian.Uint64(head[16:]), binary.LittleEndian.Uint64(head[24:])
-		a.end, a.placed, a.format = a.header.before, true, journalFormat
-		return journalFormat, ""
+		a.end, a.placed, a.format = a.header.before, true, v
+		return v, ""
 	case (v == 1 || v == 2) && binary.LittleEndian.Uint32(head[16:]) == crc32.Checksum(head[:16], crcTable):
 		if generation != a.header.generation {
 			return 0, fmt.Sprintf("its header says generation %d", generation)

@@ -81,8 +81,7 @@ func (s *start) restore(f found, j *journal) (acc *account, keep bool, err error
 
 func (s *start) restoreCells(st tableLoser, g *generation, check bool) (store.Restored, error) {
 	a := s.a
-	makeTotals(g, a.reg.series)
-	g.cells.sortSamples()
+	g.complete(&a.reg.tables)
 	b := a.build.batch(g, &a.reg.tables)
 	b.Writer, b.Generation, b.Resolution = a.o.Writer, g.number, series.Base
 	r, err := st.Restore(s.ctx, b, check)

@@ -12,62 +12,7 @@ import (
 
 // selfTarget resolves the series of span_self_seconds of a request and its component.
 func selfTarget(a *Aggregator, id *SpanIdentity) Target {
-	own := *id
-	m := []Member{{Group: a.SelfGroup(&own), Tenant: id.Tenant}}
-	a.Resolve(m)
-	return m[0].Target
-}
-
-// Resolving a tenant in a group gives what resolving its whole identity does, until values
-// are bounded anew; then the group is not valid any more.
-func TestMembers(t *testing.T) {
-	a := open(t, newMemStore(), newClock(), t.TempDir(), func(o *Options) { o.MaxTenants, o.MaxOperations = 2, 2 })
-	b := a.NewBatch()
-	defer b.Discard()
-	var list []Member
-	for turn := range 3 {
-		for i := range 60 {
-			id := SpanIdentity{Service: fmt.Sprint("s", i%2), Operation: fmt.Sprint("o", i%3), Component: "app", Kind: "server", Status: "ok", Instance: fmt.Sprint(turn)}
-			tenant := []string{"", "a", "b", "c", series.Other}[i%5]
-			whole, named := id, id
-			whole.Tenant, named.Tenant = tenant, tenant
-			m := Member{Group: a.SpanGroup(&id), Tenant: tenant}
-			if i%4 < 2 { // the member or the whole identity is first
-				one := []Member{m, m}
-				a.Resolve(one)
-				if one[0].Target != one[1].Target {
-					t.Errorf("one member has targets %d and %d", one[0].Target, one[1].Target)
-				}
-			}
-			want := a.NamedTarget(&named)
-			if got := a.SpanTarget(&whole); got != want {
-				t.Errorf("%+v: SpanTarget %d, NamedTarget %d", whole, got, want)
-			}
-			one := []Member{m}
-			a.Resolve(one)
-			id.Tenant = tenant
-			if one[0].Folded {
-				id.Tenant = series.Other
-			}
-			if one[0].Target != want || fmt.Sprint(id) != fmt.Sprint(named) {
-				t.Errorf("%+v: member has target %d and is named %+v, want %d and %+v", whole, one[0].Target, id, want, named)
-			}
-			list = append(list, m)
-		}
-		a.mu.Lock()
-		a.reg.clearGroups()
-		a.mu.Unlock()
-		a.Resolve(list)
-		for _, m := range list {
-			if m.Target != 0 {
-				t.Fatalf("group %d has target %d after values were bounded anew", m.Group, m.Target)
-			}
-		}
-	}
-	none := []Member{{Tenant: "a"}, {Group: Group(a.reg.turns)<<32 | 1, Tenant: "a"}}
-	if a.Resolve(none); none[0].Target != 0 || none[1].Target != 0 {
-		t.Errorf("groups that do not exist have targets %d and %d", none[0].Target, none[1].Target)
-	}
+	return a.spanTarget(series.SpanSelf, id)
 }
 
 // Time spent is kept in the views that durations are kept in, with the same

@@ -136,7 +136,6 @@ type registry struct {
 
 	builder labels.ScratchBuilder
 	idBuf   []byte
-	fetched uint64 // keeps the compiler from dropping the loads
 	epoch   uint32
 	pressed bool // tenants were folded for lack of memory since the epoch began
 
@@ -439,6 +438,30 @@ func (r *registry) rename(n uint32, id *SpanIdentity, k *spanKey) {
 		values[d] = l.Get(name)
 	}
 	id.setDims(&values)
+}
+
+// tenantless reports whether the target is of a span without a tenant.
+func (t *target) tenantless() bool { return t.marginal != 0 && t.tenant == 0 && !t.folded }
+
+// foldedTarget returns the target of the folded tenants of a target of spans without one.
+func (r *registry) foldedTarget(of uint32) uint32 {
+	key := r.keys[of].Plus(otherTenant)
+	if n := r.lookup.Find(r.keys, key); n != 0 {
+		return n
+	}
+	t := *r.targets.at(of)
+	n := r.newTarget(key, r.foldedSeries(t.marginal), t.marginal)
+	other := r.targets.at(n)
+	other.service, other.request, other.derived, other.folded = t.service, t.request, t.derived, true
+	return n
+}
+
+// foldedSeries returns the number of the Full series of the folded tenants of a Marginal.
+func (r *registry) foldedSeries(marginal uint32) uint32 {
+	m := r.meta.at(marginal)
+	n := names{family: m.Family, service: m.Labels.Get(series.LabelService), kind: m.Labels.Get(series.LabelKind), status: m.Labels.Get(series.LabelStatus)}
+	n.values[dimEnvironment] = m.Labels.Get(series.LabelEnvironment)
+	return r.intern(r.build(&n, series.Full, true))
 }
 
 // foldsTenant reports whether the target counts a tenant under series.Other.

@@ -63,6 +63,15 @@ func (t *tenants) admit(h uint64) bool {
 	return false
 }
 
+// keeps is admit, but admits no other name if pressed.
+func (t *tenants) keeps(h uint64, pressed bool) bool {
+	if !pressed {
+		return t.admit(h)
+	}
+	_, ok := t.named[h]
+	return ok
+}
+
 // crowded reports whether the bound is near, so that weights matter.
 func (t *tenants) crowded() bool { return t.folded || len(t.named) >= t.cap-t.cap/4 }
 

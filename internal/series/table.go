@@ -34,15 +34,6 @@ func (t *Table) Find(ids []ID, id ID) uint32 {
 	}
 }
 
-// Slot returns the slot at which Find begins to look for id, and has no other meaning: a caller
-// loads the slots of several identities before it finds them.
-func (t *Table) Slot(id ID) uint64 {
-	if t.n == 0 {
-		return 0
-	}
-	return t.slots[uint32(id.Lo)&uint32(len(t.slots)-1)]
-}
-
 // Add enters number, greater than 0, under id. The table must lack id.
 func (t *Table) Add(id ID, number uint32) {
 	if 3*t.n >= 2*len(t.slots) {

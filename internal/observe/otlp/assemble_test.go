@@ -231,15 +231,13 @@ func TestAssembledIsWhatWasAccepted(t *testing.T) {
 	if got, want := a.take(), x+"5-1000\n"+x+"999-3000"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	// Names are asked for anew when the assembler's epoch changes, and when a group is not valid
-	// any more.
+	// Names are asked for anew when the assembler's epoch or the batch's changes.
 	for i, want := range []int{0, 1, 0, 1, 0} {
 		switch i {
 		case 1:
 			a.epoch++
 		case 3:
 			l.epoch++
-			l.stale = nil
 		}
 		asked := a.asked
 		if err := send(); err != nil {

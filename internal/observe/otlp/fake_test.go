@@ -28,8 +28,6 @@ type ledger struct {
 	names     []string
 	byName    map[string]agg.Target
 	resolved  int
-	groups    []string        // in words, of tenant ?
-	stale     map[string]bool // groups that Resolve said to be not valid
 	families  map[string]store.FamilyInfo
 	entries   []entry
 	full      bool
@@ -70,9 +68,16 @@ func spanText(id *agg.SpanIdentity) string {
 }
 
 func (l *ledger) target(name string) agg.Target {
+	t := l.number(name)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.resolved++
+	return t
+}
+
+func (l *ledger) number(name string) agg.Target {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	t, ok := l.byName[name]
 	if !ok {
 		t = agg.Target(len(l.names))
@@ -82,35 +87,19 @@ func (l *ledger) target(name string) agg.Target {
 	return t
 }
 
-func (l *ledger) SpanGroup(id *agg.SpanIdentity) agg.Group {
+// anyTenant stands where the text of a target of spans has the tenant.
+const anyTenant = `tenant="?"`
+
+func (l *ledger) NamedTarget(id *agg.SpanIdentity) agg.Target {
 	any := *id
 	any.Tenant = "?"
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.groups = append(l.groups, spanText(&any))
-	return agg.Group(len(l.groups))
+	return l.target(spanText(&any))
 }
 
-// Resolve says once of each group that it is not valid.
-func (l *ledger) Resolve(list []agg.Member) {
+// Fold folds tenants whose names begin so.
+func (l *ledger) Fold(list []agg.Member) {
 	for i := range list {
-		m := &list[i]
-		l.mu.Lock()
-		text := l.groups[m.Group-1]
-		stale := !l.stale[text]
-		if l.stale == nil {
-			l.stale = map[string]bool{}
-		}
-		l.stale[text] = true
-		l.mu.Unlock()
-		if m.Target = 0; stale {
-			continue
-		}
-		tenant := ""
-		if m.Tenant != "" {
-			tenant = fmt.Sprintf("tenant=%q ", m.Tenant)
-		}
-		m.Target = l.target(strings.TrimSpace(strings.Replace(text+" ", `tenant="?" `, tenant, 1)))
+		list[i].Folded = strings.HasPrefix(list[i].Tenant, "folded")
 	}
 }
 
@@ -153,8 +142,18 @@ func (b *ledgerBatch) Epoch() uint32 { return b.epoch }
 
 // Accepts takes what the tests of reasons call neither too old nor too new.
 func (b *ledgerBatch) Accepts() (from, to int64) { return b.l.from, math.MaxInt64 }
-func (b *ledgerBatch) Observe(t agg.Target, end, duration int64, weight uint32) {
-	b.add(t, "%d at %d weight %d", duration, end, weight)
+func (b *ledgerBatch) ObserveTenant(t agg.Target, tenant string, folded bool, end, duration int64, weight uint32) {
+	b.l.mu.Lock()
+	name := b.l.names[t]
+	b.l.mu.Unlock()
+	if folded {
+		tenant = series.Other
+	}
+	if tenant != "" {
+		tenant = fmt.Sprintf("tenant=%q ", tenant)
+	}
+	name = strings.TrimSpace(strings.Replace(name+" ", anyTenant+" ", tenant, 1))
+	b.add(b.l.number(name), "%d at %d weight %d", duration, end, weight)
 }
 func (b *ledgerBatch) Number(t agg.Target, nanos int64, v float64) { b.add(t, "%v at %d", v, nanos) }
 func (b *ledgerBatch) DeltaNumber(t agg.Target, _ agg.StreamID, nanos int64, v float64) {

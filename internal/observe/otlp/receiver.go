@@ -2,9 +2,9 @@
 // HTTP.
 //
 // It decodes the protobuf bytes in one pass and makes no objects of them. Of a span it
-// reads only the fields that decide under which labels it is counted; their hash finds
-// the series that it was resolved to before, so that a span seen before costs a pass, a
-// hash and a look-up. All observations of a request go into one batch of the aggregator,
+// reads only the fields that decide under which labels it is counted; the hash of all but
+// the tenant finds the target that it was resolved to before, so that a span costs a pass, a
+// hash and a look-up among few. All observations of a request go into one batch of the aggregator,
 // committed when the request has been read to its end: a malformed one leaves nothing
 // behind.
 //
@@ -34,8 +34,8 @@ import (
 // Sink receives observations: an aggregator.
 type Sink interface {
 	Overloaded() bool
-	SpanGroup(*agg.SpanIdentity) agg.Group
-	Resolve([]agg.Member)
+	NamedTarget(*agg.SpanIdentity) agg.Target
+	Fold([]agg.Member)
 	MetricTarget(series.Series) agg.Target
 	RefusesFamily(name string) bool
 	DeclareFamily(store.FamilyInfo)
@@ -46,7 +46,7 @@ type Sink interface {
 type Batch interface {
 	Epoch() uint32
 	Accepts() (from, to int64)
-	Observe(t agg.Target, endNanos, durationNanos int64, weight uint32)
+	ObserveTenant(t agg.Target, tenant string, folded bool, endNanos, durationNanos int64, weight uint32)
 	Distribution(t agg.Target, timeNanos int64, h *hist.Histogram)
 	Number(t agg.Target, timeNanos int64, v float64)
 	DeltaNumber(t agg.Target, id agg.StreamID, timeNanos int64, v float64)
@@ -72,7 +72,6 @@ type receiver struct {
 	longest    int64 // nanoseconds of the longest span that is accepted
 	seed       uint64
 	cache      *cache
-	groups     groups
 	resources  resources
 	families   families
 	bounds     boundsTable
@@ -116,8 +115,8 @@ type decoder struct {
 	pending    []pending
 	targets    []resolved   // of pending; target 0 if not found
 	fetched    uint64       // see cache.find
-	missing    []missing    // of pending, those not found
-	members    []agg.Member // of missing
+	members    []agg.Member // tenants of pending
+	kept       []byte       // tenants that are not texts in the payload
 
 	spans       []traces.Span // of the request, for the breakdown
 	names       uint32        // the assembler's epoch
@@ -161,6 +160,7 @@ func (r *receiver) ingest(ctx context.Context, s signal, payload []byte) (Partia
 	d := r.decoders.Get().(*decoder)
 	defer r.decoders.Put(d)
 	d.items, d.noValue = 0, 0
+	d.kept = d.kept[:0]
 	clear(d.refused[:])
 	d.batch = r.sink.NewBatch()
 	epoch := d.batch.Epoch()

@@ -11,6 +11,7 @@ import (
 
 	"tailscope/internal/agg"
 	"tailscope/internal/observe/semconv"
+	"tailscope/internal/series"
 )
 
 // traces decodes an ExportTraceServiceRequest and adds its spans to the batch.
@@ -69,38 +70,90 @@ func (d *decoder) scopeSpans(b []byte) error {
 
 // pending is a span whose target has not been looked up yet.
 type pending struct {
-	hash     uint64 // of what decides the target
-	group    uint64 // of that, but for the span's tenant
+	hash     uint64 // of what decides the target, which has no tenant
 	end      int64
 	duration int64
 	weight   uint32
 	span     int32 // index in decoder.spans, or -1
 	message  []byte
 	tenant   string // of the span's own attributes, as it came
-	unstable bool   // tenant lies in decoder.arena, which the next span overwrites
+	entry    bool   // see spanFields.entry
 }
 
 // maxPending bounds the pending spans.
 const maxPending = 512
 
-// flushPending looks up the targets of the pending spans and adds them to the batch.
-// Most of a look-up is waiting for memory; done for many spans in a row with nothing
-// between, the waits overlap.
+// flushPending looks up the targets of the pending spans, which are of one resource, and
+// adds them to the batch with their tenants.
 func (d *decoder) flushPending() error {
 	d.targets, d.fetched = d.r.cache.find(d.targets[:0], d.tables, d.pending)
-	if err := d.resolveMissing(); err != nil {
-		return err
+	d.members = d.members[:0]
+	for i := range d.pending {
+		p := &d.pending[i]
+		if d.targets[i].target == 0 {
+			var err error
+			if d.targets[i], err = d.resolve(p); err != nil {
+				return err
+			}
+		}
+		if i == 0 || p.tenant != d.pending[i-1].tenant {
+			m := agg.Member{Target: d.targets[i].target, Tenant: fitLabel(p.tenant)}
+			if p.tenant == "" {
+				m.Tenant = d.res.attrs.Get(semconv.Tenant)
+			}
+			d.members = append(d.members, m)
+		}
 	}
+	d.r.sink.Fold(d.members)
+	member := -1
 	for i := range d.pending {
 		p, to := &d.pending[i], d.targets[i]
-		d.batch.Observe(to.target, p.end, p.duration, p.weight)
-		if p.span >= 0 {
-			d.spans[p.span].Name = to.name
+		if i == 0 || p.tenant != d.pending[i-1].tenant {
+			member++
 		}
+		m := &d.members[member]
+		d.batch.ObserveTenant(to.target, m.Tenant, m.Folded, p.end, p.duration, p.weight)
+		if p.span < 0 {
+			continue
+		}
+		// Only requests have tenants in the breakdown: otherwise there would be as many names
+		// as combinations of operation and tenant.
+		if p.entry && m.Tenant != "" {
+			tenant := m.Tenant
+			if m.Folded {
+				tenant = series.Other
+			}
+			to.name = d.r.assembler.OfTenant(to.name, tenant)
+		}
+		d.spans[p.span].Name = to.name
 	}
 	clear(d.pending) // of references to the payload
 	d.pending = d.pending[:0]
+	clear(d.members)
 	return nil
+}
+
+// resolve returns the target and the name of a pending span, without a tenant. It adds them
+// to the cache, unless a span before it did.
+func (d *decoder) resolve(p *pending) (resolved, error) {
+	if to, ok := d.r.cache.get(d.tables, p.hash); ok {
+		return to, nil
+	}
+	var s spanFields
+	if err := d.read(p.message, &s); err != nil {
+		return resolved{}, err
+	}
+	d.present = d.attrs.Mask
+	d.attrs.Mask = semconv.Select(s.of, d.attrs.Mask)
+	var component string
+	d.operation, component = semconv.Operation(d.operation[:0], s.of, &d.attrs)
+	d.identify(&s, component)
+	to := resolved{target: d.r.sink.NamedTarget(&d.id)}
+	if d.r.assembler != nil {
+		to.name = d.name(&s)
+	}
+	d.r.cache.put(d.tables.epoch, p.hash, to)
+	return to, nil
 }
 
 // span decodes one Span message.
@@ -137,14 +190,13 @@ func (d *decoder) span(b []byte) error {
 		at = int32(len(d.spans))
 		d.assemble(&s, w, b)
 	}
-	p := pending{end: int64(s.end), duration: int64(s.end - s.start), weight: w, span: at, message: b}
-	p.group = d.groupHash(&s)
-	p.hash = p.group
-	if p.tenant = d.attrs.Get(semconv.Tenant); p.tenant != "" {
-		p.hash += xxh3.HashStringSeed(p.tenant, d.r.seed)
-		p.unstable = len(d.arena) > 0
+	p := pending{end: int64(s.end), duration: int64(s.end - s.start), weight: w, span: at, message: b, entry: s.entry()}
+	p.hash = max(d.targetHash(&s), 1) // 0 is an empty slot of the cache
+	if p.tenant = d.attrs.Get(semconv.Tenant); p.tenant != "" && len(d.arena) > 0 {
+		from := len(d.kept) // it may lie in the arena, which the next span overwrites
+		d.kept = append(d.kept, p.tenant...)
+		p.tenant = view(d.kept[from:])
 	}
-	p.hash = max(p.hash, 1) // 0 is an empty slot of the cache
 	d.pending = append(d.pending, p)
 	if len(d.pending) >= maxPending {
 		return d.flushPending()
@@ -254,9 +306,9 @@ func statusCode(b []byte, code uint64) (uint64, error) {
 	return code, nil
 }
 
-// groupHash returns the hash of what decides the labels of the span in d.attrs, except for
-// a tenant of its own.
-func (d *decoder) groupHash(s *spanFields) uint64 {
+// targetHash returns the hash of what decides the labels of the span in d.attrs, except for
+// its tenant.
+func (d *decoder) targetHash(s *spanFields) uint64 {
 	a, k := &d.attrs, s.of
 	a.Mask = semconv.Select(k, a.Mask)
 	key := d.key[:16]

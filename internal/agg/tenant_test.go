@@ -1,0 +1,117 @@
+package agg
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"tailscope/internal/series"
+)
+
+// observeMember observes a span of an identity by its target without the tenant.
+func observeMember(a *Aggregator, b *Batch, id SpanIdentity, end, nanos int64, weight uint32) {
+	tenant := id.Tenant
+	id.Tenant = ""
+	one := []Member{{Target: a.SpanTarget(&id), Tenant: tenant}}
+	a.Fold(one)
+	b.ObserveTenant(one[0].Target, tenant, one[0].Folded, end, nanos, weight)
+}
+
+// Spans observed with their tenants give the same points as those whose targets were resolved
+// with them, also where both come to one series, within a bound on tenants, and after a crash.
+func TestObserveTenant(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		type side struct {
+			a   *Aggregator
+			st  *memStore
+			dir string
+		}
+		c := newClock()
+		var sides [3]side // by targets, by tenants, by either
+		start := func(i int) {
+			sides[i].a = open(t, sides[i].st, c, sides[i].dir, func(o *Options) { o.MaxTenants = 3 })
+		}
+		for i := range sides {
+			sides[i] = side{st: newMemStore(), dir: t.TempDir()}
+			start(i)
+		}
+		durations := rapid.OneOf(rapid.Int64Range(0, 5), rapid.Int64Range(1e5, 1e8), rapid.Int64Range(0, 1<<61))
+		weights := rapid.OneOf(rapid.Just(uint32(1)), rapid.Uint32Range(1, 9), rapid.Uint32Range(1<<31, 1<<32-1))
+		for range rapid.IntRange(1, 6).Draw(rt, "batches") {
+			var batches [3]*Batch
+			for i := range batches {
+				batches[i] = sides[i].a.NewBatch()
+			}
+			for range rapid.IntRange(0, 30).Draw(rt, "spans") {
+				id := SpanIdentity{Service: fmt.Sprint("s", rapid.IntRange(0, 1).Draw(rt, "service")), Operation: fmt.Sprint("o", rapid.IntRange(0, 2).Draw(rt, "operation")),
+					Component: "app", Kind: rapid.SampledFrom([]string{"server", "client"}).Draw(rt, "kind"), Status: "ok", Environment: rapid.SampledFrom([]string{"", "prod"}).Draw(rt, "environment"),
+					Instance: fmt.Sprint("i", rapid.IntRange(0, 1).Draw(rt, "instance")), Tenant: rapid.SampledFrom([]string{"", "a", "b", "c", "d", series.Other}).Draw(rt, "tenant")}
+				end, ns, weight := c.now().UnixNano()-rapid.Int64Range(0, 3).Draw(rt, "slot")*slotNanos, durations.Draw(rt, "ns"), weights.Draw(rt, "weight")
+				either := rapid.Bool().Draw(rt, "either")
+				for i, b := range batches {
+					if a := sides[i].a; i == 0 || i == 2 && either {
+						b.Observe(a.SpanTarget(&id), end, ns, weight)
+					} else {
+						observeMember(a, b, id, end, ns, weight)
+					}
+				}
+			}
+			for i, b := range batches {
+				if r := commit(t, b); r.Total() != 0 {
+					rt.Fatal(i, r)
+				}
+			}
+			for _, tenant := range []string{"a", "b", "c", "d"} {
+				want := sides[0].a.Cohort("s0", tenant)
+				for _, s := range sides[1:] {
+					if got := s.a.Cohort("s0", tenant); got != want {
+						rt.Errorf("tenant %s is %s, want %s", tenant, got, want)
+					}
+				}
+			}
+			switch rapid.IntRange(0, 3).Draw(rt, "then") {
+			case 0:
+				for i := range sides {
+					flush(t, sides[i].a)
+				}
+			case 1:
+				for i := range sides {
+					crash(sides[i].a)
+					start(i)
+				}
+			}
+		}
+		for i := range sides {
+			flush(t, sides[i].a)
+		}
+		sameSlots(t, rt, sides[1].st, sides[0].st, series.SpanDuration)
+		sameSlots(t, rt, sides[2].st, sides[0].st, series.SpanDuration)
+	})
+}
+
+// A tenant that is new while memory is short is folded, one that has a name keeps it.
+func TestFoldWhileMemoryIsShort(t *testing.T) {
+	a := open(t, newMemStore(), newClock(), t.TempDir())
+	b := a.NewBatch()
+	defer b.Discard()
+	target := a.SpanTarget(&SpanIdentity{Service: "s", Operation: "o", Kind: "server", Status: "ok"})
+	fold := func(want string) {
+		t.Helper()
+		list := []Member{{Target: target, Tenant: "known"}, {Target: target, Tenant: "new"}, {Target: target}, {Tenant: "no target"}}
+		a.Fold(list)
+		got := ""
+		for _, m := range list {
+			got += fmt.Sprint(m.Tenant, m.Folded, " ")
+		}
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	a.Fold([]Member{{Target: target, Tenant: "known"}})
+	short := a.o.MemoryBytes
+	a.slabs.used.Add(short)
+	fold("knownfalse newtrue false no targetfalse ")
+	a.slabs.used.Add(-short)
+	fold("knownfalse newfalse false no targetfalse ")
+}
