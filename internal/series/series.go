@@ -52,6 +52,19 @@ const (
 	ClockSkew = "clock_skew_seconds"
 )
 
+// OldBreakdown is the age in seconds from which the breakdown of a request that arrives
+// late has minutes as its finest slots.
+const OldBreakdown = 2 * 3600
+
+// IsBreakdown reports whether a family is one of the breakdown.
+func IsBreakdown(family string) bool {
+	switch family {
+	case BreakdownRequests, BreakdownSelf, BreakdownCritical, BreakdownCalls, BreakdownWith, BreakdownRepeats, BreakdownFanout, BreakdownLast:
+		return true
+	}
+	return false
+}
+
 // RepeatedCalls is the number of calls of one part within one request from which they
 // count as repeated.
 const RepeatedCalls = 10

@@ -1,6 +1,7 @@
 package payload
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -38,6 +39,10 @@ type Shop struct {
 	Headless bool
 	// Endless, if it is not 0, puts all spans into so many traces.
 	Endless int
+	// Every is the time from one trace to the next; default as SpansPerSecond has it.
+	Every time.Duration
+	// Tenant is the tenant of all traces; default one of Tenants for each.
+	Tenant string
 
 	rng     *rand.Rand
 	tenants *rand.Zipf
@@ -60,7 +65,7 @@ func (s *Shop) Requests(n int, last bool) [][]byte {
 	s.ready = nil
 	for range n {
 		s.trace()
-		s.now = s.now.Add(ShopSpansPerTrace * time.Second / SpansPerSecond)
+		s.now = s.now.Add(cmp.Or(s.Every, ShopSpansPerTrace*time.Second/SpansPerSecond))
 	}
 	if last {
 		for _, service := range shopServices {
@@ -154,7 +159,11 @@ func (t *shopTrace) call(from string, instance int, parent []byte, at int64, to,
 }
 
 func (s *Shop) trace() {
-	t := &shopTrace{Shop: s, id: make([]byte, 16), tenant: text("tenant.id", fmt.Sprintf("tenant-%05d", s.tenants.Uint64()))}
+	tenant := s.Tenant
+	if tenant == "" {
+		tenant = fmt.Sprintf("tenant-%05d", s.tenants.Uint64())
+	}
+	t := &shopTrace{Shop: s, id: make([]byte, 16), tenant: text("tenant.id", tenant)}
 	binary.BigEndian.PutUint64(t.id, s.rng.Uint64())
 	binary.BigEndian.PutUint64(t.id[8:], s.rng.Uint64())
 	if s.Endless > 0 {

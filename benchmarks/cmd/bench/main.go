@@ -4,6 +4,7 @@
 //	go -C benchmarks run ./cmd/bench ingest       spans by gRPC, HTTP, HTTP with gzip
 //	go -C benchmarks run ./cmd/bench histograms   histograms that arrive as metrics
 //	go -C benchmarks run ./cmd/bench traces       traces put together and broken down; 100,000 open
+//	go -C benchmarks run ./cmd/bench backfill     spans of a day, sent at once, and old ones at full rate
 //	go -C benchmarks run ./cmd/bench memory       memory at 100,000 active series
 //	go -C benchmarks run ./cmd/bench resident     memory at 40,000 spans a second, and what it is made of
 //	go -C benchmarks run ./cmd/bench wide         what folds of 10,000 tenants of 8 services, 30 routes and 4 processes each
@@ -100,6 +101,7 @@ var measurements = []measurement{
 	{"ingest", "Ingest of spans", ingest},
 	{"histograms", "Ingest of histograms", histograms},
 	{"traces", "Assembly of traces", assembly},
+	{"backfill", "Old spans", backfill},
 	{"memory", "Memory of active series", memory},
 	{"resident", "Memory under load", resident},
 	{"wide", "Tenants of many routes", wide},

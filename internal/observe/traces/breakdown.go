@@ -104,7 +104,7 @@ func (b *breakdown) record(t *tree, q *req, queued int64) {
 	nd := &t.nodes[q.node]
 	info := t.infos[nd.name]
 	duration, end := nd.end-nd.start, nd.end-nd.shift
-	at := cellAt(end, duration)
+	at := b.c.cellAt(end, duration)
 	row := uint64(b.rows.request(info, b.c.named[nd.tenant], nd.tenant, b.c.now)) << 32
 	w := uint64(nd.weight)
 	x := b.cells.get(row, at)
@@ -201,7 +201,7 @@ func (b *breakdown) recordFanOuts(t *tree) {
 		for r := f.req; r != none; r = t.reqs[r].outer {
 			nd := &t.nodes[t.reqs[r].node]
 			row := uint64(b.rows.request(t.infos[nd.name], b.c.named[nd.tenant], nd.tenant, b.c.now))<<32 | uint64(f.part)
-			k := fanKey{row, cellAt(nd.end-nd.shift, nd.end-nd.start), instance}
+			k := fanKey{row, b.c.cellAt(nd.end-nd.shift, nd.end-nd.start), instance}
 			x := b.fans[k]
 			if x == nil {
 				x = &cell{row: k.row, at: k.at, min: nd.end - nd.start}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -442,5 +444,37 @@ func TestManyCycles(t *testing.T) {
 	}
 	if st := a.Stats(); st.Cycles != 10_000 {
 		t.Errorf("%+v", st)
+	}
+}
+
+// Requests that ended hours ago are broken down by the minute.
+func TestOldRequestsAreBrokenDownByTheMinute(t *testing.T) {
+	s, c := newSink(), &clock{t: epoch0.Add(oldAfter*time.Second + 70*time.Second)}
+	a, err := New(Options{Sink: s, Now: c.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close(context.Background())
+	for i, text := range []string{
+		"a - shop server app o 0-100", "a - shop server app o 35000-35100", "a - shop server app o 65000-65100", "a - shop server app o 95000-95100",
+	} {
+		a.Add(script(t, a, byte(i+1), text))
+	}
+	if err := a.Flush(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for k, h := range s.hists {
+		if family, _, _ := strings.Cut(k, "{"); family == series.BreakdownRequests {
+			var at int64
+			if _, err := fmt.Sscanf(k[strings.LastIndex(k, "@"):], "@%d", &at); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, fmt.Sprintf("%d at %d", h.Count, at-epoch0.Unix()))
+		}
+	}
+	slices.Sort(got)
+	if want := "[1 at 40 1 at 90 2 at -20]"; fmt.Sprint(got) != want {
+		t.Errorf("got %v, want %s", got, want)
 	}
 }

@@ -50,8 +50,25 @@ func bucketOf(nanos int64) int16 {
 const slotNanos = int64(series.Base) * 1e9
 
 // cellAt returns slot and bucket of a request as cells hold them.
-func cellAt(endNanos, duration int64) uint64 {
-	return uint64(endNanos/slotNanos)<<16 | uint64(uint16(bucketOf(duration)))
+func (c *closer) cellAt(endNanos, duration int64) uint64 {
+	return uint64(c.slotOf(endNanos))<<16 | uint64(uint16(bucketOf(duration)))
+}
+
+// oldAfter is the age in seconds from which the minutes of requests are not divided. The
+// store, which reads the clock less often, must agree that they are old.
+const oldAfter = series.OldBreakdown + 600
+
+// isOld reports whether a request ended long ago.
+func (c *closer) isOld(endNanos int64) bool { return endNanos/1e9 < c.aged-oldAfter }
+
+// slotOf returns the number of the base slot of a request. Those of old ones are the
+// first of their minute.
+func (c *closer) slotOf(endNanos int64) int64 {
+	slot := endNanos / slotNanos
+	if c.isOld(endNanos) {
+		slot -= slot % int64(series.Minute/series.Base)
+	}
+	return slot
 }
 
 // momentOf returns the last moment of the slot of a cell, Unix nanoseconds.

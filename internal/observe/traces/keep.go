@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"tailscope/hist"
+	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
 
@@ -15,7 +16,7 @@ import (
 // and a failed one, and of each entry operation, minute and bucket of durations (each √2
 // as wide as the last) the first. A trace is encoded when it is chosen, waits until its
 // slot is certainly over, since a slower one may replace it, and is then handed to the
-// Keeper.
+// Keeper. For old traces slots and minutes are oldKept long.
 type keep struct {
 	c       *closer
 	bound   int64 // bytes of held; a third as much again for marks
@@ -58,6 +59,11 @@ type exemplarKey struct {
 	minute int64
 	bucket int32
 }
+
+// oldKept is the length in seconds of the slots and minutes of old traces. A day that is
+// imported is a hundred times the traces of what goes on: with slots of ten seconds a
+// service with few requests would keep each of them.
+const oldKept = int64(series.TenMin)
 
 const (
 	slotCost     = 160
@@ -112,6 +118,11 @@ func (k *keep) choose(t *tree, nd *node, id store.TraceID) (w store.Why, slot in
 	duration, end := nd.end-nd.start, nd.end-nd.shift
 	entry := t.infos[nd.name].entry
 	slot = end / 1e9 / k.c.a.o.Slots
+	minute := end / 60e9
+	if k.c.isOld(end) {
+		slot -= slot % max(1, oldKept/k.c.a.o.Slots)
+		minute -= minute % (oldKept / 60)
+	}
 	if age := k.c.a.o.KeepAge; age > 0 && end < k.c.aged*1e9-int64(age) {
 		return 0, slot
 	}
@@ -136,7 +147,7 @@ func (k *keep) choose(t *tree, nd *node, id store.TraceID) (w store.Why, slot in
 		best.failed = true
 		w |= store.WhyFailed
 	}
-	ek := exemplarKey{entry, end / 60e9, hist.BucketIndex(max(hist.Seconds(duration), 1e-9), 1)}
+	ek := exemplarKey{entry, minute, hist.BucketIndex(max(hist.Seconds(duration), 1e-9), 1)}
 	if _, ok := k.seen[ek]; !ok {
 		k.seen[ek] = struct{}{}
 		k.marks += exemplarCost

@@ -195,7 +195,7 @@ func TestKeptMemory(t *testing.T) {
 // the age at which kept traces go.
 func TestKeepOfImports(t *testing.T) {
 	k := &traceStore{}
-	a, _, c := start(t, Options{MemoryBytes: 4 << 20, Keeper: k, KeepAge: 7 * 24 * time.Hour})
+	a, _, c := start(t, Options{MemoryBytes: 4 << 20, Keeper: k, KeepAge: 30 * 24 * time.Hour})
 	name := a.Name(&Identity{Service: "s", Operation: "o", Kind: "server", Component: "app"})
 	now, n := c.now().UnixNano(), uint64(0)
 	ending := func(ago time.Duration) {
@@ -214,8 +214,11 @@ func TestKeepOfImports(t *testing.T) {
 	if kp := &a.closer.keep; kp.marks != 0 || len(kp.waiting) != 0 {
 		t.Errorf("%d bytes of marks, %d traces of long ago", kp.marks, len(kp.waiting))
 	}
-	for i := range each { // days ago
-		ending(3*24*time.Hour - time.Duration(i)*time.Minute)
+	for i := range each { // days ago, likewise
+		ending(29*24*time.Hour - time.Duration(int64(i)*oldKept)*time.Second)
+		if i == 0 {
+			ending(29*24*time.Hour - time.Second) // no slower, in the same slot
+		}
 	}
 	if err := a.Flush(context.Background()); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -149,6 +150,7 @@ func (s *Store) raiseFloors(floor [numTiers]int64) error {
 		errs = append(errs,
 			wb.DeleteRange(tierPrefix(nil, tier), partPrefix(nil, tier, floor[tier]), nil),
 			wb.DeleteRange([]byte{tableDirect, byte(tier)}, directKey(nil, tier, floor[tier]), nil),
+			wb.DeleteRange([]byte{tableCoarse, byte(tier)}, coarseKey(nil, tier, floor[tier], 0), nil),
 			wb.Set(metaKey(metaFloor, tier), metaTime(floor[tier]), nil))
 	}
 	day := dayOf(max(oldest, farPast))
@@ -164,6 +166,9 @@ func (s *Store) raiseFloors(floor [numTiers]int64) error {
 		if id.part < floor[id.tier] {
 			delete(s.direct, id)
 		}
+	}
+	for _, parts := range s.coarse {
+		maps.DeleteFunc(parts, func(id partID, _ bool) bool { return id.part < floor[id.tier] })
 	}
 	s.mu.Unlock()
 	for id := range s.fresh {

@@ -20,6 +20,7 @@ const (
 	tableRecord = 0x07 // kind 0 key -> revision, value
 	tableIndex  = 0x10 // day(4) scope(4) first number(4) -> index block
 	tableDirect = 0x11 // tier(1) part(4) -> "": a coarse tier was put to directly
+	tableCoarse = 0x12 // tier(1) part(4) scope(4) -> "": so was a scope of it; see coarse.go
 	tablePoints = 0x20 // tier(1) part(4) scope(4) class(1) ...
 )
 
@@ -123,6 +124,10 @@ func indexPrefix(dst []byte, day int64) []byte {
 
 func indexScopePrefix(dst []byte, day int64, sc scope) []byte {
 	return binary.BigEndian.AppendUint32(indexPrefix(dst, day), uint32(sc))
+}
+
+func coarseKey(dst []byte, tier int, part int64, sc scope) []byte {
+	return binary.BigEndian.AppendUint32(appendTime(append(dst, tableCoarse, byte(tier)), part), uint32(sc))
 }
 
 func directKey(dst []byte, tier int, part int64) []byte {

@@ -23,6 +23,7 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) error {
 	s.maintain.Lock()
 	defer s.maintain.Unlock()
 	wall := now
+	s.wall.Store(wall.Unix())
 	now, aged := s.believe(wall)
 	if err := s.diskRoom(); errors.Is(err, store.ErrFull) {
 		return nil

@@ -173,9 +173,11 @@ type Store struct {
 	families map[string]*family
 	byNumber []*family
 	writers  map[string]*writer
-	ready    [numTiers]int64 // watermark: slots before it have been rolled up into this tier
-	floor    [numTiers]int64 // slots that start before it have expired
-	direct   map[partID]bool // coarse partitions that were put to directly
+	ready    [numTiers]int64           // watermark: slots before it have been rolled up into this tier
+	floor    [numTiers]int64           // slots that start before it have expired
+	direct   map[partID]bool           // coarse partitions that were put to directly
+	coarse   map[scope]map[partID]bool // those of one scope
+	wall     atomic.Int64              // Unix seconds: the clock that Maintain was last given; 0 is none
 	dropped  droppedSamples
 
 	traces  keptTraces
@@ -360,7 +362,7 @@ func (s *Store) openDB(ctx context.Context, found *start) error {
 	}
 	s.db, found.fresh = db, false
 	s.families, s.byNumber, s.writers = map[string]*family{}, nil, map[string]*writer{}
-	s.direct = map[partID]bool{}
+	s.direct, s.coarse = map[partID]bool{}, map[scope]map[partID]bool{}
 	s.units = newUnitCache(s, s.opts.IndexBytes*3/4)
 	s.dirs = newDirCache(s.opts.IndexBytes / 4)
 	if err := s.load(); err != nil {
@@ -500,6 +502,9 @@ func (s *Store) load() error {
 		return err
 	}
 	if err := s.loadTraces(); err != nil {
+		return err
+	}
+	if err := s.loadCoarse(); err != nil {
 		return err
 	}
 	return s.each([]byte{tableDirect}, func(k, v []byte) error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
 
@@ -41,6 +42,7 @@ func (s *Store) put(ctx context.Context, b *store.Batch, restoring *restoring) e
 		days:   map[int64]*dayPut{}, families: map[string]*family{}, fresh: map[scopeID]freshState{},
 		direct: map[partID]bool{}, late: map[lateKey]*[]placed{}, perScope: map[scope]int{}, merger: s.newMerger(),
 		runs: map[scopeID]*runPut{}, orders: map[scope]*runOrder{},
+		breakdown: map[scope]bool{}, old: s.oldBreakdown(), coarse: map[scopeID]bool{},
 	}
 	defer p.wb.Close()
 	err = p.put(ctx)
@@ -69,6 +71,10 @@ type putter struct {
 	restoring *restoring // nil for a Put
 
 	ready, floor [numTiers]int64
+
+	breakdown map[scope]bool   // scopes of the breakdown; see coarse.go
+	old       int64            // what is broken down of before is old
+	coarse    map[scopeID]bool // partitions to be marked
 
 	scopes []scope // by index into b.Series
 	idBuf  []byte
@@ -132,6 +138,9 @@ func (p *putter) put(ctx context.Context) error {
 		}
 		sc := makeScope(f.number, sr.View)
 		p.scopes[i] = sc
+		if p.perScope[sc] == 0 && series.IsBreakdown(f.name) {
+			p.breakdown[sc] = true
+		}
 		p.perScope[sc]++
 	}
 	if err := p.points(ctx); err != nil {
@@ -167,6 +176,11 @@ func (p *putter) put(ctx context.Context) error {
 	}
 	for id := range p.direct {
 		if err := p.wb.Set(directKey(nil, id.tier, id.part), nil, nil); err != nil {
+			return err
+		}
+	}
+	for id := range p.coarse {
+		if err := p.wb.Set(coarseKey(nil, id.tier, id.part, id.scope), nil, nil); err != nil {
 			return err
 		}
 	}
@@ -212,6 +226,9 @@ func (p *putter) publish() {
 	}
 	for id := range p.direct {
 		s.direct[id] = true
+	}
+	for id := range p.coarse {
+		s.addCoarse(id)
 	}
 	w := p.w
 	s.writers[p.b.Writer] = &w

@@ -8,7 +8,7 @@ import (
 // in place of what it put before, and which of them count as new.
 func (p *putter) diffRepeated(tier int, slot int64, sc scope, entries []entry) ([]entry, func(uint32) bool, error) {
 	none := func(uint32) bool { return false }
-	t, at, origin := p.finest(tier, slot)
+	t, at, origin := p.finest(tier, slot, sc)
 	part := partOf(t, at)
 	folded, err := p.s.readFolded(p.s.db, t, part, sc)
 	if err != nil {
@@ -44,9 +44,9 @@ func (p *putter) diffRepeated(tier int, slot int64, sc scope, entries []entry) (
 
 // finest returns the finest tier that still keeps a slot, which holds what was put there
 // before, the slot of that tier, and the origin of what was put.
-func (p *putter) finest(tier int, slot int64) (t int, at int64, origin byte) {
+func (p *putter) finest(tier int, slot int64, sc scope) (t int, at int64, origin byte) {
 	t, at, origin = tier, slot, originPut
-	for tier != tierSamples && at < p.floor[t] && t+1 < tierSamples {
+	for tier != tierSamples && !p.keeps(t, at, sc) && t+1 < tierSamples {
 		t++
 		at, origin = floorTo(slot, tierSlot[t]), originLate
 	}

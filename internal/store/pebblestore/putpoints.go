@@ -166,7 +166,9 @@ func (p *putter) writeSlot(tier int, slot int64, sc scope, pts []store.Point, re
 			return err
 		}
 	}
-	if slot >= p.floor[tier] && len(write) > 0 {
+	if tier == 0 && p.inMinutes(slot, sc) {
+		p.markCoarse(slot, sc)
+	} else if slot >= p.floor[tier] && len(write) > 0 {
 		id := scopeID{partID{tier, partOf(tier, slot)}, sc}
 		if r, err := p.runFor(id); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -26,17 +27,16 @@ type view struct {
 	horizon
 }
 
-// openView opens a view. Retention raises the floors before it deletes, under the same lock,
+// openView opens a view of a scope. Retention raises the floors before it deletes, under the same lock,
 // so a snapshot holds everything within its horizon.
-func (s *Store) openView() *view {
+func (s *Store) openView(sc scope) *view {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	v := &view{s: s, snap: s.db.NewSnapshot()}
 	v.floor, v.ready = s.floor, s.ready
-	v.direct = make(map[partID]bool, len(s.direct))
-	for id := range s.direct {
-		v.direct[id] = true
-	}
+	v.direct = make(map[partID]bool, len(s.direct)+len(s.coarse[sc]))
+	maps.Copy(v.direct, s.direct)
+	maps.Copy(v.direct, s.coarse[sc])
 	return v
 }
 
@@ -113,12 +113,13 @@ func (s *Store) Query(ctx context.Context, q store.Query) (*store.Result, error)
 	if f == nil || q.End <= q.Start {
 		return res, nil
 	}
-	v := s.openView()
+	sc := makeScope(f.number, q.View)
+	v := s.openView(sc)
 	defer v.close()
 	if res.Flushed, err = v.flushed(q.Writer); err != nil {
 		return nil, fmt.Errorf("query %s: %w", q.Family, err)
 	}
-	x := &execution{view: v, ctx: ctx, q: &q, scope: makeScope(f.number, q.View), selections: map[int64]*daySelection{}}
+	x := &execution{view: v, ctx: ctx, q: &q, scope: sc, selections: map[int64]*daySelection{}}
 	defer func() { store.BudgetOf(ctx).Release(x.passing.Load()) }()
 	if err := x.run(res); err != nil {
 		return nil, fmt.Errorf("query %s: %w", q.Family, err)

@@ -40,7 +40,7 @@ type restoring struct {
 // putBack puts the missing entries of a slot.
 func (p *putter) putBack(tier int, slot int64, sc scope, entries []entry) error {
 	r := p.restoring
-	t, at, origin := p.finest(tier, slot)
+	t, at, origin := p.finest(tier, slot, sc)
 	part := partOf(t, at)
 	f, err := p.s.readFolded(p.s.db, t, part, sc)
 	if err != nil {

@@ -29,7 +29,8 @@ type sampleDay struct {
 }
 
 func (s *Store) newSampleReader(ctx context.Context, f *family, matchers []*labels.Matcher) (*sampleReader, error) {
-	r := &sampleReader{view: s.openView(), ctx: ctx, scope: makeScope(f.number, series.Full), matchers: matchers,
+	sc := makeScope(f.number, series.Full)
+	r := &sampleReader{view: s.openView(sc), ctx: ctx, scope: sc, matchers: matchers,
 		days: map[int64]*sampleDay{}, byKey: map[string]int{}}
 	var err error
 	if r.scan, err = s.newScanner(ctx, r.snap); err != nil {
