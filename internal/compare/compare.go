@@ -60,7 +60,8 @@ type Request struct {
 	Settle, Length time.Duration
 	Now            time.Time // slots that have only just ended then are not read; the zero time: all are
 	// Seconds, if not nil, is read in place of the store, in slots of Step seconds (1 if
-	// 0): requests of one service, A and B being given. Tenants are not told apart.
+	// 0): requests of one service, A and B being given. Tenants are not told apart. Slots of
+	// Read are as long as Step at least.
 	Seconds *seconds.Ring
 	Step    int64
 	// Newest, if not nil, judges a Live comparison provisionally while side B does not hold

@@ -72,8 +72,34 @@ type Found struct {
 	Seconds int64
 }
 
+// Slots returns the length in seconds of the slots in which Read reads the range of r, if they
+// are kept, and the range up to the last slot that is complete.
+func Slots(r Request) (step int64, of Window, err error) {
+	c := &comparison{Request: r}
+	return c.slots()
+}
+
+func (c *comparison) slots() (step int64, of Window, err error) {
+	of = Window{c.Start, c.atLatest(c.End)}
+	if !of.End.After(of.Start) {
+		return 0, of, query.Invalid("end", "end is not after start; write a later end or an earlier start")
+	}
+	if of.Start.Unix() < 0 {
+		return 0, of, query.Invalid("start", "start is before 1970; write a later time, such as now-6h")
+	}
+	if step, err = slotLength(of.End.Unix() - of.Start.Unix()); err != nil {
+		return 0, of, query.Invalid("start", "a range of %d days is longer than the longest that can be searched, %d; write a later start",
+			(of.End.Unix()-of.Start.Unix())/86400, slotLengths[len(slotLengths)-1]*mostSlots/86400)
+	}
+	step = max(step, c.Step)
+	if at := inward(of, step); at.end <= at.start {
+		return 0, of, query.Invalid("end", "the range does not hold a slot of %d s; write a longer one", step)
+	}
+	return step, of, nil
+}
+
 // Read reads the requests of a selection in slots of the length that a side of
-// the same range has. Of r it takes the selection, Now, the level, the margin,
+// the same range has, Step at least. Of r it takes the selection, Now, the level, the margin,
 // the measures, and as Limit how many operations are told apart where there are
 // so many that all of them would be too much: those with the most requests. The
 // others of each service are then one stratum of it, and are no series of their own.
@@ -82,17 +108,9 @@ func Read(ctx context.Context, st store.Store, r Request) (*Stretches, error) {
 		return nil, err
 	}
 	c := &comparison{Request: r, st: st}
-	w := Window{r.Start, c.atLatest(r.End)}
-	if !w.End.After(w.Start) {
-		return nil, query.Invalid("end", "end is not after start; write a later end or an earlier start")
-	}
-	if w.Start.Unix() < 0 {
-		return nil, query.Invalid("start", "start is before 1970; write a later time, such as now-6h")
-	}
-	step, err := slotLength(w.End.Unix() - w.Start.Unix())
+	step, w, err := c.slots()
 	if err != nil {
-		return nil, query.Invalid("start", "a range of %d days is longer than the longest that can be searched, %d; write a later start",
-			(w.End.Unix()-w.Start.Unix())/86400, slotLengths[len(slotLengths)-1]*mostSlots/86400)
+		return nil, err
 	}
 	for {
 		at := inward(w, step)
@@ -104,9 +122,11 @@ func Read(ctx context.Context, st store.Store, r Request) (*Stretches, error) {
 			return nil, err
 		}
 		var all *side
-		if slots := (at.end - at.start) / step; counted.points(slots) <= manyPoints {
+		few := counted.points((at.end-at.start)/step) <= manyPoints
+		if few {
 			all, err = c.read(ctx, at, step)
-		} else {
+		}
+		if !few || errors.Is(err, store.ErrTooMany) {
 			apart := counted.heaviest(c.Limit)
 			if long := counted.longer(at, step, len(apart)+len(counted.services)); long > step {
 				step = long

@@ -25,10 +25,33 @@ func BenchmarkDay(b *testing.B) {
 	}
 }
 
+// BenchmarkHours asks for six hours of 50 operations in slots of ten seconds: for the first time,
+// and once a minute, when only the newest windows are searched.
+func BenchmarkHours(b *testing.B) {
+	const seconds = 10 * 3600
+	st := pebble(b, b.TempDir())
+	defer st.Close()
+	fill(b, st, series.Base, seconds, heavy)
+	for _, warm := range []bool{false, true} {
+		b.Run(fmt.Sprintf("warm=%v", warm), func(b *testing.B) {
+			f := NewFinder(st)
+			for i := 0; b.Loop(); i++ {
+				if !warm {
+					f = NewFinder(st)
+				}
+				end := int64(seconds - 3600 + 60*(i%60))
+				if out := found(b, f, asked(end-6*3600, end, "service", "shop")); out.Slot != 10 || of(out, "GET /000") == nil {
+					b.Fatalf("slots of %d s, found %d", out.Slot, len(out.Changes))
+				}
+			}
+		})
+	}
+}
+
 func benchmarkDay(b *testing.B, operations int) {
 	st := pebble(b, b.TempDir())
 	defer st.Close()
-	fill(b, st, 86400, operations)
+	fill(b, st, series.Minute, 86400, operations)
 	r := asked(0, 86400, "service", "shop")
 	b.ResetTimer()
 	b.ReportAllocs()
@@ -50,7 +73,7 @@ func TestManyOperationsAreReadTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	fill(t, st, half, operations)
+	fill(t, st, series.Minute, half, operations)
 	r := asked(0, half, "service", "shop")
 	if _, err := query.Requests(t.Context(), st, query.RequestsRequest{Selection: query.Selection{Family: series.SpanDuration, Matchers: r.Matchers, Start: r.Start, End: r.End},
 		Grid: query.Grid{Step: 60}, By: []string{series.LabelOperation}}); !errors.Is(err, store.ErrTooMany) {
@@ -152,8 +175,8 @@ func fillTenants(b testing.TB, st store.Store, seconds int64) {
 	}
 }
 
-// fill writes operations in slots of a minute; the first two change half-way.
-func fill(b testing.TB, st store.Store, seconds int64, operations int) {
+// fill writes operations in slots of a length; the first two change half-way.
+func fill(b testing.TB, st store.Store, long series.Resolution, seconds int64, operations int) {
 	b.Helper()
 	rng := rand.New(rand.NewPCG(1, 1))
 	pool := func(median float64, requests int) (out [][]byte) {
@@ -180,9 +203,9 @@ func fill(b testing.TB, st store.Store, seconds int64, operations int) {
 			"operation", fmt.Sprintf("GET /%03d", o), "component", "app", "kind", "server", "status", "ok", "instance", "i")})
 	}
 	generation := uint64(0)
-	for slot := int64(0); slot < seconds; slot += 60 {
+	for slot := int64(0); slot < seconds; slot += int64(long) {
 		generation++
-		batch := &store.Batch{Writer: "bench", Generation: generation, Resolution: series.Minute, Series: all}
+		batch := &store.Batch{Writer: "bench", Generation: generation, Resolution: long, Series: all}
 		for i := range all {
 			from := quick
 			if i < 2 && slot >= seconds/2 {

@@ -61,8 +61,8 @@ const (
 	maxOperations     = 500
 	// discovery is the level of one search, and of what is said to differ at a change.
 	discovery = 0.05
-	// among is the rate of false discoveries in all that is searched. It is below 0.05 since
-	// the least probabilities of a day's slots are too small, by up to a half.
+	// among is the rate of false discoveries in all that is searched of a day. It is below 0.05
+	// since the least probabilities of a day's slots are too small, by up to a half.
 	among = 0.03
 	// nearest is how far from a moment's interval a mark may be to be its cause.
 	nearest = 5 * time.Minute
@@ -96,13 +96,19 @@ func (r *Request) check() error {
 // Finder finds changes and keeps what was decided of them. It is safe for
 // concurrent use.
 type Finder struct {
-	st    store.Store
-	cache refresh.Cache[api.ChangesResponse] // without what was decided
+	st store.Store
+	// metrics has what was found of a metric, open and past what was found in a window that lasts
+	// and in one that is over, as long as no request of it came late.
+	metrics    refresh.Cache[api.ChangesResponse]
+	open, past refresh.Cache[inWindow]
 }
 
 // NewFinder returns one over st. It holds nothing that must be closed.
 func NewFinder(st store.Store) *Finder {
-	return &Finder{st: st, cache: refresh.Cache[api.ChangesResponse]{Size: 16, Fresh: fresh}}
+	return &Finder{
+		st: st, metrics: refresh.Cache[api.ChangesResponse]{Size: 16, Fresh: fresh},
+		open: refresh.Cache[inWindow]{Size: 32, Fresh: fresh}, past: refresh.Cache[inWindow]{Size: 64, Fresh: time.Hour},
+	}
 }
 
 // withLead reports whether a change was dismissed with the one of its service that leads it,
@@ -186,16 +192,15 @@ func (f *Finder) Find(ctx context.Context, r Request) (*api.ChangesResponse, err
 	return &out, nil
 }
 
-// search returns the changes that r asks for, shared with the cache.
+// search returns the changes that r asks for; those of a metric are shared with the cache.
 func (f *Finder) search(ctx context.Context, r *Request) (*api.ChangesResponse, error) {
-	of := search
-	if r.Family != series.SpanDuration {
-		of = searchMetric
+	if r.Family == series.SpanDuration {
+		return f.searchWindows(ctx, r)
 	}
 	if r.Now.IsZero() {
-		return of(ctx, f.st, r)
+		return searchMetric(ctx, f.st, r)
 	}
-	return f.cache.Get(ctx, keyOf(r), r.Now, func() (*api.ChangesResponse, error) { return of(ctx, f.st, r) })
+	return f.metrics.Get(ctx, keyOf(r), r.Now, func() (*api.ChangesResponse, error) { return searchMetric(ctx, f.st, r) })
 }
 
 // keyOf tells questions apart. Ranges that hold the same slots of a minute are

@@ -247,7 +247,7 @@ func TestTooLittleAfter(t *testing.T) {
 // A change with hardly anything after it in slots of the range has its figure from those of
 // ten seconds beside it.
 func TestFigureOfTheNewestChange(t *testing.T) {
-	const trials, hours, after = 4, 5 * 3600, 780
+	const trials, hours, after = 4, 7 * 3600, 780
 	right := 0
 	for i := range uint64(trials) {
 		w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(9, i))

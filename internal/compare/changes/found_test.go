@@ -11,6 +11,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/hist"
+	"tailscope/internal/compare"
 	"tailscope/internal/judge"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -182,7 +183,7 @@ func TestRateOfAServiceThatBegins(t *testing.T) {
 	st := flow(t, rand.New(rand.NewPCG(33, 1)), 200, series.Base, 0.3, traffic{"old", "GET /", always(50), always(0), nil},
 		traffic{"new", "GET /", func(slot int) float64 { return []float64{0, 30, 200}[min(2, max(0, slot-39))] }, always(0), nil})
 	r := asked(0, 2000)
-	s, err := read(t.Context(), st, &r)
+	s, err := compare.Read(t.Context(), st, compare.Request{Selection: r.Selection, Now: r.Now, Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -177,7 +177,7 @@ func (m *metricSearch) search(ctx context.Context) error {
 			return err
 		}
 	}
-	keepDiscoveries(all)
+	keepDiscoveries(all, among)
 	for i := range all {
 		if len(all[i].points) == 0 {
 			continue

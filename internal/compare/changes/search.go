@@ -49,20 +49,17 @@ type candidate struct {
 	before, after compare.Stretch
 }
 
-// search finds the changes of a range; nothing is known of decisions here.
-func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesResponse, error) {
-	s, err := read(ctx, st, r)
+// search finds the changes of a window.
+func search(ctx context.Context, st store.Store, r *Request, w window) (*inWindow, error) {
+	s, err := compare.Read(ctx, st, compare.Request{Selection: r.Selection, Now: r.Now, Step: w.step, Measures: measures, Limit: r.Operations, CohortOf: r.CohortOf})
 	if err != nil {
 		return nil, err
 	}
-	out := &api.ChangesResponse{
-		Range: api.Range{Start: s.Start(0), End: s.Start(s.Slots())}, Slot: s.Step(),
-		Changes: []api.Change{}, Notes: []string{},
-	}
-	parts := chosen(s, r, out)
-	out.Notes = append(out.Notes, unsearched(out)...)
+	out := &inWindow{window: w, parts: s.Parts()}
+	out.step = s.Step()
+	parts := out.choose(s, r)
 	for _, service := range slices.Sorted(maps.Keys(s.Followed())) {
-		out.Notes = append(out.Notes, inTurnText(service, s.Followed()[service]))
+		out.inTurn = append(out.inTurn, inTurnText(service, s.Followed()[service]))
 	}
 	spikes, err := takeExcursions(ctx, st, s, r, parts)
 	if err != nil {
@@ -79,8 +76,8 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 			return nil, err
 		}
 	}
-	out.Searched = len(parts) + len(inside)
-	found, err := candidates(ctx, s, parts, inside, ofOperations(r))
+	out.searched = len(parts) + len(inside)
+	found, err := candidates(ctx, s, parts, inside, ofOperations(r), among*w.share())
 	if err != nil {
 		return nil, err
 	}
@@ -123,28 +120,47 @@ func search(ctx context.Context, st store.Store, r *Request) (*api.ChangesRespon
 			}
 			return fewTenants(found), nil
 		}
-		if changes, found, err = inSteps(changes, found, out.Slot, judged, few); err != nil {
+		if changes, found, err = inSteps(changes, found, out.step, judged, few); err != nil {
 			return nil, err
 		}
 	}
-	if changes, err = withoutReturns(changes, found, out.Slot, judged); err != nil {
+	if changes, err = withoutReturns(changes, found, out.step, judged); err != nil {
 		return nil, err
 	}
-	out.Changes = append(append(out.Changes, changes...), spikes...)
-	slices.SortFunc(out.Changes, func(x, y api.Change) int {
-		return cmp.Or(cmp.Compare(x.Time, y.Time), cmp.Compare(x.Service, y.Service), cmp.Compare(x.Environment, y.Environment), cmp.Compare(x.Operation, y.Operation))
-	})
+	out.changes = append(changes, spikes...)
+	slices.SortFunc(out.changes, inTime)
 	if r.cuts {
 		return out, nil
 	}
-	out.Changes = asOne(out.Changes)
-	if err := describeEvents(ctx, st, out, s.Parts()); err != nil {
-		return nil, err
-	}
-	if err := nameWho(ctx, st, s, r, out.Changes); err != nil {
+	out.changes = asOne(out.changes)
+	if err := out.nameWho(ctx, st, s, r); err != nil {
 		return nil, err
 	}
 	return out, nil
+}
+
+// nameWho names who moved in the changes that the window decides. Which of them lead is known
+// of all windows together only, so that it keeps nothing of what is put under another.
+func (w *inWindow) nameWho(ctx context.Context, st store.Store, s *compare.Stretches, r *Request) error {
+	all := &api.ChangesResponse{Range: api.Range{Start: s.Start(0), End: s.Start(s.Slots())}, Slot: w.step, Changes: slices.Clone(w.changes)}
+	if err := describeEvents(ctx, st, all, w.parts); err != nil {
+		return err
+	}
+	var at []int
+	var own []api.Change
+	for i := range all.Changes {
+		if c := &all.Changes[i]; w.decides(float64(c.Time)) {
+			at, own = append(at, i), append(own, *c)
+		}
+	}
+	if err := nameWho(ctx, st, s, r, own); err != nil {
+		return err
+	}
+	for i, c := range own {
+		x := &w.changes[at[i]]
+		x.Who, x.Headline, x.Sentence = c.Who, c.Headline, c.Sentence
+	}
+	return nil
 }
 
 // withoutWander leaves out changes of a rate alone that are too small beside the stretches they
@@ -191,39 +207,6 @@ func asOne(changes []api.Change) []api.Change {
 	return out
 }
 
-// read reads the range. Where nothing was measured in a good part of its
-// beginning, what is left may be read in shorter slots: six hours asked of a
-// server that has run for one show that hour's changes.
-func read(ctx context.Context, st store.Store, r *Request) (*compare.Stretches, error) {
-	ask := compare.Request{Selection: r.Selection, Now: r.Now, Measures: measures, Limit: r.Operations, CohortOf: r.CohortOf}
-	s, err := compare.Read(ctx, st, ask)
-	if err != nil {
-		return nil, err
-	}
-	first := s.Slots()
-	for _, p := range s.Parts() {
-		if p.Own {
-			continue // the services hold all
-		}
-		_, at, err := s.Series(p)
-		if err != nil {
-			return nil, err
-		}
-		if len(at) > 0 {
-			first = min(first, at[0])
-		}
-	}
-	if first == s.Slots() || 4*first < s.Slots() {
-		return s, nil
-	}
-	ask.Start = time.Unix(s.Start(first), 0)
-	shorter, err := compare.Read(ctx, st, ask)
-	if err != nil || shorter.Step() < s.Step() {
-		return shorter, err
-	}
-	return s, nil
-}
-
 // inTurnText says that a service's environments are searched as one.
 func inTurnText(service string, environments []string) string {
 	names := slices.Clone(environments)
@@ -248,37 +231,42 @@ func ofOperations(r *Request) bool {
 	return slices.ContainsFunc(r.Matchers, func(m *labels.Matcher) bool { return m.Name == series.LabelOperation })
 }
 
-// chosen are the parts to search: no service as a whole where the question is
-// about some of its operations.
-func chosen(s *compare.Stretches, r *Request, out *api.ChangesResponse) []compare.Part {
-	var parts []compare.Part
+// choose returns the parts to search, and counts the others: no service as a whole where the
+// question is about some of its operations.
+func (w *inWindow) choose(s *compare.Stretches, r *Request) (parts []compare.Part) {
 	some := ofOperations(r)
-	searched, left, rare := 0, 0, 0
+	searched := 0
 	for _, p := range s.Parts() {
 		switch {
 		case p.Own && p.Operation == "" || !p.Own && some:
 			continue // the service as a whole is not what was asked for, or stands for it
 		case p.Effective < fewest:
-			rare++
+			w.rare++
 			continue
 		case p.Own && searched == r.Operations:
-			left++
+			w.left++
 			continue
 		case p.Own:
 			searched++
 		}
 		parts = append(parts, p)
 	}
-	if len(parts) == 0 && rare == 0 {
-		out.Notes = append(out.Notes, "nothing that matches was measured in this range; take a filter off, or ask for another range")
+	return parts
+}
+
+// notSearched says what was not searched, of so many series that were.
+func notSearched(searched, left, rare int) []string {
+	out := []string{}
+	if searched == 0 && rare == 0 {
+		out = append(out, "nothing that matches was measured in this range; take a filter off, or ask for another range")
 	}
 	if left > 0 {
-		out.Notes = append(out.Notes, fmt.Sprintf("%d operations with fewer requests were not searched; ask for more with operations, or for one by match", left))
+		out = append(out, fmt.Sprintf("%d operations with fewer requests were not searched; ask for more with operations, or for one by match", left))
 	}
 	if rare > 0 {
-		out.Notes = append(out.Notes, fmt.Sprintf("%d services or operations have fewer than %d requests, too few to search", rare, fewest))
+		out = append(out, fmt.Sprintf("%d services or operations have fewer than %d requests, too few to search", rare, fewest))
 	}
-	return parts
+	return out
 }
 
 // thingsOf are what is searched of a part. The rate is that of what was asked for as a
@@ -292,7 +280,7 @@ func thingsOf(p compare.Part, some bool) []string {
 
 // candidates are the change points of all parts whose probability, adjusted for
 // all that was searched, is small enough.
-func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part, inside []inner, some bool) ([]candidate, error) {
+func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part, inside []inner, some bool, level float64) ([]candidate, error) {
 	var all []searched
 	for _, p := range parts {
 		for _, of := range thingsOf(p, some) {
@@ -322,7 +310,7 @@ func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part,
 	if err := work.Wait(); err != nil {
 		return nil, err
 	}
-	keepDiscoveries(all)
+	keepDiscoveries(all, level)
 	var out []candidate
 	for _, of := range together(all) {
 		for _, c := range stretched(of) {
@@ -334,9 +322,9 @@ func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part,
 }
 
 // keepDiscoveries adjusts the probabilities of all points for how much was searched, with
-// that without a point, and drops those above the false discovery rate. What was searched
+// that without a point, and drops those above the false discovery rate, level. What was searched
 // counts once, however many points it has: the two ends of a spike are as clear as each other.
-func keepDiscoveries(all []searched) {
+func keepDiscoveries(all []searched, level float64) {
 	p := make([]float64, len(all))
 	for i, of := range all {
 		p[i] = 1
@@ -344,11 +332,11 @@ func keepDiscoveries(all []searched) {
 			p[i] = min(p[i], x.p)
 		}
 	}
-	times := stat.AmongFamilies(p, among)
+	times := stat.AmongFamilies(p, level)
 	for i := range all {
 		var kept []point
 		for _, x := range all[i].points {
-			if x.p = min(1, x.p*times); x.p <= among {
+			if x.p = min(1, x.p*times); x.p <= level {
 				kept = append(kept, x)
 			}
 		}
