@@ -26,12 +26,19 @@ type event struct {
 
 // takes reports whether a change may be of the event: of its moment, of that of the same
 // change of its service, or, where what happened is over by then, of its end as what follows
-// from it is.
-func (e *event) takes(c *api.Change, wide float64) bool {
+// from it is. A change of an operation that shows none at the moment of its service is that of
+// its service where no stretch fits between them: its moment is known from fewer requests.
+func (e *event) takes(c *api.Change, wide, stretch float64) bool {
 	low, high := float64(c.Low)-wide, float64(c.High)+wide
 	same := func(x *api.Change) bool {
-		return x.Service == c.Service && x.Environment == c.Environment && x.Operation == "" && x.Part == nil && slices.Equal(x.Found, c.Found) &&
-			low <= float64(x.High)+wide && float64(x.Low)-wide <= high
+		if x.Service != c.Service || x.Environment != c.Environment || x.Operation != "" || x.Part != nil || !slices.Equal(x.Found, c.Found) {
+			return false
+		}
+		about := wide
+		if c.Operation != "" && c.Verdict == x.Verdict && float64(c.Before.Start) < float64(x.Low) && float64(c.After.End) > float64(x.High) {
+			about = stretch
+		}
+		return low <= float64(x.High)+about && float64(x.Low)-about <= high
 	}
 	if low <= e.high && e.low <= high || slices.ContainsFunc(e.changes, same) {
 		return true
@@ -65,7 +72,7 @@ func eventsOf(all []api.Change, slot int64) []event {
 		best := -1
 		apart := func(e *event) float64 { return math.Abs(float64(e.changes[0].Time - c.Time)) }
 		for i := range out {
-			if out[i].takes(c, wide) && (best < 0 || apart(&out[i]) < apart(&out[best])) {
+			if out[i].takes(c, wide, float64(fewestSlots*slot)) && (best < 0 || apart(&out[i]) < apart(&out[best])) {
 				best = i
 			}
 		}

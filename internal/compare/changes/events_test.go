@@ -7,6 +7,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/compare"
+	"tailscope/internal/judge"
 	"tailscope/internal/store"
 	"tailscope/internal/store/storetest"
 )
@@ -49,6 +50,32 @@ func TestEventsHaveAMomentInCommon(t *testing.T) {
 	}
 	if len(got) != 1 || !slices.Equal(got[0], []string{"a", "b"}) {
 		t.Errorf("events %v, want a and b alone", got)
+	}
+}
+
+// An operation that changes a little later than its service, and not with it, is of one event
+// with it; one that changed at both moments, or the other way, is not.
+func TestOperationsAreOfTheirServicesEvent(t *testing.T) {
+	whole := api.Change{ID: "whole", Service: "a", Time: 1000, Low: 980, High: 1040, Found: []string{Errors}, Verdict: judge.Regression}
+	one := api.Change{ID: "one", Service: "a", Operation: "GET /cart", Time: 1560, Low: 1150, High: 1700, Found: []string{Errors}, Verdict: judge.Regression,
+		Before: api.Range{Start: 0, End: 1150}, After: api.Range{Start: 1700, End: 4000}}
+	for _, c := range []struct {
+		name   string
+		change func(*api.Change)
+		want   int // events
+	}{
+		{"it is", func(*api.Change) {}, 1},
+		{"changed with its service too", func(c *api.Change) { c.Before.Start = 1010 }, 0},
+		{"another way", func(c *api.Change) { c.Verdict = judge.Improvement }, 0},
+		{"another thing", func(c *api.Change) { c.Found = []string{Durations} }, 0},
+		{"of another service", func(c *api.Change) { c.Service = "b" }, 0},
+		{"much later", func(c *api.Change) { c.Low, c.Time = 1400, 1600 }, 0},
+	} {
+		all := []api.Change{whole, one}
+		c.change(&all[1])
+		if got := len(eventsOf(all, 10)); got != c.want {
+			t.Errorf("%s: %d events, want %d", c.name, got, c.want)
+		}
 	}
 }
 
