@@ -173,8 +173,8 @@ func (s *side) less(o *side) bool {
 }
 
 // countTenants counts requests by tenant; ok is false where tenants are not
-// told apart: beside instances, with which they are not kept, and when one is
-// asked for.
+// told apart: beside instances, with which they are not kept, when one is asked for, and
+// between cohorts, none of whose tenants is in both.
 func (c *comparison) countTenants(ctx context.Context) (ok bool, err error) {
 	names := []string{series.LabelTenant, series.LabelOperation, c.Label}
 	for _, m := range c.Matchers {
@@ -183,7 +183,7 @@ func (c *comparison) countTenants(ctx context.Context) (ok bool, err error) {
 		}
 		names = append(names, m.Name)
 	}
-	if _, ok := query.ViewOf(c.Family, names...); !ok || c.Label == series.LabelTenant {
+	if _, ok := query.ViewOf(c.Family, names...); !ok || c.Label == series.LabelTenant || c.Label == series.LabelCohort {
 		return false, nil
 	}
 	var counts [2]map[string]hist.Moment

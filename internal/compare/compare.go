@@ -307,6 +307,10 @@ func (c *comparison) compareDistributions(ctx context.Context) error {
 		if strata, err = c.strata(c.fineA, c.fineB); err != nil {
 			return err
 		}
+		// Of values that tenants hardly share operations alone can be compared.
+		if c.atOneTime() && strata.rests < leastCovered && whole.rests >= leastCovered {
+			c.fineA, c.fineB, strata = c.a, c.b, whole
+		}
 	}
 	c.out.Covered, c.out.Strata, c.out.StrataBy = api.Float(strata.covered), strata.compared, c.strataLabels()
 	if err := c.judge(whole, strata); err != nil {

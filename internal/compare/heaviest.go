@@ -134,8 +134,39 @@ func (c *comparison) apartEnvironments(ctx context.Context, sides []where) error
 	if err != nil {
 		return err
 	}
-	c.environments, c.followed, err = c.splitEnvironments(ctx, ranges, step)
-	return err
+	if c.environments, c.followed, err = c.splitEnvironments(ctx, ranges, step); err != nil || c.Label == "" {
+		return err
+	}
+	return c.onlyShared(ctx, ranges)
+}
+
+// onlyShared keeps the services of which both values of a label have some environment: where
+// each value has its own, as a version that is still in staging, nothing could be compared.
+func (c *comparison) onlyShared(ctx context.Context, ranges []span) error {
+	var of [2]map[serviceIn]bool
+	for i := range of {
+		of[i] = map[serviceIn]bool{}
+		for _, w := range ranges {
+			found, err := query.Requests(ctx, c.st, query.RequestsRequest{Selection: c.within(w, c.only(i)...), Whole: true, Measure: store.Moments})
+			if err != nil {
+				return err
+			}
+			for k := range found.Groups {
+				l := found.Groups[k].Labels
+				of[i][serviceIn{l.Get(series.LabelService), l.Get(series.LabelEnvironment)}] = true
+			}
+		}
+	}
+	shared := map[string]bool{}
+	for name := range of[0] {
+		if of[1][name] {
+			shared[name.service] = true
+		}
+	}
+	if c.Label != series.LabelService {
+		maps.DeleteFunc(c.environments, func(service string, _ bool) bool { return !shared[service] })
+	}
+	return nil
 }
 
 // EnvironmentsApart reports whether a service of the selection has requests of more than

@@ -99,3 +99,46 @@ func TestLightTenantOfAnotherMix(t *testing.T) {
 		}
 	}
 }
+
+// Values of a label whose tenants, or environments, are all others are compared operation by
+// operation: another mix of them is no change, and ×1.3 in each is.
+func TestValuesThatShareNoTenant(t *testing.T) {
+	for _, c := range []struct {
+		label string
+		value func(l *load, side int)
+	}{
+		{series.LabelVersion, func(l *load, side int) { // each tenant has one version
+			l.tenant = fmt.Sprint(side, l.tenant)
+			l.more = []string{series.LabelVersion, fmt.Sprint(side)}
+		}},
+		{series.LabelVersion, func(l *load, side int) { // each environment has one version
+			l.more = []string{series.LabelVersion, fmt.Sprint(side), series.LabelEnvironment, fmt.Sprint("env-", side)}
+		}},
+	} {
+		for _, slower := range []float64{1, 1.3} {
+			w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(9, 72))
+			var all []load
+			for side := range 2 {
+				for _, l := range crowd() {
+					if c.value(&l, side); side == 1 {
+						if l.median *= slower; l.operation == "GET /cart" {
+							l.perSlot = 4
+						}
+					}
+					all = append(all, l)
+				}
+			}
+			send(w, rng, epoch, epoch+1800, all...)
+			sel := selection("service", "shop")
+			sel.Start, sel.End = at(epoch), at(epoch+1800)
+			r := compared(t, stored(t, w), Request{Selection: sel, Label: c.label, ValueA: "0", ValueB: "1"})
+			ok := r.Verdict == judge.Regression
+			if slower == 1 {
+				ok = (r.Verdict == judge.NoEvidence || r.Verdict == judge.Same) && strings.Contains(r.Sentence, "above all GET /cart")
+			}
+			if !ok {
+				t.Errorf("%s, ×%g: %s: %s", c.label, slower, r.Verdict, r.Sentence)
+			}
+		}
+	}
+}
