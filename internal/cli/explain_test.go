@@ -28,15 +28,17 @@ func explainFixture() *api.ExplainResponse {
 func explainBefore() *api.ExplainResponse {
 	return &api.ExplainResponse{
 		Range: api.Range{Start: begin, End: begin + 3600}, Family: "span_duration_seconds", Against: "before", From: begin + 1200, To: begin + 2400, Low: 0.2, High: api.Float(math.NaN()),
-		Before: &api.ExplainBefore{Start: begin, End: begin + 1200, Mark: "m1", Name: "deploy 1.4", Inside: 402, Count: 40000, Share: 0.01, Now: 0.03},
-		Inside: 1204, Outside: 38796, LabelsTried: 14, PairsTried: 31,
+		Before:   &api.ExplainBefore{Start: begin, End: begin + 1200, Mark: "m1", Name: "deploy 1.4", Inside: 402, Count: 40000, Share: 0.01, Now: 0.03},
+		Sentence: "tenant acme: 13 % of its requests are inside, 4.0 % were before (+9.3 points, 95 % interval 8.1 … 10), 71 % of the increase; 29 % is of all others",
+		Inside:   1204, Outside: 38796, LabelsTried: 14, PairsTried: 31,
 		Items: []api.ExplainItem{
 			{Labels: api.Labels{"tenant": "acme"}, Inside: 746, Outside: 4864, InsideShare: 0.133, OutsideShare: 0.04, Effect: 0.093, EffLow: 0.081, EffHigh: 0.105, Lift: 3.3, Adjusted: 1e-9, Part: 0.71},
 			{Labels: api.Labels{}, Inside: 458, Outside: 33932, InsideShare: 0.0133, OutsideShare: 0.0061, Effect: 0.0072, EffLow: 0.002, EffHigh: 0.012, Lift: 2.2, Adjusted: 0.004, Part: 0.29},
 		},
-		Errors: &api.ExplainErrors{Start: begin, End: begin + 1200, Failed: 210, Share: 0.002, Now: 0.006, Items: []api.ExplainItem{
-			{Labels: api.Labels{"tenant": "initech"}, Inside: 190, Outside: 1010, InsideShare: 0.158, OutsideShare: 0.004, Effect: 0.154, EffLow: 0.12, EffHigh: 0.18, Lift: 39, Adjusted: 1e-9, Part: 1.2},
-		}},
+		Errors: &api.ExplainErrors{Start: begin, End: begin + 1200, Failed: 210, Share: 0.002, Now: 0.006,
+			Sentence: "tenant initech: 16 % of its requests fail, 0.4 % did before (+15 points, 95 % interval 12 … 18), more than the increase: others decreased", Items: []api.ExplainItem{
+				{Labels: api.Labels{"tenant": "initech"}, Inside: 190, Outside: 1010, InsideShare: 0.158, OutsideShare: 0.004, Effect: 0.154, EffLow: 0.12, EffHigh: 0.18, Lift: 39, Adjusted: 1e-9, Part: 1.2},
+			}},
 	}
 }
 

@@ -3,14 +3,13 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
 	"tailscope/api"
 	"tailscope/internal/figure"
+	"tailscope/internal/observe/explain"
 )
 
 // Explain returns the labels, and pairs of them, that a rectangle of the heatmap has more
@@ -41,14 +40,15 @@ func Explain(r *api.ExplainResponse, zone *time.Location) *Document {
 	if r.Before != nil {
 		first, than = "became slow", "before"
 	}
-	if len(r.Items) == 0 && r.Sentence != "" {
+	if r.Sentence != "" {
 		d.Line(r.Sentence)
 	}
-	explainItems(d, r.Items, first, "inside", than)
-	if e := r.Errors; e != nil && len(e.Items) > 0 {
-		explainItems(d, e.Items, "fail more often", "failed", than)
-	} else if e != nil && e.Sentence != "" {
+	if e := r.Errors; e != nil && e.Sentence != "" && !strings.HasSuffix(r.Sentence, e.Sentence) {
 		d.Line(e.Sentence)
+	}
+	explainItems(d, r.Items, first, "inside", than)
+	if e := r.Errors; e != nil {
+		explainItems(d, e.Items, "fail more often", "failed", than)
 	}
 	for i, n := range r.Notes {
 		if i == 0 {
@@ -70,7 +70,7 @@ func explainItems(d *Document, items []api.ExplainItem, first, inside, outside s
 		note := ""
 		for name := range i.Through {
 			if _, own := i.Labels[name]; !own {
-				note = "only with " + explainTitle(api.Labels{name: i.Through[name]})
+				note = "only with " + explain.Title(api.Labels{name: i.Through[name]})
 			}
 		}
 		switch {
@@ -94,24 +94,11 @@ func explainItems(d *Document, items []api.ExplainItem, first, inside, outside s
 func explainName(n int, l api.Labels) string {
 	switch {
 	case len(l) > 0:
-		return explainTitle(l)
+		return explain.Title(l)
 	case n > 0:
 		return "all others"
 	}
 	return "all"
-}
-
-// explainTitle returns the names of labels: operation GET /search with tenant acme.
-func explainTitle(l api.Labels) string {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(l)) {
-		if l[name] == "" {
-			parts = append(parts, "no "+name)
-		} else {
-			parts = append(parts, name+" "+l[name])
-		}
-	}
-	return strings.Join(parts, " with ")
 }
 
 func explainSheet(r *api.ExplainResponse) (header []string, rows [][]string) {
@@ -119,7 +106,7 @@ func explainSheet(r *api.ExplainResponse) (header []string, rows [][]string) {
 	for n, i := range r.Items {
 		through, part := "", ""
 		if len(i.Through) > 0 {
-			through = explainTitle(i.Through)
+			through = explain.Title(i.Through)
 		}
 		if r.Before != nil {
 			part = Raw(i.Part)

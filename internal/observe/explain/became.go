@@ -221,6 +221,7 @@ func (q *question) judgeBefore(main, tenants *table) {
 		q.judgeErrors(tables)
 	}
 	x := q.causes(tables, "are inside", "were")
+	q.out.Sentence = x.told
 	q.out.Items, q.out.LabelsTried, q.out.PairsTried = x.items, x.labelsTried, x.pairsTried
 	q.out.Before.Now, q.out.Before.Share = api.Float(x.now), api.Float(x.before)
 }
@@ -235,7 +236,7 @@ func (q *question) judgeErrors(tables []*table) {
 	total := failed[0].total()
 	b := q.out.Before
 	q.out.Errors = &api.ExplainErrors{
-		Start: b.Start, End: b.End, Failed: q.counted(sum(total.in[:failed[0].window])), Now: api.Float(x.now), Share: api.Float(x.before), Items: x.items,
+		Start: b.Start, End: b.End, Failed: q.counted(sum(total.in[:failed[0].window])), Now: api.Float(x.now), Share: api.Float(x.before), Items: x.items, Sentence: x.told,
 	}
 }
 
@@ -264,6 +265,7 @@ type causes struct {
 	now, before             float64 // shares of all requests that are inside, like for like
 	items                   []api.ExplainItem
 	are, were               string // inside, in words
+	told                    string // whose the increase is
 }
 
 // causes names causes, one after the other: the one that accounts for the most among those
@@ -282,38 +284,48 @@ func (q *question) causes(tables []*table, are, were string) *causes {
 	}
 	root := x.parts[0]
 	whole := &suspect{a: -1, b: -1, from: root}
-	first, _, _ := root.split(whole, nil)
-	whole.change = first
+	whole.change, _, _ = root.split(whole, nil)
 	x.now, x.before, _ = root.shares(whole)
-	rootNamed := false
-	for step := 0; len(x.items) < min(q.Limit, mostCauses); step++ {
+	for len(x.items) < mostCauses {
 		var singles, both []*suspect
 		for i, s := range x.parts {
 			a, b := s.sums(keep(i), !q.Alone)
 			singles, both = append(singles, a...), append(both, b...)
 		}
-		if step == 0 {
+		if len(x.items) == 0 {
 			x.labelsTried, x.pairsTried = len(singles), len(both)
 		}
-		named := x.next(singles, both)
-		if !rootNamed {
-			mine, _, _ := root.split(whole, nil)
-			e := root.test(&mine)
-			grown := &suspect{a: -1, b: -1, from: root, change: mine}
-			if e.above() && e.p*q.tries <= levelWhole && grown.matters() && root.left() >= fewest && (named == nil || mine.gain/math.Sqrt(mine.noise) > named.t) {
-				rootNamed = true
-				named, grown.p = grown, e.p
-			}
+		named := x.next(slices.Concat(singles, both), bar{inside: fewest, labels: float64(x.labelsTried) * q.tries, pairs: float64(x.pairsTried) * q.tries})
+		if named == nil {
+			named = x.others(slices.Concat(singles, both))
 		}
 		if named == nil {
 			break
 		}
-		x.name(named, first.gain)
-		if named.a >= 0 {
-			remove(x.parts, named)
+		x.name(named, whole.gain)
+		if named.a < 0 {
+			break
 		}
+		remove(x.parts, named)
 	}
+	x.arrange()
 	return x
+}
+
+// others returns whose the increase is of the requests that no cause holds, if it is sure: of
+// all of them, or of the candidate of which alone it is less likely without a cause. As
+// something rose for sure, a candidate is tested by itself, and not among as many as were tried.
+func (x *causes) others(among []*suspect) *suspect {
+	root := x.parts[0]
+	all := &suspect{a: -1, b: -1, from: root}
+	all.change, _, _ = root.split(all, nil)
+	e := root.test(&all.change)
+	left := root.left()
+	if !e.above() || e.p*x.tries > levelWhole || !all.matters() || left < fewest {
+		return nil
+	}
+	all.p = e.p
+	return cmp.Or(x.next(among, bar{t: all.gain / math.Sqrt(all.noise), inside: min(fewest, left/2), labels: 1, pairs: 1}), all)
 }
 
 // left returns how many of the requests that no cause holds lie inside now.
@@ -326,31 +338,24 @@ func (s *strata) left() (n float64) {
 	return n
 }
 
-// next returns the candidate that accounts for the most of those that stand out.
-func (x *causes) next(singles, both []*suspect) *suspect {
-	byValue := map[int32]*suspect{}
+// bar is what a candidate has to pass: more than t of its gain by noise, and so many requests
+// inside, and to stand out among so many labels or pairs.
+type bar struct{ t, inside, labels, pairs float64 }
+
+// next returns the candidate that accounts for the most of those that pass the bar.
+func (x *causes) next(among []*suspect, least bar) *suspect {
 	var list []*suspect
-	consider := func(c *suspect, tried, level float64) {
-		if c.t = c.gain / math.Sqrt(c.noise); c.inside < fewest || !(c.t > 0) {
-			return
-		}
+	for _, c := range among {
 		// No test's p is below that of independent requests.
-		if tried*distuv.UnitNormal.Survival(c.t) <= level {
+		if c.t = c.gain / math.Sqrt(c.noise); c.inside >= least.inside && c.t > least.t && distuv.UnitNormal.Survival(c.t) <= levelWithin {
 			list = append(list, c)
 		}
 	}
-	for _, c := range singles {
-		byValue[c.a] = c
-		consider(c, 1, levelWithin)
-	}
-	for _, c := range both {
-		consider(c, 1, levelWithin)
-	}
 	slices.SortStableFunc(list, func(x, y *suspect) int { return cmp.Compare(y.t, x.t) })
 	for _, c := range list[:min(len(list), mostTried)] {
-		tried, level := float64(x.labelsTried)*x.tries, levelLabels
+		tried, level := least.labels, levelLabels
 		if c.b >= 0 {
-			tried, level = float64(x.pairsTried)*x.tries, levelPairs
+			tried, level = least.pairs, levelPairs
 		}
 		mine, _, _ := c.from.split(c, nil)
 		if e := c.from.test(&mine); !e.above() || e.p > levelWithin || !c.matters() {
@@ -404,7 +409,12 @@ func (c *suspect) narrower(list []*suspect) *suspect {
 			expected += x.weight * (share - was)
 			variance += x.weight * share * (1 - share)
 		}
-		if expected-rest.gain <= sure*math.Sqrt(variance) || !(p.withinLabel(p.a) && p.withinLabel(p.b)) {
+		// Among the requests of c the pair stands out by this, so it has to among the other label's.
+		other := p.a
+		if other == c.a {
+			other = p.b
+		}
+		if expected-rest.gain <= sure*math.Sqrt(variance) || !p.withinLabel(other) {
 			continue
 		}
 		p.change, _, _ = p.from.split(p, nil)
@@ -540,6 +550,15 @@ func (x *causes) name(c *suspect, all float64) {
 	if all > 0 {
 		out.Part = api.Float(c.gain / all)
 	}
-	out.Sentence = x.sentence(c, &out)
 	x.items = append(x.items, out)
+}
+
+// arrange puts the cause of most of the increase first, and writes the sentences.
+func (x *causes) arrange() {
+	slices.SortStableFunc(x.items, func(a, b api.ExplainItem) int { return cmp.Compare(b.Part, a.Part) })
+	for i := range x.items {
+		x.items[i].Sentence = x.sentence(i)
+	}
+	x.told = x.headline()
+	x.items = x.items[:min(len(x.items), x.Limit)]
 }

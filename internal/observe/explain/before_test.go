@@ -120,7 +120,7 @@ func TestOwnThreshold(t *testing.T) {
 		t.Errorf("own thresholds %+v, %v", own, out.Notes)
 	}
 	if i := out.Items[0]; i.InsideShare <= i.OutsideShare || i.Effect < i.EffLow || i.Effect > i.EffHigh || i.EffLow <= 0 || i.Part < 0.7 || i.Part > 1.3 || i.Adjusted > 1e-3 ||
-		!strings.HasPrefix(i.Sentence, "tenant acme: ") || out.Sentence != i.Sentence {
+		!strings.HasPrefix(i.Sentence, "tenant acme: ") || !strings.HasSuffix(i.Sentence, ", 80 % of the increase") || out.Sentence != i.Sentence+"; the other 20 % is not explained" {
 		t.Errorf("%+v", i)
 	}
 	r = ask(1800, 3600, -inf, inf)

@@ -125,6 +125,9 @@ func (q *question) judge(main, tenants *table, total counts) {
 	for _, c := range found[:min(len(found), q.Limit)] {
 		q.out.Items = append(q.out.Items, q.item(v, c, found, total))
 	}
+	if len(found) > 0 {
+		q.out.Sentence = q.out.Items[0].Sentence
+	}
 	if len(found) > q.Limit {
 		q.note("%d more are over-represented: raise limit to see them", len(found)-q.Limit)
 	}

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ func (q *question) note(format string, args ...any) {
 // sentence returns the text of an item: tenant acme: 62 % of the requests inside, 4.1 %
 // outside (+58 points, 95 % interval 51 … 64).
 func (q *question) sentence(v *values, c *candidate, i *api.ExplainItem) string {
-	s := fmt.Sprintf("%s: %s of the %s inside, %s outside %s", v.title(c.a, c.b), percent(float64(i.InsideShare)), q.what, percent(float64(i.OutsideShare)), points(i))
+	s := fmt.Sprintf("%s: %s of the %s inside, %s outside %s", Title(v.labels(c.a, c.b)), percent(float64(i.InsideShare)), q.what, percent(float64(i.OutsideShare)), points(i))
 	if len(i.Through) > 0 {
 		for name, value := range i.Through {
 			if _, ok := i.Labels[name]; !ok {
@@ -31,17 +32,58 @@ func (q *question) sentence(v *values, c *candidate, i *api.ExplainItem) string 
 	return s
 }
 
-// sentence returns the text of an item: tenant acme: 31 % of its requests are inside, 12 %
-// were before (+19 points, 95 % interval 15 … 23).
-func (x *causes) sentence(c *suspect, i *api.ExplainItem) string {
-	title, its := "all "+x.what, "them"
+// sentence returns the text of item n: tenant acme: 31 % of its requests are inside, 12 %
+// were before (+19 points, 95 % interval 15 … 23), 34 % of the increase.
+func (x *causes) sentence(n int) string {
+	i := &x.items[n]
+	title, its := Title(i.Labels), "its "+x.what
 	switch {
-	case c.a >= 0:
-		title, its = x.v.title(c.a, c.b), "its "+x.what
-	case len(x.items) > 0:
-		title = "all other " + x.what
+	case title == "" && n > 0:
+		title, its = "all other "+x.what, "them"
+	case title == "":
+		title, its = "all "+x.what, "them"
+		var but []string
+		for _, other := range x.items[1:] {
+			but = append(but, Title(other.Labels))
+		}
+		if len(but) > 0 {
+			title += " but those of " + strings.Join(but, " and of ")
+		}
 	}
-	return fmt.Sprintf("%s: %s of %s %s, %s %s before %s", title, percent(float64(i.InsideShare)), its, x.are, percent(float64(i.OutsideShare)), x.were, points(i))
+	return fmt.Sprintf("%s: %s of %s %s, %s %s before %s%s", title, percent(float64(i.InsideShare)), its, x.are, percent(float64(i.OutsideShare)), x.were, points(i), x.ofIncrease(i))
+}
+
+// ofIncrease returns what an item accounts for of the increase, unless it is of all requests.
+func (x *causes) ofIncrease(i *api.ExplainItem) string {
+	switch {
+	case i.Part == 0 || len(i.Labels) == 0 && len(x.items) == 1:
+		return ""
+	case i.Part > 1:
+		return ", more than the increase: others decreased"
+	}
+	return ", " + figure.Percent(float64(i.Part)) + " of the increase"
+}
+
+// headline returns the first item's sentence, and whose the rest of the increase is.
+func (x *causes) headline() string {
+	const much = 0.1
+	if len(x.items) == 0 {
+		return ""
+	}
+	s, left := x.items[0].Sentence, 1-float64(x.items[0].Part)
+	for i := range x.items[1:] {
+		item := &x.items[1+i]
+		left -= float64(item.Part)
+		title := Title(item.Labels)
+		if title == "" {
+			title = "all others"
+		}
+		s += fmt.Sprintf("; %s is of %s", figure.Percent(float64(item.Part)), title)
+	}
+	if x.items[0].Part > 0 && left >= much {
+		s += fmt.Sprintf("; the other %s is not explained", figure.Percent(left))
+	}
+	return s
 }
 
 // points returns an item's effect with its interval.
@@ -75,13 +117,12 @@ func (q *question) noteOwn() {
 	}
 }
 
-// conclude sets the answer's sentence: the first item's, or that there is none. It is empty
-// if nothing could be judged.
+// conclude sets the answer's sentence where there are no items. It is empty if nothing could be
+// judged.
 func (q *question) conclude() {
 	r := q.out
 	switch {
-	case len(r.Items) > 0:
-		r.Sentence = r.Items[0].Sentence
+	case len(r.Items) > 0: // said already
 	case !q.judged: // a note says why
 	case r.Inside == 0:
 		r.Sentence = fmt.Sprintf("the rectangle is empty: it holds none of the %s of its time; draw one where there are some", q.what)
@@ -103,7 +144,7 @@ func (q *question) conclude() {
 	}
 	switch {
 	case len(e.Items) > 0:
-		if e.Sentence = e.Items[0].Sentence; len(r.Items) == 0 {
+		if len(r.Items) == 0 {
 			r.Sentence += "; but " + e.Sentence
 		}
 	case e.Failed == 0:
@@ -124,13 +165,13 @@ func fromTo(start, end int64) string {
 	return "from " + strings.TrimSuffix(clock(start), " UTC") + " to " + last
 }
 
-// title returns the names of a label's value, or of a pair of them; −1 is none.
-func (v *values) title(a, b int32) string {
-	s := labelText(v.list[a].Name, v.list[a].Value)
-	if b >= 0 {
-		s += " with " + labelText(v.list[b].Name, v.list[b].Value)
+// Title returns the names of labels: operation GET /search with tenant acme.
+func Title(l api.Labels) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(l)) {
+		parts = append(parts, labelText(name, l[name]))
 	}
-	return s
+	return strings.Join(parts, " with ")
 }
 
 func labelText(name, value string) string {
@@ -150,7 +191,7 @@ func (q *question) perhaps(v *values, tried []*candidate) {
 	var names []string
 	for _, c := range tried {
 		if c.ok && c.low > 0 && c.adjusted > discovery && len(names) < most {
-			names = append(names, fmt.Sprintf("%s (%s inside, %s outside)", v.title(c.a, c.b), percent(c.effect.in), percent(c.effect.out)))
+			names = append(names, fmt.Sprintf("%s (%s inside, %s outside)", Title(v.labels(c.a, c.b)), percent(c.effect.in), percent(c.effect.out)))
 		}
 	}
 	if len(names) > 0 {
@@ -186,7 +227,7 @@ func (q *question) absent(v *values, singles []candidate, inside, outside float6
 	if inside >= enough {
 		slices.SortStableFunc(none, func(x, y *candidate) int { return int(math.Copysign(1, y.all-x.all)) })
 		for _, c := range none[:min(len(none), most)] {
-			q.note("nothing inside has %s (%s outside)", v.title(c.a, c.b), percent(c.all/outside))
+			q.note("nothing inside has %s (%s outside)", Title(v.labels(c.a, c.b)), percent(c.all/outside))
 		}
 	}
 	if folded >= 0.01 {
