@@ -2,6 +2,7 @@ package verdicts
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,11 +11,17 @@ import (
 )
 
 // rectangle asks what a quarter of an hour of a service, from so long after the epoch on, has
-// above a duration, by a range that is hardly longer.
+// above a duration.
 func (w *world) rectangle(from time.Duration, above float64) *api.ExplainResponse {
 	w.t.Helper()
+	return w.between(from, from+15*time.Minute, above)
+}
+
+// between asks what a service has above a duration, by a range that is hardly longer.
+func (w *world) between(from, to time.Duration, above float64) *api.ExplainResponse {
+	w.t.Helper()
 	sel := ofService("shop")
-	sel.Start, sel.End = unix(epoch.Add(from-5*time.Minute)), unix(epoch.Add(from+15*time.Minute))
+	sel.Start, sel.End = unix(epoch.Add(from-5*time.Minute)), unix(epoch.Add(to))
 	r, err := w.Explain(w.t.Context(), api.ExplainRequest{Selection: sel, From: unix(epoch.Add(from)), To: sel.End, Low: &above})
 	if err != nil {
 		w.t.Fatal(err)
@@ -169,6 +176,75 @@ func TestExplainErrorsFromWithinOn(t *testing.T) {
 					t.Fatal(err)
 				}
 				return c.right(r.Errors), all(r.Sentence, r.Notes, r.Errors.Sentence)
+			})
+		})
+	}
+}
+
+// First comes whose requests account for most of the increase, and what is said of it says its
+// share and whose the rest is: not of all where one tenant of several became slow, and not of
+// the first that did where more came of another.
+func TestExplainWhoseTheIncreaseIs(t *testing.T) {
+	heavy := with(crowd("shop", 4), func(l *load) {
+		l.perSecond *= map[string]float64{"tenant-0": 7.2, "tenant-1": 2.4, "tenant-2": 1.2, "tenant-3": 1.2}[l.tenant]
+	})
+	heavy = slices.DeleteFunc(heavy, func(l load) bool { return l.perSecond == 0 })
+	light := with(heavy, func(l *load) { l.perSecond /= 2 })
+	failing := with(crowd("shop", 10), func(l *load) { l.failed = 0.004 })
+	for _, c := range []struct {
+		name       string
+		play       func(w *world)
+		start, end time.Duration // of the rectangle, after the first change
+		said       []string      // in this order
+	}{
+		{"most of the requests", func(w *world) {
+			w.send(time.Hour, light...)
+			w.send(20*time.Minute, with(light, slow("", "tenant-0", 1.5))...)
+		}, 0, 15 * time.Minute, []string{"tenant tenant-0: ", " the increase"}},
+		{"a small one, then a large one", func(w *world) {
+			w.send(time.Hour, heavy...)
+			w.send(8*time.Minute, with(heavy, slow("", "tenant-3", 2))...)
+			w.send(12*time.Minute, with(with(heavy, slow("", "tenant-3", 2)), slow("", "tenant-0", 1.5))...)
+		}, 0, 20 * time.Minute, []string{"tenant tenant-0: ", " of the increase; ", " is of tenant tenant-3"}},
+		{"one, then all others less", func(w *world) {
+			loads := crowd("shop", 3)
+			w.send(time.Hour, loads...)
+			w.send(10*time.Minute, with(loads, slow("", "tenant-3", 2))...)
+			w.send(10*time.Minute, with(with(loads, slow("", "tenant-3", 2)), slow("", "", 1.5))...)
+		}, 0, 20 * time.Minute, []string{"all requests but those of tenant tenant-3: ", " of the increase; ", " is of tenant tenant-3"}},
+		{"the larger one too late to be sure of", func(w *world) {
+			loads := crowd("shop", 3)
+			w.send(time.Hour, loads...)
+			w.send(12*time.Minute, with(loads, slow("", "tenant-3", 2))...)
+			w.send(8*time.Minute, with(with(loads, slow("", "tenant-3", 2)), slow("POST /orders", "", 2))...)
+		}, -20 * time.Minute, 20 * time.Minute, []string{"tenant tenant-3: ", " of the increase; the other ", " is not explained"}},
+		{"failing in the newest two minutes", func(w *world) {
+			w.send(time.Hour, failing...)
+			w.send(2*time.Minute, with(failing, func(l *load) {
+				if l.tenant == "tenant-3" {
+					l.failed = 0.15
+				}
+			})...)
+		}, 0, 2 * time.Minute, []string{"; but tenant tenant-3: "}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			worlds(t, 1, 0.95, func(w *world) (bool, string) {
+				c.play(w)
+				w.advance(time.Minute)
+				r := w.between(time.Hour+c.start, time.Hour+c.end, 0.3)
+				rest := r.Sentence
+				for _, part := range c.said {
+					var found bool
+					if _, rest, found = strings.Cut(rest, part); !found {
+						return false, all(r.Sentence, r.Notes)
+					}
+				}
+				parts, sorted := 0.0, true
+				for i, x := range r.Items {
+					parts += float64(x.Part)
+					sorted = sorted && (i == 0 || x.Part <= r.Items[i-1].Part)
+				}
+				return sorted && parts < 1.3, all(r.Sentence, r.Notes)
 			})
 		})
 	}
