@@ -450,7 +450,7 @@ func (w *builder) mergeBySlot(b *store.Batch, cells int) {
 		bySlot[s] = at
 		at += n
 	}
-	out := slices.Grow(w.spare[:0], len(b.Points))[:len(b.Points)]
+	w.moves = slices.Grow(w.moves[:0], len(b.Points))[:len(b.Points)] // by point, the index that it moves to
 	slot, next := int64(-1), 0
 	for i := range b.Points {
 		if s := b.Points[i].Slot; s != slot {
@@ -459,11 +459,15 @@ func (w *builder) mergeBySlot(b *store.Batch, cells int) {
 			}
 			slot, next = s, bySlot[s]
 		}
-		out[next] = b.Points[i]
+		w.moves[i] = uint32(next)
 		next++
 	}
-	clear(b.Points)
-	b.Points, w.spare = out, b.Points[:0]
+	for i, m := range w.moves {
+		for int(m) != i {
+			b.Points[i], b.Points[m] = b.Points[m], b.Points[i]
+			m, w.moves[m] = w.moves[m], m
+		}
+	}
 }
 
 // matchedMember is a series of the log that a question matches.

@@ -1,13 +1,17 @@
 package agg
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/internal/series"
+	"tailscope/internal/store"
 )
 
 // logMembers commits n self times of tenants in nine groups.
@@ -37,6 +41,30 @@ func TestMembersCountTheirSort(t *testing.T) {
 	logMembers(t, a, n, 50, c.now().UnixNano())
 	if got := a.Stats().SlotBytes - before; got < n*(24+16) {
 		t.Errorf("%d self times count %d bytes, want 40 each or more", n, got)
+	}
+}
+
+// Points are in order of slot, and within a slot in the order in which they were.
+func TestMergeBySlot(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var w builder
+	for range 200 {
+		n, cells := r.IntN(60), 0
+		var b store.Batch
+		for i := range n {
+			b.Points = append(b.Points, store.Point{Series: uint32(i), Slot: int64(r.IntN(5)) * 10})
+		}
+		if n > 0 {
+			cells = r.IntN(n)
+		}
+		bySlot := func(x, y store.Point) int { return cmp.Compare(x.Slot, y.Slot) }
+		slices.SortStableFunc(b.Points[:cells], bySlot)
+		want := slices.Clone(b.Points)
+		slices.SortStableFunc(want, bySlot)
+		w.mergeBySlot(&b, cells)
+		if !slices.EqualFunc(b.Points, want, func(x, y store.Point) bool { return x.Series == y.Series && x.Slot == y.Slot }) {
+			t.Fatalf("got  %v\nwant %v", b.Points, want)
+		}
 	}
 }
 
