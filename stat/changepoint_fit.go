@@ -3,8 +3,6 @@ package stat
 import (
 	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/dsp/fourier"
 )
 
 // element is a part of a view's course beside its mean: a step at a slot, or a bend, a
@@ -250,13 +248,13 @@ func (c *changeSearch) over(z []float64, model int) {
 // products returns the products of a step at each slot with cosines z.
 func (c *changeSearch) products(z []float64) []float64 {
 	if c.wide == nil {
-		c.wide = fourier.NewFFT(2 * c.n)
+		c.wide = newTransform(2 * c.n)
 	}
 	a := make([]float64, 2*c.n)
 	for j := 1; j < c.n; j++ {
 		a[j] = z[j] / (2 * math.Sin(math.Pi*float64(j)/float64(2*c.n)))
 	}
-	f := c.wide.Coefficients(nil, a)
+	f := c.wide.coefficients(a)
 	out := make([]float64, c.n)
 	for t := range out {
 		out[t] = math.Sqrt(2/float64(c.n)) * imag(f[t])
@@ -275,7 +273,7 @@ func (c *changeSearch) squares(model int) []float64 {
 			b[j] = 1 / (p * 4 * sq(math.Sin(math.Pi*float64(j)/float64(2*c.n))))
 		}
 	}
-	f := c.sp.fft.Coefficients(nil, b)
+	f := c.sp.fft.coefficients(b)
 	out := make([]float64, c.n)
 	for t := range out {
 		out[t] = (real(f[0]) - real(f[min(t, c.n-t)])) / float64(c.n)

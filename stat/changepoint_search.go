@@ -3,8 +3,6 @@ package stat
 import (
 	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/dsp/fourier"
 )
 
 // chances gives the probability of a gain of log likelihood without a change, measured
@@ -121,7 +119,7 @@ type changeSearch struct {
 	plain []float64   // that of independent slots
 	base  [][]float64 // per view: its cosines, once they were used
 	steps [][]float64 // per model: see squares
-	wide  *fourier.FFT
+	wide  *transform
 }
 
 func newChangeSearch(views []view, n int, o ChangeOptions) *changeSearch {
@@ -228,14 +226,7 @@ func (c *changeSearch) contrast(k int, sum []float64, from, at, to int) float64 
 // it; at is 0 if there is none.
 func (c *changeSearch) best(noises []noise, from, to int) (at int, most float64) {
 	for k := range c.views {
-		least, sum := c.views[k].least, noises[k].sum
-		look := func(lo, hi int) {
-			for t := lo + least; t <= hi-least; t++ {
-				if z := c.contrast(k, sum, lo, t, hi); z > most {
-					at, most = t, z
-				}
-			}
-		}
+		least := c.views[k].least
 		length := float64(to - from)
 		for ; length >= float64(2*least); length /= math.Sqrt2 {
 			size := int(length)
@@ -245,7 +236,9 @@ func (c *changeSearch) best(noises []noise, from, to int) (at int, most float64)
 				if steps > 1 {
 					lo += i * (to - from - size) / (steps - 1)
 				}
-				look(lo, lo+size)
+				if t, z := c.greatest(k, noises[k].sum, lo, lo+size); z > most {
+					at, most = t, z
+				}
 			}
 		}
 	}
@@ -467,7 +460,7 @@ const kinkBy = 2
 func (c *changeSearch) clearest(noises []noise) (at int) {
 	most := 0.0
 	for k := range c.views {
-		if t, z := c.greatest(k, noises[k].sum); z > most {
+		if t, z := c.greatest(k, noises[k].sum, 0, c.n); z > most {
 			at, most = t, z
 		}
 	}
@@ -490,7 +483,7 @@ func (c *changeSearch) under(f course, model int) course {
 func (c *changeSearch) likeliest(base []noise) (at int, p float64) {
 	most := math.Inf(-1)
 	for k := range c.views {
-		if t, _ := c.greatest(k, c.plain); t > 0 {
+		if t, _ := c.greatest(k, c.plain, 0, c.n); t > 0 {
 			more := c.noiseOf(k, []element{{at: t}}, false)
 			if s := c.scoreOf(k, 1, more, base[k]); s > most {
 				at, most = t, s
@@ -504,11 +497,20 @@ func (c *changeSearch) likeliest(base []noise) (at int, p float64) {
 	return at, p
 }
 
-// greatest returns the split of a view in two with the greatest contrast.
-func (c *changeSearch) greatest(k int, sum []float64) (at int, most float64) {
-	for t := c.views[k].least; t <= c.n-c.views[k].least; t++ {
-		if z := c.contrast(k, sum, 0, t, c.n); z > most {
-			at, most = t, z
+// greatest returns the split of the slots [from, to) of a view with the greatest contrast; at
+// is 0 if there is none. It compares products, for most of a search are these comparisons.
+func (c *changeSearch) greatest(k int, sum []float64, from, to int) (at int, most float64) {
+	x, w, least := c.sumX[k], c.sumW[k], c.views[k].least
+	x0, w0, x1, w1, whole := x[from], w[from], x[to], w[to], sum[to-from]
+	for t := from + least; t <= to-least; t++ {
+		wl, wr := w[t]-w0, w1-w[t]
+		if !(wl > 0 && wr > 0) {
+			continue
+		}
+		l, r := sum[t-from], sum[to-t]
+		d := (x[t]-x0)*wr - (x1-x[t])*wl
+		if variance := l*wr*wr + r*wl*wl - (whole-l-r)*wl*wr; variance > 0 && d*d > most*variance {
+			at, most = t, d*d/variance
 		}
 	}
 	return at, most

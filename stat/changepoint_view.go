@@ -223,7 +223,7 @@ func medianOf(rows [][]float64, column int) float64 {
 		return math.NaN()
 	}
 	slices.Sort(values)
-	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
+	return sortedMedian(values)
 }
 
 // cut limits what lies further out than cutAt standard deviations, no less than floor
@@ -240,11 +240,14 @@ func cut(x []float64, floor float64) {
 	slices.Sort(sorted)
 	far := cutAt * max(floor, 1.4826*sorted[len(sorted)/2])
 	uncut := slices.Clone(x)
-	window := make([]float64, 0, beside)
+	whole := mediansOf(uncut, beside)
 	median := func(from, to int) float64 {
-		window = append(window[:0], uncut[from:to]...)
+		if to-from == beside {
+			return whole[from]
+		}
+		window := slices.Clone(uncut[from:to])
 		slices.Sort(window)
-		return (window[(len(window)-1)/2] + window[len(window)/2]) / 2
+		return sortedMedian(window)
 	}
 	for t, v := range uncut {
 		low, high := math.Inf(1), math.Inf(-1)
@@ -261,6 +264,34 @@ func cut(x []float64, floor float64) {
 		}
 	}
 	moveToZero(x)
+}
+
+// mediansOf returns the median of each n values that follow each other, by where they begin.
+func mediansOf(x []float64, n int) []float64 {
+	if len(x) < n {
+		return nil
+	}
+	window := slices.Clone(x[:n])
+	slices.Sort(window)
+	out := make([]float64, 0, len(x)-n+1)
+	out = append(out, sortedMedian(window))
+	for t := n; t < len(x); t++ {
+		i, _ := slices.BinarySearch(window, x[t-n])
+		for ; i+1 < n && window[i+1] < x[t]; i++ {
+			window[i] = window[i+1]
+		}
+		for ; i > 0 && window[i-1] > x[t]; i-- {
+			window[i] = window[i-1]
+		}
+		window[i] = x[t]
+		out = append(out, sortedMedian(window))
+	}
+	return out
+}
+
+// sortedMedian returns the median of sorted values.
+func sortedMedian(sorted []float64) float64 {
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
 func moveToZero(x []float64) {

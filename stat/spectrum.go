@@ -3,8 +3,6 @@ package stat
 import (
 	"math"
 	"sync"
-
-	"gonum.org/v1/gonum/dsp/fourier"
 )
 
 // persistence and signal are the autocorrelations, and shares of persistent variance,
@@ -35,7 +33,7 @@ const (
 // shared and read only. A spectrum is used by one goroutine.
 type spectrum struct {
 	slots int
-	fft   *fourier.FFT
+	fft   *transform
 	turn  []complex128 // exp(−iπj/2T)·√(2/T), by j
 	edges []int        // bin b covers j in [edges[b], edges[b+1])
 	power [][]float64  // model, bin: mean
@@ -72,7 +70,7 @@ func newSpectrum(slots int) *spectrum {
 		spectra.Unlock()
 	}
 	own := *s
-	own.fft = fourier.NewFFT(max(1, slots)) // has working space
+	own.fft = newTransform(max(1, slots)) // has working space
 	return &own
 }
 
@@ -151,7 +149,7 @@ func (s *spectrum) cosines(z []float64) []float64 {
 			v[n-1-t/2] = z[t]
 		}
 	}
-	f := s.fft.Coefficients(nil, v)
+	f := s.fft.coefficients(v)
 	for j, turn := range s.turn {
 		c := f[min(j, n-j)]
 		im := imag(c)
