@@ -69,6 +69,10 @@ const (
 	// fresh is how long an answer is kept. Who asks once a minute is shown a change within
 	// two minutes of the last slot that it needs.
 	fresh = 20 * time.Second
+	// settled is how long an answer is kept of a window that reaches until now and of whose
+	// moments each has fewestSlots slots after it: none is found that was not, and what more
+	// slots say of them is little.
+	settled = 2 * time.Minute
 )
 
 func (r *Request) check() error {
@@ -97,17 +101,19 @@ func (r *Request) check() error {
 // concurrent use.
 type Finder struct {
 	st store.Store
-	// metrics has what was found of a metric, open and past what was found in a window that lasts
-	// and in one that is over, as long as no request of it came late.
-	metrics    refresh.Cache[api.ChangesResponse]
-	open, past refresh.Cache[inWindow]
+	// metrics has what was found of a metric, open what was found in a window that decides the
+	// newest moments, settling in one that lasts, past in one that is over, as long as no request
+	// of it came late.
+	metrics              refresh.Cache[api.ChangesResponse]
+	open, settling, past refresh.Cache[inWindow]
 }
 
 // NewFinder returns one over st. It holds nothing that must be closed.
 func NewFinder(st store.Store) *Finder {
 	return &Finder{
 		st: st, metrics: refresh.Cache[api.ChangesResponse]{Size: 16, Fresh: fresh},
-		open: refresh.Cache[inWindow]{Size: 32, Fresh: fresh}, past: refresh.Cache[inWindow]{Size: 64, Fresh: time.Hour},
+		open: refresh.Cache[inWindow]{Size: 32, Fresh: fresh}, settling: refresh.Cache[inWindow]{Size: 32, Fresh: settled},
+		past: refresh.Cache[inWindow]{Size: 64, Fresh: time.Hour},
 	}
 }
 

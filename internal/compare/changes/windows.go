@@ -124,16 +124,14 @@ func (f *Finder) searchWindows(ctx context.Context, r *Request) (*api.ChangesRes
 		return nil, err
 	}
 	out := &api.ChangesResponse{Range: of, Changes: []api.Change{}, Events: []api.ChangeEvent{}, Notes: []string{}}
-	var all []*inWindow
+	all, missing, err := f.searchAll(ctx, r, windows, counts)
+	if err != nil {
+		return nil, err
+	}
 	parts := map[compare.Part]bool{}
 	var inTurn []string
 	left, rare := 0, 0
-	for i, w := range windows {
-		found, err := f.searchWindow(ctx, r, w, counts[i])
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found)
+	for _, found := range all {
 		out.Slot, out.Searched = max(out.Slot, found.step), max(out.Searched, found.searched)
 		left, rare = max(left, found.left), max(rare, found.rare)
 		for _, p := range found.parts {
@@ -145,7 +143,7 @@ func (f *Finder) searchWindows(ctx context.Context, r *Request) (*api.ChangesRes
 			}
 		}
 	}
-	out.Notes = append(notSearched(out.Searched, left, rare), append(unsearched(out), inTurn...)...)
+	out.Notes = slices.Concat(notSearched(out.Searched, left, rare), missingText(missing, of), unsearched(out), inTurn)
 	out.Changes = join(all)
 	if r.cuts {
 		out.Changes = slices.DeleteFunc(out.Changes, func(c api.Change) bool { return !isWithin(&c, of) })
@@ -158,6 +156,50 @@ func (f *Finder) searchWindows(ctx context.Context, r *Request) (*api.ChangesRes
 	out.Range = of
 	keepWithin(out)
 	return out, nil
+}
+
+// searchAll returns what is found in the windows, in order of time, and those for which there
+// was no time. The newest is searched first. A question that has a deadline is answered before
+// it with what is known by then, if anything: the next one finds that in the caches, and goes on.
+func (f *Finder) searchAll(ctx context.Context, r *Request, windows []window, counts []string) (all []*inWindow, missing []window, err error) {
+	searching := ctx
+	if deadline, ok := ctx.Deadline(); ok && !r.cuts && len(windows) > 1 {
+		var stop context.CancelFunc
+		searching, stop = context.WithTimeout(ctx, time.Until(deadline)*4/5) // the rest is for the answer
+		defer stop()
+	}
+	var over error
+	for i, w := range slices.Backward(windows) {
+		found, err := f.searchWindow(searching, r, w, counts[i])
+		switch {
+		case err == nil:
+			all = append(all, found)
+		case searching.Err() != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+			missing, over = append(missing, w), err
+		default:
+			return nil, nil, err
+		}
+	}
+	if len(all) == 0 {
+		return nil, nil, over
+	}
+	slices.Reverse(all)
+	slices.Reverse(missing)
+	return all, missing, nil
+}
+
+// missingText says which stretches of a range are not searched yet.
+func missingText(missing []window, of api.Range) (out []string) {
+	for i := 0; i < len(missing); i++ {
+		from, to := missing[i].from, missing[i].to
+		for ; i+1 < len(missing) && missing[i+1].from == to; i++ {
+			to = missing[i+1].to
+		}
+		if from, to = max(from, of.Start), min(to, of.End); from < to {
+			out = append(out, fmt.Sprintf("%s to %s UTC is not searched yet, for that took too long; ask again in a moment", time.Unix(from, 0).UTC().Format(time.DateTime), clockOf(from, to)))
+		}
+	}
+	return out
 }
 
 // counts returns for each window of the past how many requests each of its hours has, by which
@@ -202,6 +244,9 @@ func (f *Finder) counts(ctx context.Context, r *Request, windows []window) ([]st
 func (f *Finder) searchWindow(ctx context.Context, r *Request, w window, counts string) (*inWindow, error) {
 	r = r.of(w)
 	search := func() (*inWindow, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		ctx, done := store.Passing(ctx) // nothing that was read is kept
 		defer done()
 		return search(ctx, f.st, r, w)
@@ -211,6 +256,8 @@ func (f *Finder) searchWindow(ctx context.Context, r *Request, w window, counts 
 		return search()
 	case counts != "":
 		return f.past.Get(ctx, keyOf(r)+counts, r.Now, search)
+	case w.to+fewestSlots*w.step <= r.Now.Add(-unfinished).Unix():
+		return f.settling.Get(ctx, keyOf(r), r.Now, search)
 	}
 	return f.open.Get(ctx, keyOf(r), r.Now, search)
 }
