@@ -102,11 +102,12 @@ func (pi *piece) when(x float64) time.Duration {
 		t = 0
 	}
 	d := seconds(t)
+	if pi.grid > 0 {
+		d += (pi.grid - 1) / 2 // to the nearest multiple, halves down
+		d -= d % pi.grid
+	}
 	if pi.length > 0 {
 		d = min(d, pi.length-1) // rounding must not leave the phase
-	}
-	if pi.grid > 0 {
-		d -= d % pi.grid
 	}
 	return pi.start + d
 }

@@ -23,9 +23,10 @@ type Plan struct {
 	Phases   []Phase // of Recorded none or one, which bounds it; of Closed at least one
 	Seed     uint64  // of Poisson; the same gives the same schedule, over any number of loops
 	// Grid groups Even arrivals: in phases of more than one request per Grid each is due
-	// at the last multiple of Grid since the phase began, so that one wake of a thread
-	// sends several. It moves a request to an earlier time by less than Grid, never
-	// into another phase. 0 leaves every request at its own time.
+	// at the nearest multiple of Grid since the phase began, so that one wake of a thread
+	// sends several. It moves a request by at most half of Grid, never into another
+	// phase: at the end of one the last are due together. 0 leaves every request at its
+	// own time.
 	Grid time.Duration
 }
 

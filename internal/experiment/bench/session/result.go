@@ -30,8 +30,8 @@ func (r *run) result(began time.Time, elapsed time.Duration, unsent uint64) *api
 		Generator: api.BenchGenerator{CPUSeconds: none, CPUPerRequest: none, Cores: none, Busiest: none, Host: none, Delayed: none},
 	}
 	if o.Plan.Grouped() {
-		res.Notes = append(res.Notes, fmt.Sprintf("requests above %.0f a second were due in groups, one every %s: that spares CPU, and makes them come by up to %[2]s sooner than evenly; --set precise=true (precise: true of a scenario) sends each at its own time",
-			1/o.Plan.Grid.Seconds(), o.Plan.Grid))
+		res.Notes = append(res.Notes, fmt.Sprintf("requests above %.0f a second were due in groups, one every %s: that spares CPU, and makes them come up to %s sooner or later than evenly; --set precise=true (precise: true of a scenario) sends each at its own time",
+			1/o.Plan.Grid.Seconds(), o.Plan.Grid, o.Plan.Grid/2))
 	}
 	if o.Load.Protocol == load.HTTP2 {
 		res.Plan.Protocol = "HTTP/2"

@@ -345,3 +345,19 @@ func TestHostSeconds(t *testing.T) {
 		t.Errorf("got %v of %v", busy, total)
 	}
 }
+
+// A run ends when its time is over although the target answers nothing, and its result
+// says how many requests were not sent.
+func TestOverloadEndsOnTime(t *testing.T) {
+	const length = 300 * time.Millisecond
+	release := make(chan struct{})
+	u := target(t, func(http.ResponseWriter, *http.Request) { <-release })
+	time.AfterFunc(4*length, func() { close(release) })
+	out, err := Run(t.Context(), Options{Target: u, Set: fixed{}, Plan: constant(1000, length), Limits: lax, Load: load.Options{Connections: 2, Loops: 1, Timeout: time.Minute}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := out.Result.Account; a.Due != 300 || a.Sent != 2 || a.Unsent != 298 || out.Result.Aborted != "" {
+		t.Errorf("%+v, aborted %q", a, out.Result.Aborted)
+	}
+}
