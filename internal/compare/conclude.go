@@ -304,7 +304,7 @@ func (c *comparison) headline(whole judge.Verdict) string {
 	case lead != nil:
 		said = append(said, Say(c.out.Measures, c.found, c.Within))
 	case few != "":
-		said = append(said, asAWhole(c.out.Of, whole)...)
+		said = append(said, c.asAWhole(whole)...)
 	case mix != nil:
 		said = append(said, mix.Text(c.out.Of), "like for like "+c.likeForLike().Sentence)
 	case !judge.Moved(c.out.Verdict):
@@ -318,6 +318,9 @@ func (c *comparison) headline(whole judge.Verdict) string {
 		said = append(said, last)
 	}
 	if len(said) == 0 {
+		if sides := c.nameSides(); sides != "" {
+			return "no evidence of a difference between " + sides + ", as many measures were looked at"
+		}
 		return "no evidence of a change, as many measures were looked at"
 	}
 	return strings.Join(said, "; ")
@@ -325,7 +328,8 @@ func (c *comparison) headline(whole judge.Verdict) string {
 
 // asAWhole says of measures of all that did not change what they amount to; nothing of an
 // empty verdict.
-func asAWhole(of string, v judge.Verdict) []string {
+func (c *comparison) asAWhole(v judge.Verdict) []string {
+	of := c.out.Of
 	switch v {
 	case "":
 		return nil
@@ -338,7 +342,7 @@ func asAWhole(of string, v judge.Verdict) []string {
 	case judge.Same:
 		return []string{of + " as a whole is the same"}
 	}
-	return []string{"no evidence that " + of + " changed as a whole"}
+	return []string{"no evidence that " + of + " " + judge.Differs(c.nameSides()) + " as a whole"}
 }
 
 // likeForLike returns the measure of those that the mix explains that stands for them; nil

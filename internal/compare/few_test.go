@@ -2,6 +2,7 @@ package compare
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"tailscope/internal/judge"
@@ -26,6 +27,9 @@ func TestFewRequestsOfATenant(t *testing.T) {
 			t.Errorf("seed %d: paired %v, %d requests, %s: %s", seed, r.Paired, r.B.Requests, r.Verdict, r.Sentence)
 		}
 		for _, m := range r.Measures {
+			if m.Verdict == judge.NoEvidence && !strings.Contains(m.Sentence, " differs between tenant globex and everybody else (") {
+				t.Errorf("seed %d: %s: %s; want both sides named", seed, m.Name, m.Sentence)
+			}
 			switch f := m.Raw; {
 			case f.Short == "" && !(f.Low < f.Effect && f.Effect < f.High):
 				t.Errorf("seed %d: %s is %v, interval [%v, %v]", seed, m.Name, f.Effect, f.Low, f.High)

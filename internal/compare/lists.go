@@ -317,7 +317,7 @@ func (c *comparison) nameLight() {
 		return
 	}
 	r := &c.lightRows[0]
-	c.out.Light = &api.CompareLight{CompareRow: *r, Sentence: "no evidence that " + c.of + " changed for " + lightTenants(r)}
+	c.out.Light = &api.CompareLight{CompareRow: *r, Sentence: "no evidence that " + c.of + " " + judge.Differs(c.nameSides()) + " for " + lightTenants(r)}
 	if lead := Lead(r.Measures, c.found, c.Within); lead != nil {
 		c.out.Light.Sentence = lead.Sentence
 	}

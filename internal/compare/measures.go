@@ -314,7 +314,7 @@ func scaleName(s stat.Scale) string {
 // finding is what a figure amounts to.
 func (c *comparison) finding(m measure, of string, f *api.CompareFigure) *judge.Finding {
 	out := &judge.Finding{
-		Figure: m.Figure, Of: of, Effect: float64(f.Effect), Low: float64(f.Low), High: float64(f.High), Level: c.Level, Margin: m.margin, Noise: math.NaN(),
+		Figure: m.Figure, Of: of, Effect: float64(f.Effect), Low: float64(f.Low), High: float64(f.High), Level: c.Level, Margin: m.margin, Noise: math.NaN(), Sides: c.nameSides(),
 		Evidence: judge.Evidence{Short: f.Short, ByLoad: f.ByLoad}, Verdict: f.Verdict,
 	}
 	if m.Ratio {

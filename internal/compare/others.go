@@ -53,6 +53,19 @@ func (c *comparison) valueName(value string) string {
 	return "every other " + c.Label
 }
 
+// nameSides names both sides where they are values of a label, a single value before all
+// others. It is empty where they are times.
+func (c *comparison) nameSides() string {
+	if c.Label == "" {
+		return ""
+	}
+	one, other := c.ValueA, c.ValueB
+	if one == Others {
+		one, other = other, one
+	}
+	return c.Label + " " + c.valueName(one) + " and " + c.valueName(other)
+}
+
 // cohortOf is the cohort of a tenant with the given share of requests.
 func (c *comparison) cohortOf(name string, share float64) string {
 	if c.CohortOf != nil {

@@ -79,6 +79,9 @@ type Finding struct {
 	Of      string // whose figure it is, such as GET /search of shop; may be empty
 	With    string // the setting under which it was measured; may be empty
 	Against string // name of what it is compared with; empty for the time before
+	// Sides names both sides, such as tenant acme and everybody else, where the figure differs
+	// between them rather than changed; empty for times.
+	Sides string
 	// Effect is a ratio, or a difference, as the figure says, with its interval. An
 	// end that is not known is NaN.
 	Effect, Low, High float64

@@ -33,7 +33,7 @@ func (f *Finding) Claim() string {
 		}
 		return " " + word + " " + reference
 	}
-	differs := "changed"
+	differs := Differs(f.Sides)
 	if f.Against != "" {
 		differs = "differs from " + f.Against
 	}
@@ -86,6 +86,15 @@ func (f *Finding) Claim() string {
 	return fmt.Sprintf("%s is %s%s %s%s %s", title, write(size), f.suffix(), f.Adjective(), after("than"), f.interval(between(write(low), write(high), f.suffix())))
 }
 
+// Differs returns the verb of a sentence: a figure changed, or differs between two sides that
+// have names.
+func Differs(sides string) string {
+	if sides == "" {
+		return "changed"
+	}
+	return "differs between " + sides
+}
+
 // timesAs writes a ratio of 1 or more between two values: 2.7 times as slow.
 func (f Figure) timesAs(ratio float64, rose bool) string {
 	as := [2]string{"low", "high"}
@@ -119,7 +128,7 @@ func (f *Finding) betweenText() string {
 	case f.Verdict == Drifts:
 		went += ", which may be drift"
 	case !Moved(f.Verdict):
-		went = fmt.Sprintf("no evidence that the share in the upper one, %s and %s, changed", figure.Percent(float64(b.A)), figure.Percent(float64(b.B)))
+		went = fmt.Sprintf("no evidence that the share in the upper one, %s and %s, %s", figure.Percent(float64(b.A)), figure.Percent(float64(b.B)), Differs(f.Sides))
 	}
 	return fmt.Sprintf("lies between two bumps of the distribution, at %s and at %s: %s %s", Value(float64(b.Lower), f.Unit), Value(float64(b.Upper), f.Unit), went, share.interval(share.ends()))
 }
