@@ -35,19 +35,15 @@ var scales = []scale{
 	{step: 60, window: day, longest: 25 * 3600},
 }
 
-const (
-	// beside is how many slots beyond a range its windows decide: what is one event with a
-	// change in the range, and what two windows date differently.
-	beside = 60
-	// late is how long after its end a window may be searched anew every time.
-	late = 2 * time.Minute
-)
+// late is how long after its end a window may be searched anew every time.
+const late = 2 * time.Minute
 
-// windowsOf returns the windows that decide the moments of a range and those beside it, in order
-// of time, of which no slot after the newest is complete; 0 if all are.
+// windowsOf returns the windows that hold a moment of a range, in order of time, of which no
+// slot after the newest is complete; 0 if all are. One that decides none of these moments may
+// still decide the start or the end of what came and went, and so what is said of the other.
 func (s scale) windowsOf(start, end, newest int64) (out []window) {
 	apart, before := s.window/2, s.window/4
-	first, last := max(before, start-beside*s.step), end+beside*s.step
+	first, last := max(before, start-before), end+before
 	if newest > 0 {
 		last = min(last, newest)
 	}
