@@ -173,6 +173,35 @@ func TestMergeEncodedIsMerge(t *testing.T) {
 	})
 }
 
+// Many durations that stand for themselves, added to weighted ones, count in their squares.
+func TestMergeEncodedIntoWeighted(t *testing.T) {
+	many := New(DefaultSchema)
+	for i := range 400 {
+		if err := many.RecordNanos(int64(1e7+i*1e5), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := encode(t, many)
+	if e[0] != wideForm {
+		t.Fatalf("the form is %d, want the wide one", e[0])
+	}
+	got, want := New(DefaultSchema), New(DefaultSchema)
+	for _, h := range []*Histogram{got, want} {
+		if err := h.RecordNanos(2e7, 3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := got.MergeEncoded(e); err != nil {
+		t.Fatal(err)
+	}
+	if err := want.Merge(many); err != nil {
+		t.Fatal(err)
+	}
+	if got.Squares != 409 || !equal(got, want, 0) {
+		t.Errorf("got %.300v, want %.300v", summary(got), summary(want))
+	}
+}
+
 // Few durations straight to bytes give what a histogram of them gives.
 func TestAppendNanos(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -164,6 +164,7 @@ func (h *Histogram) mergeWide(b []byte) error {
 			h.Max = hi
 		}
 	}
+	h.addSquares(false, float64(p.count))
 	h.Count += p.count
 	h.addNanos(p.sum)
 	return nil
