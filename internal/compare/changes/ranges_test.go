@@ -62,6 +62,22 @@ func TestRangesListTheSameChanges(t *testing.T) {
 	}
 }
 
+// What lasts for an hour across the border of two windows is one spike in ranges that hold its
+// start, its end or both, and its end is a change in none.
+func TestRangesAcrossWindows(t *testing.T) {
+	const slots, hour, start, end = 6 * 360, 3600, 10 * 810, 10 * 1170
+	f := NewFinder(flow(t, rand.New(rand.NewPCG(54, 1)), slots, series.Base, 0.3,
+		traffic{"shop", "GET /cart", always(60), always(0.01), during(start/10, end/10, 1, 1.6)}))
+	ranges := [][2]int64{{hour, 6 * hour}, {start - 900, start + 1980}, {start - 900, start + 2700}, {end - 600, 5 * hour}, {end - 180, 5 * hour}, {0, 6 * hour}}
+	spike := sameInRanges(t, f, slots, start, ranges)
+	if len(spike) != 2 || !strings.Contains(spike[0], "for 60 min, then") {
+		t.Errorf("of the service and its operation are listed\n%s", strings.Join(spike, "\n"))
+	}
+	if back := sameInRanges(t, f, slots, end, ranges); len(back) > 0 {
+		t.Errorf("its end is listed as\n%s", strings.Join(back, "\n"))
+	}
+}
+
 // Ranges of up to six hours are searched in slots of ten seconds, those of up to a day in slots
 // of a minute. Those of one length of slots list the same.
 func TestRangesOfADay(t *testing.T) {
