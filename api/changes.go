@@ -13,7 +13,10 @@ type ChangesResponse struct {
 	// Events are moments at which several changes are, by time. Of each, the change that is
 	// Under no other leads.
 	Events []ChangeEvent `json:"events"`
-	Notes  []string      `json:"notes"`
+	// Unsearched are stretches of the range for which there was no time, also said in Notes.
+	// The next question goes on with them.
+	Unsearched []Range  `json:"unsearched,omitempty"`
+	Notes      []string `json:"notes"`
 }
 
 // ChangeEvent is changes that may be of one moment: their intervals meet.

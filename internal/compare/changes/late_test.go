@@ -63,7 +63,7 @@ func TestWhatIsSearchedInTimeIsAnswered(t *testing.T) {
 			t.Errorf("where no window was searched: %v, want that it took too long", err)
 		}
 		changes, notes, err := ask(windows[:2]...)
-		want := missingText(windows[:2], of)
+		want := unsearchedText(stretchesOf(windows[:2], of))
 		if err != nil || changes != len(complete.Changes) || len(want) != 1 || !slices.Contains(notes, want[0]) {
 			t.Errorf("%d changes, notes %q, %v; want %d and %q", changes, notes, err, len(complete.Changes), want)
 		}

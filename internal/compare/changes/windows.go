@@ -139,7 +139,8 @@ func (f *Finder) searchWindows(ctx context.Context, r *Request) (*api.ChangesRes
 			}
 		}
 	}
-	out.Notes = slices.Concat(notSearched(out.Searched, left, rare), missingText(missing, of), unsearched(out), inTurn)
+	out.Unsearched = stretchesOf(missing, of)
+	out.Notes = slices.Concat(notSearched(out.Searched, left, rare), unsearchedText(out.Unsearched), unsearched(out), inTurn)
 	out.Changes = join(all)
 	if r.cuts {
 		out.Changes = slices.DeleteFunc(out.Changes, func(c api.Change) bool { return !isWithin(&c, of) })
@@ -184,16 +185,23 @@ func (f *Finder) searchAll(ctx context.Context, r *Request, windows []window, co
 	return all, missing, nil
 }
 
-// missingText says which stretches of a range are not searched yet.
-func missingText(missing []window, of api.Range) (out []string) {
-	for i := 0; i < len(missing); i++ {
-		from, to := missing[i].from, missing[i].to
-		for ; i+1 < len(missing) && missing[i+1].from == to; i++ {
-			to = missing[i+1].to
+// stretchesOf returns the stretches of a range that windows decide, those that adjoin as one.
+func stretchesOf(windows []window, of api.Range) (out []api.Range) {
+	for _, w := range windows {
+		from, to := max(w.from, of.Start), min(w.to, of.End)
+		if n := len(out); n > 0 && out[n-1].End == from {
+			out[n-1].End = to
+		} else if from < to {
+			out = append(out, api.Range{Start: from, End: to})
 		}
-		if from, to = max(from, of.Start), min(to, of.End); from < to {
-			out = append(out, fmt.Sprintf("%s to %s UTC is not searched yet, for that took too long; ask again in a moment", time.Unix(from, 0).UTC().Format(time.DateTime), clockOf(from, to)))
-		}
+	}
+	return out
+}
+
+// unsearchedText says which stretches are not searched yet.
+func unsearchedText(stretches []api.Range) (out []string) {
+	for _, s := range stretches {
+		out = append(out, fmt.Sprintf("%s to %s UTC is not searched yet, for that took too long; ask again in a moment", time.Unix(s.Start, 0).UTC().Format(time.DateTime), clockOf(s.Start, s.End)))
 	}
 	return out
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Change, CompareMeasure, Mark } from '../shared/api/schema';
-import { causeOf, momentsOf, moreWords, titleOf } from './now';
+import { causeOf, momentsOf, moreWords, notSearchedYet, titleOf } from './now';
 
 const change = (id: string, time: number, o: Partial<Change> = {}): Change => ({
   id, time, low: time - 10, high: time + 10, service: 'shop', p: 0.01, before: { start: 0, end: 100 }, after: { start: 200, end: 300 }, measures: [], verdict: 'regression',
@@ -56,6 +56,13 @@ test('the title claims nothing before it is known', () => {
   expect([
     title({}), title({ wrong: 1, looking: true }), title({ looking: true, searched: false, checks: 3 }), title({ requests: false, looking: true }), title({ searched: false, checks: 3 }), title({ searched: false }),
   ]).toEqual(['Nothing is wrong now', 'What is wrong', 'Looking for what changed…', 'No requests in this range', 'No check fails', 'What is wrong is not known']);
+});
+
+test('what is not searched yet is said', () => {
+  const at = (hour: number) => Date.UTC(2026, 10, 20, hour) / 1000;
+  expect([
+    notSearchedYet([]), notSearchedYet([{ start: at(5), end: at(7) }]), notSearchedYet([{ start: at(5), end: at(7) }, { start: at(9), end: at(11) }]),
+  ]).toEqual(['', ', of which 20 Nov 05:00–07:00 is not searched yet', ', of which 20 Nov 05:00–07:00 and 20 Nov 09:00–11:00 are not searched yet']);
 });
 
 test('what requests call is not wrong by itself', () => {

@@ -2,6 +2,7 @@
 // for each event. Pure.
 
 import type { Change, Mark } from '../shared/api/schema';
+import { shortSlotName } from '../shared/text/time';
 import { leads } from './changes';
 
 export interface Moment {
@@ -51,6 +52,12 @@ export function titleOf(s: { wrong: number; looking: boolean; searched: boolean;
   if (s.looking) return 'Looking for what changed…';
   if (s.searched) return 'Nothing is wrong now';
   return s.checks ? 'No check fails' : 'What is wrong is not known';
+}
+
+/** What is said of stretches for which there was no time: ", of which 20 Nov 05:00–07:00 is not searched yet"; empty without any. */
+export function notSearchedYet(stretches: readonly { start: number; end: number }[]): string {
+  if (!stretches.length) return '';
+  return `, of which ${stretches.map((s) => shortSlotName(s.start, s.end)).join(' and ')} ${stretches.length === 1 ? 'is' : 'are'} not searched yet`;
 }
 
 /** The nearest mark that may be the cause of a change: one that is surely after it is none. */

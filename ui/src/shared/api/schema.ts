@@ -543,6 +543,7 @@ export interface components {
             searched: number;
             slot: number;
             start: number;
+            unsearched?: components["schemas"]["Range"][];
         };
         Check: {
             bands: components["schemas"]["CheckBands"];
