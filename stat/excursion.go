@@ -322,6 +322,14 @@ func (s *excursionSearch) scale(length int) float64 {
 	return max(1, 1.4826*all[len(all)/2])
 }
 
+// without returns the search with the slots [from, to) left out as well.
+func (s *excursionSearch) without(from, to int) *excursionSearch {
+	out := *s
+	out.left = slices.Clone(s.left)
+	out.leave(from, to)
+	return &out
+}
+
 // probability returns that of so many standard deviations in any stretch.
 func (s *excursionSearch) probability(deviations float64) float64 {
 	return min(1, excursionLooks*float64(len(s.x))*tail(deviations, excursionDF))
@@ -332,7 +340,6 @@ func (s *excursionSearch) probability(deviations float64) float64 {
 func (s *excursionSearch) outages() (out []Excursion) {
 	scales := map[int]float64{}
 	scale := func(length int) float64 {
-		length = max(1, min(length, len(s.x)/10, usualSlots))
 		if scales[length] == 0 {
 			scales[length] = s.scale(length)
 		}
@@ -352,7 +359,13 @@ func (s *excursionSearch) outages() (out []Excursion) {
 		long := min(length, usualSlots) // longer ones are as sure
 		rest := s.mean(i, to)
 		lasts := to == len(s.x)
-		p := s.probability(-deviation(rest*float64(long), usual*float64(long)) / scale(long))
+		deviates, of := -deviation(rest*float64(long), usual*float64(long)), max(1, min(long, len(s.x)/10))
+		p := 1.0
+		if length < beginSlots {
+			p = s.probability(deviates / scale(of))
+		} else { // so long a stretch is beside many others, and would be the scale
+			p = s.probability(deviates / s.without(i, to).scale(of))
+		}
 		least := shortestOutage
 		if lasts {
 			least = shortestLasting

@@ -118,6 +118,30 @@ func TestManyOutages(t *testing.T) {
 	}
 }
 
+// The longer an outage is the surer, also of few requests: what lasts for a good part of the
+// slots is not held against a scale that it makes itself.
+func TestLongOutagesOfFewRequests(t *testing.T) {
+	for _, rate := range []float64{2, 5, 10} { // a slot
+		for _, length := range []int{120, 240, 480} {
+			sure := 0
+			for seed := range 20 {
+				counts := ratesOf(rand.New(rand.NewPCG(uint64(seed), 8)), 1440, rate, 0, 0, func(i int) float64 {
+					if i >= 500 && i < 500+length {
+						return 0
+					}
+					return 1
+				})
+				if found := FindExcursions(counts, sumOf(counts), 90); len(found) == 1 && found[0].P < 0.003 && found[0].Rate <= outageShare*found[0].Before {
+					sure++
+				}
+			}
+			if sure < 19 {
+				t.Errorf("%v a slot, an outage of %d slots: sure in %d of 20", rate, length, sure)
+			}
+		}
+	}
+}
+
 // In rates that only wander there is an excursion in at most one of twenty.
 func TestFalseExcursions(t *testing.T) {
 	for _, c := range []struct{ rate, keeps, deviation float64 }{{60, 0, 0}, {60, 0.9, 0.15}, {60, 0.5, 0.3}, {2, 0, 0}, {600, 0.9, 0.3}, {0.2, 0, 0}} {
