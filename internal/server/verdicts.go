@@ -20,7 +20,7 @@ func (s *Server) startVerdicts() {
 		cohortOf = s.tenants.Cohort
 	}
 	cuts := func(ctx context.Context, of query.Selection) ([]api.Change, error) {
-		return finder.Cuts(ctx, changes.Request{Selection: of, CohortOf: cohortOf, Now: s.now()})
+		return finder.Cuts(ctx, changes.Request{Selection: of, CohortOf: cohortOf})
 	}
 	s.verdicts = marks.New(marks.Options{
 		Around: marks.Around{Store: s.store, Changes: cuts}, Seconds: s.seconds, Now: s.now, Keep: s.cfg.Retain.Base, Logger: s.log.With("part", "verdicts"),

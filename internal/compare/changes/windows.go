@@ -54,8 +54,13 @@ func (s scale) windowsOf(start, end, newest int64) (out []window) {
 }
 
 // share is the part of the rate of false discoveries of a day that a window has. It keeps
-// what it decides, half of what it finds.
-func (w window) share() float64 { return min(1, 2*float64(w.end-w.start)/day) }
+// what it decides, half of what it finds; a range that is one window has all of it.
+func (w window) share() float64 {
+	if w.start == w.from && w.end == w.to {
+		return 1
+	}
+	return min(1, 2*float64(w.end-w.start)/day)
+}
 
 // decides reports whether a moment is in the middle of a window.
 func (w window) decides(at float64) bool { return float64(w.from) <= at && at < float64(w.to) }
@@ -88,7 +93,7 @@ func (r *Request) windows(ctx context.Context, st store.Store) ([]window, api.Ra
 		}
 	}
 	i := scaleOf()
-	if i < 0 {
+	if i < 0 || r.cuts { // what is compared ends where it did, whatever comes after it
 		return []window{{start: start, end: end, from: start, to: end}}, api.Range{Start: start, End: end}, nil
 	}
 	end = of.End.Unix() / scales[i].step * scales[i].step
