@@ -139,7 +139,7 @@ type registry struct {
 	epoch   uint32
 	pressed bool // tenants were folded for lack of memory since the epoch began
 
-	tenantBytes int64 // bytes of the services' tables, as of the last sweep
+	tenantBytes int64 // bytes of the services' tables; see tenants.measure
 
 	generation uint32 // the open one
 }
@@ -294,7 +294,7 @@ func (r *registry) service(name string) (*service, uint32) {
 			r.foldedVals++
 			return r.service(series.Other)
 		}
-		s := &service{name: strings.Clone(name), tenants: newTenants(r.o.MaxTenants), born: r.generation}
+		s := &service{name: strings.Clone(name), tenants: newTenants(r.o.MaxTenants, &r.tenantBytes), born: r.generation}
 		n = uint32(len(r.services))
 		r.services = append(r.services, s)
 		r.serviceOf[s.name] = n
@@ -936,7 +936,6 @@ func (r *registry) release(n uint32) {
 
 // updateSketches adds to the sketches what the targets counted since the last call.
 func (r *registry) updateSketches() {
-	r.tenantBytes = 0
 	for i := 1; i < r.targets.n; i++ {
 		t := r.targets.at(uint32(i))
 		if t.hits == 0 || t.derived || t.service == 0 {
@@ -947,8 +946,51 @@ func (r *registry) updateSketches() {
 	}
 	for _, s := range r.services[1:] {
 		s.tenants.group()
-		r.tenantBytes += s.tenants.bytes()
 	}
+}
+
+// buryRenamed buries the targets of tenants that gained or lost their names in the services
+// that moved, by their numbers.
+func (r *registry) buryRenamed(moved []bool) {
+	for i := 1; i < r.targets.n; i++ {
+		t := r.targets.at(uint32(i))
+		if t.state != targetLive || t.tenant == 0 || !moved[t.service] {
+			continue
+		}
+		if _, named := r.services[t.service].tenants.named[t.tenant]; named == t.folded {
+			r.bury(uint32(i))
+		}
+	}
+}
+
+// shedTenants frees memory of the services' tables until they take at most bound bytes: those
+// of services without series are cleared, then the largest lose the names of their lightest
+// tenants. It reports whether a name was lost.
+func (r *registry) shedTenants(bound int64) (changed bool) {
+	for _, s := range r.services[1:] {
+		if r.tenantBytes > bound && s.marginals == 0 {
+			s.tenants.clear()
+		}
+	}
+	moved := make([]bool, len(r.services))
+	for shrunk := true; shrunk && r.tenantBytes > bound; {
+		shrunk = false
+		largest := int64(0)
+		for _, s := range r.services[1:] {
+			largest = max(largest, s.tenants.size)
+		}
+		for i, s := range r.services[1:] {
+			if s.tenants.size > largest/2 && len(s.tenants.named) > 1 {
+				moved[i+1], shrunk = true, true
+				changed = s.tenants.shed() || changed
+			}
+		}
+	}
+	if changed {
+		r.buryRenamed(moved)
+		r.clearGroups()
+	}
+	return changed
 }
 
 // hourOfGenerations is an hour, at ten seconds each.
@@ -968,15 +1010,7 @@ func (r *registry) turn() (changed bool) {
 		s.tenants.fade()
 	}
 	if changed {
-		for i := 1; i < r.targets.n; i++ {
-			t := r.targets.at(uint32(i))
-			if t.state != targetLive || t.tenant == 0 || !moved[t.service] {
-				continue
-			}
-			if _, named := r.services[t.service].tenants.named[t.tenant]; named == t.folded {
-				r.bury(uint32(i))
-			}
-		}
+		r.buryRenamed(moved)
 	}
 	r.clearGroups()
 	for _, s := range r.services[1:] {

@@ -1,8 +1,11 @@
 package agg
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -114,4 +117,86 @@ func TestFoldWhileMemoryIsShort(t *testing.T) {
 	fold("knownfalse newtrue false no targetfalse ")
 	a.slabs.used.Add(-short)
 	fold("knownfalse newfalse false no targetfalse ")
+}
+
+// The tables of tenants are counted as they grow, and freed when they fill the memory: those of
+// services that are gone, then the names of the lightest tenants. After a flush there is room
+// again, the heaviest keep their names, and nothing accepted is lost.
+func TestTablesOfTenantsFit(t *testing.T) {
+	const generations, spans = 8, 200
+	for _, c := range []struct {
+		name              string
+		services, tenants int // a generation
+		gone              bool
+	}{
+		{"services that come once", 400, spans, true},
+		{"services that stay", 40, 3000, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			st, now := newMemStore(), newClock()
+			a := open(t, st, now, t.TempDir(), func(o *Options) { o.MemoryBytes = 8 << 20 })
+			accepted, refused := 0, 0
+			for g := range generations {
+				for round := range c.tenants / spans {
+					for s := range c.services {
+						name := fmt.Sprint("service-", s)
+						if c.gone {
+							name += fmt.Sprint("-", g)
+						}
+						b := a.NewBatch()
+						n := spans
+						for i := range spans {
+							observeMember(a, b, SpanIdentity{Service: name, Operation: "o", Kind: "server", Status: "ok", Tenant: fmt.Sprint("tenant-", round*spans+i)}, b.now, 1e6, 1)
+						}
+						for range 5 {
+							observeMember(a, b, SpanIdentity{Service: name, Operation: "o", Kind: "server", Status: "ok", Tenant: "heavy"}, b.now, 1e6, 1)
+							n++
+						}
+						switch _, err := b.Commit(context.Background()); {
+						case errors.Is(err, ErrOverloaded):
+							refused++
+						case err != nil:
+							t.Fatal(err)
+						default:
+							accepted += n
+						}
+						if used := a.Stats().MemoryBytes; used > a.o.MemoryBytes+1<<20 {
+							t.Fatalf("generation %d: %d bytes are used, at most %d are allowed", g, used, a.o.MemoryBytes)
+						}
+					}
+				}
+				now.advance(10 * time.Second)
+				flush(t, a)
+				flush(t, a) // what only the first one's generation held
+				sum := int64(0)
+				for _, s := range a.reg.services[1:] {
+					size := s.tenants.size
+					s.tenants.measure()
+					sum += s.tenants.size
+					if size != s.tenants.size {
+						t.Errorf("%s: %d bytes are counted, want %d", s.name, size, s.tenants.size)
+					}
+				}
+				if sum != a.reg.tenantBytes {
+					t.Errorf("tables take %d bytes, %d are counted", sum, a.reg.tenantBytes)
+				}
+				if used := a.Stats().MemoryBytes; used > a.o.MemoryBytes*7/8 {
+					t.Fatalf("generation %d: %d bytes are still used after the flush, of %d", g, used, a.o.MemoryBytes)
+				}
+			}
+			t.Logf("%d spans accepted, %d requests of %d refused", accepted, refused, generations*c.services*(c.tenants/spans))
+			views(t, st, uint64(accepted))
+			if !c.gone {
+				heavy := 0
+				for _, s := range a.reg.services[1:] {
+					if _, ok := s.tenants.named[tenantHash("heavy")]; ok {
+						heavy++
+					}
+				}
+				if heavy != c.services {
+					t.Errorf("the heaviest tenant keeps its name in %d of %d services", heavy, c.services)
+				}
+			}
+		})
+	}
 }

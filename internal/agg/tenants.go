@@ -31,15 +31,44 @@ type tenants struct {
 	// service without requests derive from its spans.
 	requests      spaceSaving
 	totalRequests uint64
+
+	limit  int    // of cap
+	size   int64  // bytes, as far as they are counted in memory
+	memory *int64 // bytes of the tables of all services
 }
 
 // maxRequestTenants bounds the tenants whose requests are counted: shares come out at
 // most 1/4096 too high, a quarter of the least share of a medium tenant.
 const maxRequestTenants = 4096
 
-func newTenants(limit int) *tenants {
-	return &tenants{cap: limit, named: map[uint64]struct{}{}, sketch: spaceSaving{cap: limit + limit/4 + 1},
-		requests: spaceSaving{cap: min(limit+1, maxRequestTenants)}}
+// newTenants returns a table of at most limit names, whose size it keeps counted in memory.
+func newTenants(limit int, memory *int64) *tenants {
+	t := &tenants{limit: limit, memory: memory}
+	t.clear()
+	return t
+}
+
+// clear forgets all tenants.
+func (t *tenants) clear() {
+	t.total, t.grouped, t.totalRequests, t.cohorts, t.folded = 0, 0, 0, nil, false
+	t.named, t.dirty = map[uint64]struct{}{}, len(t.named) > 0
+	t.sketch, t.requests = spaceSaving{}, spaceSaving{}
+	t.bound(t.limit)
+}
+
+// bound has at most n tenants keep their names from now on.
+func (t *tenants) bound(n int) {
+	t.cap = n
+	t.sketch.keep(n + n/4 + 1)
+	t.requests.keep(min(n+1, maxRequestTenants))
+	t.measure()
+}
+
+// measure counts the size in memory. Whatever changes it ends with this.
+func (t *tenants) measure() {
+	n := int64(len(t.named))*24 + int64(len(t.sketch.heap)+len(t.requests.heap))*56 + int64(len(t.cohorts))*48
+	*t.memory += n - t.size
+	t.size = n
 }
 
 func tenantHash(name string) uint64 {
@@ -57,6 +86,7 @@ func (t *tenants) admit(h uint64) bool {
 	if len(t.named) < t.cap {
 		t.named[h] = struct{}{}
 		t.dirty = true
+		t.measure()
 		return true
 	}
 	t.folded = true
@@ -79,6 +109,21 @@ func (t *tenants) crowded() bool { return t.folded || len(t.named) >= t.cap-t.ca
 // yesterday's heavy tenants can be replaced. It reports whether a name was gained or
 // lost.
 func (t *tenants) turn() (changed bool) {
+	t.bound(t.limit)
+	return t.nameHeaviest()
+}
+
+// shed halves the bound on names, below the number of those that have one, for want of
+// memory. The next hour has the whole bound again. It reports whether a name was lost.
+func (t *tenants) shed() (changed bool) {
+	t.folded = true
+	t.bound(max(min(t.cap, len(t.named))/2, 1))
+	return t.nameHeaviest()
+}
+
+// nameHeaviest gives the names to the heaviest. It reports whether a name was gained or lost
+// that counts.
+func (t *tenants) nameHeaviest() (changed bool) {
 	top := t.sketch.top(t.cap)
 	next := make(map[uint64]struct{}, len(top))
 	for _, h := range top {
@@ -95,6 +140,7 @@ func (t *tenants) turn() (changed bool) {
 		changed = true
 	}
 	t.named, t.folded, t.dirty = next, false, true
+	t.measure()
 	return changed
 }
 
@@ -111,6 +157,7 @@ func (t *tenants) count(h, weight uint64, request bool) {
 	if request {
 		t.requests.add(h, weight)
 	}
+	t.measure()
 }
 
 // fade begins a new hour: counts are halved, and cohorts made anew.
@@ -120,6 +167,7 @@ func (t *tenants) fade() {
 	t.total /= 2
 	t.requests.fade()
 	t.totalRequests /= 2
+	t.measure()
 }
 
 // group makes the cohorts again if the total has more than doubled since. In a service's
@@ -142,6 +190,7 @@ func (t *tenants) regroup() {
 		}
 	}
 	t.grouped = t.total
+	t.measure()
 }
 
 // cohort returns a tenant's cohort.
@@ -150,10 +199,6 @@ func (t *tenants) cohort(h uint64) string {
 		return name
 	}
 	return series.Small
-}
-
-func (t *tenants) bytes() int64 {
-	return int64(len(t.named))*24 + int64(len(t.sketch.heap)+len(t.requests.heap))*56 + int64(len(t.cohorts))*48
 }
 
 // appendBinary appends the named tenants and their counts.
@@ -204,6 +249,7 @@ func (t *tenants) decode(b []byte) error {
 			}
 		}
 	}
+	t.measure()
 	return nil
 }
 
@@ -285,6 +331,20 @@ func (s *spaceSaving) top(n int) []uint64 {
 		keys = append(keys, c.key)
 	}
 	return keys
+}
+
+// keep has at most n keys, the heaviest, from now on.
+func (s *spaceSaving) keep(n int) {
+	s.cap = n
+	if len(s.heap) <= n {
+		return
+	}
+	old := s.heap
+	slices.SortFunc(old, func(a, b counter) int { return cmp.Compare(b.count, a.count) })
+	s.heap, s.index = make([]counter, 0, n), make(map[uint64]int32, n)
+	for _, c := range old[:n] {
+		s.add(c.key, c.count)
+	}
 }
 
 // fade halves every count and forgets those that reach zero.

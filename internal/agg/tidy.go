@@ -48,6 +48,12 @@ func (a *Aggregator) retireIdle(now time.Time) {
 		a.advance()
 	}
 	a.reclaim()
+	if a.memory() > a.o.MemoryBytes*7/8 {
+		if a.reg.shedTenants(a.o.MemoryBytes / 4) {
+			a.advance()
+		}
+		a.full.Store(a.memory() > a.o.MemoryBytes)
+	}
 }
 
 // reclaim frees the targets and series that nothing refers to any more. The caller holds
