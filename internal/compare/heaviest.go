@@ -134,7 +134,7 @@ func (c *comparison) apartEnvironments(ctx context.Context, sides []where) error
 	if err != nil {
 		return err
 	}
-	if c.environments, c.followed, err = c.splitEnvironments(ctx, ranges, step); err != nil || c.Label == "" {
+	if c.environments, c.followed, err = c.splitEnvironments(ctx, ranges, step); err != nil || c.Label == "" || c.Label == series.LabelService {
 		return err
 	}
 	return c.onlyShared(ctx, ranges)
@@ -163,9 +163,7 @@ func (c *comparison) onlyShared(ctx context.Context, ranges []span) error {
 			shared[name.service] = true
 		}
 	}
-	if c.Label != series.LabelService {
-		maps.DeleteFunc(c.environments, func(service string, _ bool) bool { return !shared[service] })
-	}
+	maps.DeleteFunc(c.environments, func(service string, _ bool) bool { return !shared[service] })
 	return nil
 }
 
