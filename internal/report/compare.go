@@ -184,7 +184,7 @@ func (d *Comparison) measure(m *api.CompareMeasure) []string {
 		case m.Name == "errors":
 			return Percent(v)
 		case m.Name == "apdex":
-			return Ratio(v)
+			return Score(v)
 		case m.Name == "rate" && !math.IsNaN(float64(v)):
 			if len(d.R.Measures) > 1 || d.R.Family == SpanFamily { // of observations or requests; else of what a counter counts
 				return Number.Value(v) + "/s"

@@ -27,6 +27,14 @@ func Ratio(f api.Float) string {
 	return strconv.FormatFloat(float64(f), 'f', 2, 64)
 }
 
+// Score writes an Apdex with two decimals. Fewer than all satisfied never read as all, nor some as none.
+func Score(f api.Float) string {
+	if f > 0 && f < 1 {
+		f = min(max(f, 0.01), 0.99)
+	}
+	return Ratio(f)
+}
+
 // Pad right-aligns s in n characters.
 func Pad(s string, n int) string {
 	return strings.Repeat(" ", max(n-utf8.RuneCountInString(s), 0)) + s

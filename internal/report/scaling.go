@@ -62,7 +62,7 @@ func (d *Document) configurations(r *api.ScalingResponse) {
 		for _, q := range []string{"p50", "p95", "p99"} {
 			row = append(row, Seconds(float64(c.Quantiles[q])))
 		}
-		row = append(row, figure.Percent(float64(c.Errors)), fmt.Sprintf("%.2f", float64(c.Apdex)))
+		row = append(row, figure.Percent(float64(c.Errors)), Score(c.Apdex))
 		if r.CPU != "" {
 			row = append(row, scalingNumber(float64(c.CPU)))
 		}

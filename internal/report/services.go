@@ -74,7 +74,7 @@ func Services(r *api.ServicesResponse) *Document {
 	t.addQuantiles(qs)
 	var rows [][]string
 	for _, s := range r.Services {
-		cells := []string{s.Name, worth(s.Requests, s.Effective), Digits(float64(s.Rate)) + "/s", Percent(s.ErrorRate), Ratio(s.Apdex), SecondsUnit.Value(s.Mean)}
+		cells := []string{s.Name, worth(s.Requests, s.Effective), Digits(float64(s.Rate)) + "/s", Percent(s.ErrorRate), Score(s.Apdex), SecondsUnit.Value(s.Mean)}
 		if environments {
 			cells = slices.Insert(cells, 1, OrNone(s.Environment))
 		}
@@ -256,8 +256,8 @@ func Apdex(r *api.ApdexResponse) *Document {
 	var rows [][]string
 	thin := false
 	for _, a := range r.Rows {
-		score, between := Ratio(a.Apdex), ""
-		if low, high := Ratio(a.Low), Ratio(a.High); low != high {
+		score, between := Score(a.Apdex), ""
+		if low, high := Score(a.Low), Score(a.High); low != high {
 			between = ends(low, high)
 		}
 		if a.Thin {

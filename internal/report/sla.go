@@ -120,8 +120,8 @@ func (s *slaReport) row(p api.SLAPeriod) {
 		name += "*"
 		s.used["*"] = true
 	}
-	score := Ratio(p.Apdex)
-	if low, high := Ratio(p.ApdexLow), Ratio(p.ApdexHigh); low != high {
+	score := Score(p.Apdex)
+	if low, high := Score(p.ApdexLow), Score(p.ApdexHigh); low != high {
 		score += " " + ends(low, high)
 		s.used["…"] = true
 	}
@@ -149,7 +149,7 @@ func (s *slaReport) row(p api.SLAPeriod) {
 	}
 	worst := "-"
 	if p.Worst != nil {
-		worst = fmt.Sprintf("%s %s, p95 %s", p.Worst.Name, Ratio(p.Worst.Apdex), SecondsUnit.Value(p.Worst.P95))
+		worst = fmt.Sprintf("%s %s, p95 %s", p.Worst.Name, Score(p.Worst.Apdex), SecondsUnit.Value(p.Worst.P95))
 	}
 	saturated := ""
 	if p.Trend.Saturated {

@@ -3,7 +3,7 @@
 
 import type { ScalingConfiguration, ScalingLaw, ScalingPoint, ScalingResponse, ScalingValue } from '../shared/api/schema';
 import { perSecond } from './bench';
-import { count, digits, ends, missing, percent, signedValue, value } from '../shared/text/format';
+import { apdex, count, digits, ends, missing, percent, signedValue, value } from '../shared/text/format';
 import { slotName } from '../shared/text/time';
 import { roundUp } from '../shared/chart/heat';
 import { cell, type Sheet } from './sheets';
@@ -102,7 +102,7 @@ export function configurationsSheet(r: ScalingResponse): Sheet {
     head: ['configuration', 'requests', 'requests/s', 'mean', 'p50', 'p95', 'p99', 'errors', 'Apdex', ...(r.cpu ? ['CPU'] : []), ...(r.memory ? ['memory'] : []), 'change of mean', ' mean, against before'],
     rows: all.map((c) => [
       cell(configurationName(c, all), c.start, { title: slotName(c.start, c.end) }), cell(count(c.requests), c.requests), cell(perSecond(c.rate), c.rate), cell(value(c.mean), c.mean),
-      ...['p50', 'p95', 'p99'].map((q) => cell(value(c.quantiles[q]), c.quantiles[q])), cell(percent(c.errors), c.errors, { bad: (c.errors ?? 0) > 0.01 }), cell(c.apdex == null ? missing : c.apdex.toFixed(2), c.apdex),
+      ...['p50', 'p95', 'p99'].map((q) => cell(value(c.quantiles[q]), c.quantiles[q])), cell(percent(c.errors), c.errors, { bad: (c.errors ?? 0) > 0.01 }), cell(apdex(c.apdex), c.apdex),
       ...(r.cpu ? [cell(cpu(c.cpu), c.cpu)] : []), ...(r.memory ? [cell(value(c.memory, 'bytes'), c.memory)] : []),
       c.change?.before != null && c.change.after != null ? cell(signedValue(c.change.after - c.change.before), c.change.after - c.change.before) : cell(''),
       cell(c.change?.sentence ?? ''),

@@ -3,7 +3,7 @@
 
 import type { SLAPeriod, SLAResponse } from '../shared/api/schema';
 import { get } from '../shared/api/client';
-import { percent, tick, value } from '../shared/text/format';
+import { apdex, percent, tick, value } from '../shared/text/format';
 import { ratioWords } from '../shared/verdict/words';
 import { shellQuote } from '../shared/page/match';
 import type { Num } from '../shared/api/types';
@@ -126,7 +126,7 @@ export const withoutWords = (r: SLAPeriod): string => (r.without ? `${spanName(r
 export function verdict(d: SLAResponse): string {
   const rows = d.rows.filter((r) => r.requests > 0);
   if (!rows.length) return 'Nothing was measured in these periods.';
-  if (d.objective == null || d.under == null) return `No objective is set. Apdex over all was ${d.all.apdex?.toFixed(2) ?? 'not known'}.`;
+  if (d.objective == null || d.under == null) return `No objective is set. Apdex over all was ${d.all.apdex == null ? 'not known' : apdex(d.all.apdex)}.`;
   const judged = rows.filter((r) => r.met === 'yes' || r.met === 'no' || r.met === 'unknown');
   const met = judged.filter((r) => r.met === 'yes').length;
   const open = judged.filter((r) => r.met === 'unknown').length;

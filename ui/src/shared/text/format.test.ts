@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { capital, count, digits, ends, errorRatio, interval, much, parseValue, percent, percentTick, quantileName, rate, rateTick, relativeError, sentenceOf, shortCount, stopped, tick, value } from './format';
+import { apdex, capital, count, digits, ends, errorRatio, interval, much, parseValue, percent, percentTick, quantileName, rate, rateTick, relativeError, sentenceOf, shortCount, stopped, tick, value } from './format';
 
 describe('value', () => {
   it.each([
@@ -140,6 +140,10 @@ it('makes a sentence of words, and leaves p99 as it is', () => {
   expect([stopped('Too few'), stopped('Too few.'), stopped('Why?'), stopped('')]).toEqual(['Too few.', 'Too few.', 'Why?', '']);
 });
 
-it('a thousandth of a whole is much, one of 276,709 is not', () => {
-  expect([much(1, 276_709), much(1, 1001), much(1, 1000), much(0, 0), much(0, 5)]).toEqual([false, false, true, false, false]);
+it('a hundredth of a whole is much, one of 276,709 is not', () => {
+  expect([much(1, 276_709), much(1, 101), much(1, 100), much(0, 0), much(0, 5)]).toEqual([false, false, true, false, false]);
+});
+
+it('an Apdex below 1 never reads as 1, nor one above 0 as 0', () => {
+  expect([0, 0.001, 0.854, 0.996, 1, null, undefined].map(apdex)).toEqual(['0.00', '0.01', '0.85', '0.99', '1.00', '–', '–']);
 });

@@ -69,8 +69,14 @@ export function errorRatio(share: Num | undefined): string {
   return p < 1 ? `${p.toFixed(2)} %` : `${p.toFixed(1)} %`;
 }
 
-/** Whether so many of the whole are worth a colour: a thousandth. The count is there from the first. */
-export const much = (n: number, whole: number): boolean => n > 0 && n >= whole / 1000;
+/** Apdex with two decimals. Fewer than all satisfied never read as all, nor some as none. */
+export function apdex(score: Num | undefined): string {
+  if (score == null || !Number.isFinite(score)) return missing;
+  return (score > 0 && score < 1 ? Math.min(Math.max(score, 0.01), 0.99) : score).toFixed(2);
+}
+
+/** Whether so many of the whole are worth a colour: a hundredth. The count is there from the first. */
+export const much = (n: number, whole: number): boolean => n > 0 && n >= whole / 100;
 
 interface Scale {
   size: number;
