@@ -47,7 +47,7 @@ func newCheckEvaluate(io streams) *cobra.Command {
 		Use:   "evaluate EXPRESSION",
 		Short: "what an expression comes to, step by step",
 		Example: `  tailscope check evaluate 'avgmad({check="orders"}[4 weekdays, -30M:+30M])'
-  tailscope check evaluate 'p99(span_duration_seconds{service="shop"}[-60M:-0M])' --at now-1d`,
+  tailscope check evaluate 'p99(span_duration_seconds{service="shop", kind="server"}[-60M:-0M])' --at now-1d`,
 		Args: exactArgs(1, "an expression"),
 	}
 	q := newCheckQuestion(io, cmd)
