@@ -79,9 +79,9 @@ type ingestCollector struct{ stats func() otlp.Stats }
 
 var (
 	ingestItems = prometheus.NewDesc("tailscope_ingest_items_total",
-		"Spans and data points accepted.", []string{"signal"}, nil)
+		"Spans, data points and log records accepted.", []string{"signal"}, nil)
 	ingestRejected = prometheus.NewDesc("tailscope_ingest_rejected_total",
-		"Spans and data points refused while the rest of their request was accepted.", []string{"signal", "reason"}, nil)
+		"Spans, data points and log records refused while the rest of their request was accepted.", []string{"signal", "reason"}, nil)
 	ingestRequests = prometheus.NewDesc("tailscope_ingest_requests_total",
 		"Requests, those refused whole among them.", []string{"protocol"}, nil)
 	ingestRefused = prometheus.NewDesc("tailscope_ingest_requests_refused_total",
@@ -109,6 +109,7 @@ func (c ingestCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	add(ingestItems, s.Spans, "spans")
 	add(ingestItems, s.Points, "points")
+	add(ingestItems, s.LogRecords, "log_records")
 	add(ingestQueueImplausible, s.QueueImplausible)
 	for _, r := range s.Rejected {
 		add(ingestRejected, r.Count, r.Signal, r.Reason)

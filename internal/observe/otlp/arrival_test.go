@@ -253,7 +253,7 @@ func TestUnservedMethodsArriveNoMore(t *testing.T) {
 	s := start(t, Options{Sink: newLedger()})
 	conn := dial(t, s)
 	for range 10 {
-		err := sendRaw(conn, "/opentelemetry.proto.collector.logs.v1.LogsService/Export", make([]byte, 200<<10))
+		err := sendRaw(conn, "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export", make([]byte, 200<<10))
 		if status.Code(err) != codes.Unimplemented {
 			t.Errorf("got %v", err)
 		}

@@ -114,11 +114,12 @@ func (s *Server) newGRPC() *grpc.Server {
 		grpc.WaitForHandlers(true),
 		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 			name, _ := grpc.MethodFromServerStream(stream)
-			return status.Errorf(codes.Unimplemented, "%s is not served here: tailscope takes traces and metrics; turn the exporter for anything else off", strings.TrimPrefix(name, "/"))
+			return status.Errorf(codes.Unimplemented, "%s is not served here: tailscope takes traces, metrics and logs; turn the exporter for anything else off", strings.TrimPrefix(name, "/"))
 		}),
 	)
 	g.RegisterService(service("opentelemetry.proto.collector.trace.v1.TraceService", traceSignal), s)
 	g.RegisterService(service("opentelemetry.proto.collector.metrics.v1.MetricsService", metricSignal), s)
+	g.RegisterService(service("opentelemetry.proto.collector.logs.v1.LogsService", logSignal), s)
 	return g
 }
 
@@ -214,7 +215,7 @@ func (s *Server) retry(code codes.Code, text string) *status.Status {
 	return st
 }
 
-// appendResponse appends an ExportTraceServiceResponse or ExportMetricsServiceResponse:
+// appendResponse appends the response to an export of any signal:
 // partial_success (1) with the number rejected (1) and a message (2). It appends nothing
 // if all was accepted.
 func appendResponse(dst []byte, p Partial) []byte {

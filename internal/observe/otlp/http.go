@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"go.opentelemetry.io/collector/pdata/plog/plogotlp"
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
 	"google.golang.org/grpc/codes"
@@ -28,17 +29,18 @@ const (
 	jsonType     = "application/json"
 )
 
-// handler serves OTLP over HTTP: POST /v1/traces and /v1/metrics.
+// handler serves OTLP over HTTP: POST /v1/traces, /v1/metrics and /v1/logs.
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/v1/traces", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, traceSignal) })
 	mux.HandleFunc("/v1/metrics", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, metricSignal) })
+	mux.HandleFunc("/v1/logs", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, logSignal) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		code, st := http.StatusNotFound, codes.NotFound
 		if strings.HasPrefix(r.URL.Path, "/v1") {
 			code, st = http.StatusNotImplemented, codes.Unimplemented
 		}
-		s.refuse(w, contentType(r), code, status.Newf(st, "%s is not served here: tailscope takes /v1/traces and /v1/metrics; turn the exporter for anything else off", r.URL.Path))
+		s.refuse(w, contentType(r), code, status.Newf(st, "%s is not served here: tailscope takes /v1/traces, /v1/metrics and /v1/logs; turn the exporter for anything else off", r.URL.Path))
 	})
 	names := s.o.Names
 	names.Allowed = slices.Concat(names.Allowed, s.o.Origins)
@@ -175,19 +177,22 @@ func (e *brokenError) Unwrap() error { return e.err }
 
 // fromJSON translates OTLP's JSON form to protobuf.
 func fromJSON(sig signal, b []byte) ([]byte, error) {
-	var err error
-	var out []byte
-	if sig == traceSignal {
-		req := ptraceotlp.NewExportRequest()
-		if err = req.UnmarshalJSON(b); err == nil {
-			out, err = req.MarshalProto()
-		}
-	} else {
-		req := pmetricotlp.NewExportRequest()
-		if err = req.UnmarshalJSON(b); err == nil {
-			out, err = req.MarshalProto()
-		}
+	var req interface {
+		UnmarshalJSON([]byte) error
+		MarshalProto() ([]byte, error)
 	}
+	switch sig {
+	case traceSignal:
+		req = ptraceotlp.NewExportRequest()
+	case metricSignal:
+		req = pmetricotlp.NewExportRequest()
+	default:
+		req = plogotlp.NewExportRequest()
+	}
+	if err := req.UnmarshalJSON(b); err != nil {
+		return nil, malformed("JSON: %v", err)
+	}
+	out, err := req.MarshalProto()
 	if err != nil {
 		return nil, malformed("JSON: %v", err)
 	}
@@ -250,10 +255,7 @@ func appendJSON(dst []byte, sig signal, p Partial) []byte {
 	if p.Rejected == 0 && p.Message == "" {
 		return append(dst, `{"partialSuccess":{}}`...)
 	}
-	name := "rejectedSpans"
-	if sig == metricSignal {
-		name = "rejectedDataPoints"
-	}
+	name := [...]string{"rejectedSpans", "rejectedDataPoints", "rejectedLogRecords"}[sig]
 	text, err := json.Marshal(p.Message)
 	if err != nil {
 		text = []byte(`""`)

@@ -1,5 +1,5 @@
-// Package otlp receives spans and metrics in OpenTelemetry's protocol, by gRPC and by
-// HTTP.
+// Package otlp receives spans, metrics and the number of log records in OpenTelemetry's
+// protocol, by gRPC and by HTTP.
 //
 // It decodes the protobuf bytes in one pass and makes no objects of them. Of a span it
 // reads only the fields that decide under which labels it is counted; the hash of all but
@@ -77,9 +77,10 @@ type receiver struct {
 	bounds     boundsTable
 	decoders   sync.Pool
 
-	spans, points, noValue atomic.Uint64
-	queueImplausible       atomic.Uint64
-	rejected               [2][reasons]atomic.Uint64 // of spans, of points
+	items            [signals]atomic.Uint64 // accepted
+	noValue          atomic.Uint64
+	queueImplausible atomic.Uint64
+	rejected         [signals][reasons]atomic.Uint64
 }
 
 // newReceiver returns a receiver that caches at most twice so many targets.
@@ -150,9 +151,12 @@ type signal uint8
 const (
 	traceSignal signal = iota
 	metricSignal
+	logSignal
+	signals
 )
 
-func (s signal) items() string { return [...]string{"spans", "data points"}[s] }
+// what returns what a request of the signal holds, in the plural.
+func (s signal) what() string { return [...]string{"spans", "data points", "log records"}[s] }
 
 // ingest decodes one request and commits it. If the error is a *MalformedError,
 // agg.ErrOverloaded, or the journal's, nothing was accepted.
@@ -171,10 +175,13 @@ func (r *receiver) ingest(ctx context.Context, s signal, payload []byte) (Partia
 	}
 	d.tables = r.cache.at(epoch)
 	var err error
-	if s == traceSignal {
+	switch s {
+	case traceSignal:
 		err = d.traces(payload)
-	} else {
+	case metricSignal:
 		err = d.metrics(payload)
+	default:
+		err = d.logs(payload)
 	}
 	if err != nil {
 		d.batch.Discard()
@@ -198,17 +205,12 @@ func (r *receiver) ingest(ctx context.Context, s signal, payload []byte) (Partia
 		}
 	}
 	p.Rejected = min(p.Rejected, p.Items) // a summary is several numbers
-	p.Message = describe(s.items(), p.Items, p.Rejected, &d.refused)
-	accepted := uint64(p.Items - p.Rejected - d.noValue)
-	if s == traceSignal {
-		r.spans.Add(accepted)
-		if r.assembler != nil {
-			r.assembler.Add(d.spans)
-			r.queueImplausible.Add(d.implausible)
-		}
-	} else {
-		r.points.Add(accepted)
-		r.noValue.Add(uint64(d.noValue))
+	p.Message = describe(s.what(), p.Items, p.Rejected, &d.refused)
+	r.items[s].Add(uint64(p.Items - p.Rejected - d.noValue))
+	r.noValue.Add(uint64(d.noValue))
+	if s == traceSignal && r.assembler != nil {
+		r.assembler.Add(d.spans)
+		r.queueImplausible.Add(d.implausible)
 	}
 	d.releasePayload()
 	return p, nil

@@ -248,9 +248,8 @@ type counters struct {
 
 // Stats holds running totals since Start, and present values.
 type Stats struct {
-	Spans   uint64 // accepted
-	Points  uint64 // accepted
-	NoValue uint64 // points that were marked as having no value
+	Spans, Points, LogRecords uint64 // accepted
+	NoValue                   uint64 // points that were marked as having no value
 	// QueueImplausible counts spans whose header of the queue was more than
 	// queuetime.Most off, and was ignored.
 	QueueImplausible uint64
@@ -265,7 +264,7 @@ type Stats struct {
 
 // Rejected counts the refused part of accepted requests.
 type Rejected struct {
-	Signal string // "spans" or "points"
+	Signal string // "spans", "points" or "log_records"
 	Reason string
 	Count  uint64
 }
@@ -287,7 +286,7 @@ type ProtocolStats struct {
 // Stats returns the totals. It includes reasons with a count of 0.
 func (s *Server) Stats() Stats {
 	st := Stats{
-		Spans: s.r.spans.Load(), Points: s.r.points.Load(), NoValue: s.r.noValue.Load(),
+		Spans: s.r.items[traceSignal].Load(), Points: s.r.items[metricSignal].Load(), LogRecords: s.r.items[logSignal].Load(), NoValue: s.r.noValue.Load(),
 		QueueImplausible: s.r.queueImplausible.Load(),
 		GRPC:             s.protocol(overGRPC), HTTP: s.protocol(overHTTP),
 		CachedTargets: s.r.cache.entries(), TargetBytes: s.r.cache.bytes(),
@@ -304,6 +303,9 @@ func (s *Server) Stats() Stats {
 		}
 		if reason >= TooOld {
 			st.Rejected = append(st.Rejected, Rejected{"points", reason.String(), s.r.rejected[metricSignal][reason].Load()})
+		}
+		if reason == TooOld || reason == TooNew || reason == NoTime || reason == TooManyFamilies {
+			st.Rejected = append(st.Rejected, Rejected{"log_records", reason.String(), s.r.rejected[logSignal][reason].Load()})
 		}
 	}
 	return st

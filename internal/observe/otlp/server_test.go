@@ -30,7 +30,6 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	sdkresource "go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	collectorlogs "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	collectortrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -146,8 +145,8 @@ func TestGRPCErrors(t *testing.T) {
 	expect(sendRaw(conn, exportTraces, make([]byte, 2<<20)), codes.ResourceExhausted, "larger than max", 0)
 	expect(sendRaw(conn, exportTraces, make([]byte, 64<<20), grpc.UseCompressor("gzip")), codes.ResourceExhausted, "larger than max", 0)
 	expect(sendRaw(conn, exportTraces, make([]byte, 64<<20), grpc.UseCompressor("zstd")), codes.ResourceExhausted, "larger than max", 0)
-	_, err := collectorlogs.NewLogsServiceClient(conn).Export(context.Background(), &collectorlogs.ExportLogsServiceRequest{})
-	expect(err, codes.Unimplemented, "takes traces and metrics", 0)
+	err := sendRaw(conn, "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export", nil)
+	expect(err, codes.Unimplemented, "takes traces, metrics and logs", 0)
 	l.answer(true, nil)
 	expect(sendRaw(conn, exportTraces, good), codes.ResourceExhausted, "retry later", 3*time.Second)
 	l.answer(false, agg.ErrOverloaded)
@@ -443,7 +442,7 @@ func TestHTTPErrors(t *testing.T) {
 	f("/v1/traces", pb, "", make([]byte, 2<<20), 413, "smaller batches")
 	f("/v1/traces", pb, "gzip", zip(make([]byte, 64<<20)), 413, "smaller batches")
 	f("/v1/traces", pb, "zstd", zst(t, make([]byte, 64<<20)), 413, "smaller batches")
-	f("/v1/logs", pb, "", nil, 501, "/v1/traces and /v1/metrics")
+	f("/v1development/profiles", pb, "", nil, 501, "/v1/traces, /v1/metrics and /v1/logs")
 	f("/x", js, "", nil, 404, "/v1/traces")
 	l.answer(true, nil)
 	f("/v1/traces", pb, "", good, 429, "retry later")
