@@ -42,7 +42,7 @@ func newServe(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "the server: takes OTLP, keeps distributions, answers the page and the API",
-		Long: `Serve listens for spans and metrics by OTLP, and answers the page and the API.
+		Long: `Serve listens for spans, metrics and logs by OTLP, and answers the page and the API.
 
 Settings come from a file (--config), then TAILSCOPE_* in the environment,
 then flags; docs/configuration.md lists them. Those that have no flag are given by
