@@ -62,8 +62,8 @@ A file that was imported before is refused; one that has grown since goes on
 where it ended, and one whose import broke off goes on where it stopped.
 
 The format is recognised by the lines, or given by --format: tailscope (the one recommended, see
-docs/access-logs.md), json, caddy, traefik, envoy, json:KEY=FIELD,…, or the
-log_format of nginx itself, in quotes.`,
+docs/access-logs.md), combined-time, apache, haproxy, alb, envoy-text, traefik-text,
+json, caddy, traefik, envoy, json:KEY=FIELD,…, or the log_format of nginx itself, in quotes.`,
 		Example: `  tailscope import access-log --service shop /var/log/nginx/access.log*
   tailscope import access-log --service shop --format '$msec $request_time $status "$request"' --dry-run old.log.gz
   zcat old/*.gz | tailscope import access-log --service shop --tenant-from 'host:^([a-z]+)\.' -`,

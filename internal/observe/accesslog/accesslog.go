@@ -27,7 +27,7 @@ import (
 // Config describes one log as an operator configures it. It has the same form in the
 // configuration file, in the flags of an import and in its URL.
 type Config struct {
-	Format  string   // auto, combined, tailscope, json, caddy, traefik, envoy, json:KEY=FIELD,…, or a log_format; empty is auto
+	Format  string   // auto, combined, tailscope, one of textNames, json, caddy, traefik, envoy, json:KEY=FIELD,…, or a log_format; empty is auto
 	Service string   // required
 	Tenant  string   // host, host:REGEX, path:REGEX or field:NAME; empty: none
 	Version string   // a variable or field; empty: none

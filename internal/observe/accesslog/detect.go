@@ -19,7 +19,7 @@ func detectFormat(first []byte) (string, error) {
 	if len(lines) == 0 {
 		return "tailscope", nil // there are no lines that could be misread
 	}
-	specs := []string{"tailscope"}
+	specs := append([]string{"tailscope"}, textNames...)
 	if lines[0][0] == '{' {
 		specs = []string{"json", "caddy", "traefik", "envoy"}
 	}
@@ -35,7 +35,7 @@ func detectFormat(first []byte) (string, error) {
 			f.untimed = untimed
 			p := parser{f: f}
 			for _, line := range lines {
-				if p.read(line, &record{}) {
+				if p.read(line, &record{}) && isDurationOf(spec, p.values[slotDuration]) {
 					return spec, nil
 				}
 			}
@@ -55,10 +55,24 @@ func detectFormat(first []byte) (string, error) {
 		more = more || !p.split(line) && p.problem.detail == "" // it matched until the end of the format
 	}
 	if more {
-		return "", errors.New("the lines begin as nginx's combined format and go on: give the log_format that nginx is configured with " +
-			"(nginx -T | grep -A3 log_format shows it) as the format")
+		return "", errors.New("the lines begin as the combined format and go on: give the log_format that nginx is configured with " +
+			"(nginx -T | grep -A3 log_format shows it) as the format, or say apache if the number at their end is Apache's %D")
 	}
-	return "", fmt.Errorf("the lines are of no known format: give the log_format that nginx is configured with as the format; the first line is\n%s", shorten(lines[0]))
+	return "", fmt.Errorf("the lines are of no known format: name one of %s, or give the log_format that nginx is configured with as the format; the first line is\n%s", strings.Join(textNames, ", "), shorten(lines[0]))
+}
+
+// isDurationOf reports whether a duration tells a format from others that have it at the same
+// place: nginx's seconds have a point, Apache's microseconds (%D) none. A short number could be
+// its seconds (%T).
+func isDurationOf(spec string, v []byte) bool {
+	point := bytes.IndexByte(v, '.') >= 0
+	switch spec {
+	case "combined-time":
+		return point
+	case "apache", "apache-common":
+		return !point && len(v) > 2
+	}
+	return true
 }
 
 // shorten returns a line shortened for display.

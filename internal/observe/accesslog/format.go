@@ -3,6 +3,7 @@ package accesslog
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 )
 
@@ -147,6 +148,10 @@ func compileFormat(spec string, w wanted) (*Format, error) {
 		return f, err
 	}
 	f := &Format{name: name, unit: 1e9, unitUp: 1e9}
+	if known, ok := textFormats[spec]; ok {
+		text, f.unit, f.unitUp = known.text, known.unit, known.unitUp
+		maps.Copy(names, known.names)
+	}
 	f.bind(w, names)
 	text, err := f.directive(text)
 	if err != nil {
@@ -182,8 +187,13 @@ func (f *Format) complete(w wanted) error {
 	if len(lacks) > 0 {
 		return fmt.Errorf("there is no %s in it: add it, for example\n%s", strings.Join(lacks, " and no "), Directive)
 	}
-	f.untimed = !b[slotDuration]
+	f.untimed = !b[slotDuration] && !f.spans()
 	return nil
+}
+
+// spans reports whether a request lasted from one time of a line to another.
+func (f *Format) spans() bool {
+	return f.bound[slotStart] && f.bound[slotTime] && !f.bound[slotDuration]
 }
 
 // directive returns the format within a whole directive:
@@ -325,7 +335,7 @@ func (f *Format) template(text string, names map[string]slot) error {
 		f.parts = append(f.parts, p)
 	}
 	if len(f.parts) == 0 {
-		return fmt.Errorf("%q has no variables: write a log_format such as the one that nginx is configured with, or one of combined, tailscope, json, caddy, traefik, envoy", text)
+		return fmt.Errorf("%q has no variables: write a log_format such as the one that nginx is configured with, or one of combined, tailscope, json, caddy, traefik, envoy, %s", text, strings.Join(textNames, ", "))
 	}
 	if begin < len(text) {
 		f.parts = append(f.parts, part{literal: text[begin:]})

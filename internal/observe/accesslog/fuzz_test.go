@@ -15,15 +15,21 @@ func FuzzLine(f *testing.F) {
 	f.Add(2, `{"msec":1772366370.25,"request_time":0.5,"status":200,"request":"GET \/caf\u00e9?\" HTTP\/1.1","a":[{"b":null}]}`)
 	f.Add(3, `{"ts":1772366370.25,"request":{"method":"GET","host":"a","uri":"/x","headers":{"X-Request-Start":["t=1"]}},"duration":1e-05,"status":404}`)
 	f.Add(4, `{"t":"1772366370.250","d":0.250,"s":200,"r":"GET /\"q\" HTTP/1.1","a":"x\\"}`)
+	f.Add(8, `http 2026-03-01T11:59:30.250000Z a 10.0.0.9:1 - -1 -1 -1 503 - 34 366 "GET http://a.example:80/x HTTP/1.1" "curl/8" - - - "R" "-" "-" 0 2026-03-01T11:59:30.150000Z "-"`)
+	f.Add(9, `<134>Mar  1 12:59:30 haproxy[1]: ::1:33317 [01/Mar/2026:11:59:30.100] f~ b/s 0/0/0/1/1 200 27 - - ---- 1/1/0/0/0 0/0 "GET / HTTP/1.1"`)
 	var sources []*Source
-	for _, c := range []Config{
+	configs := []Config{
 		{Format: "tailscope", Tenant: "host"},
 		{Format: `$msec $request_time $upstream_response_time $upstream_addr $status $request_method $uri`},
 		{Format: "json", Tenant: `path:^/([a-z]+)`}, {Format: "caddy"},
 		{Format: `log_format x escape=json '{"t":"$msec","d":$request_time,"s":$status,"r":"$request","a":"$http_user_agent"}';`},
 		{Format: "traefik"}, {Format: "envoy"},
 		{Format: `$time_local $status $request_time $request`},
-	} {
+	}
+	for _, name := range textNames {
+		configs = append(configs, Config{Format: name})
+	}
+	for _, c := range configs {
 		c.Service = "fuzz"
 		s, err := c.Compile()
 		if err != nil {

@@ -55,6 +55,7 @@ func parse(t testing.TB, c Config, line string) string {
 }
 
 func TestLines(t *testing.T) {
+	setZone(t, time.UTC)
 	short := `$msec $request_time $status "$request"`
 	for _, tc := range []struct{ name, format, line, want string }{
 		{"recommended", "tailscope", strings.TrimSpace(example),
@@ -102,6 +103,28 @@ func TestLines(t *testing.T) {
 			"2026-03-01T11:59:30.265000Z 15ms 200 GET /x host=a.example [10.0.0.1:80 14ms status 200]"},
 		{"envoy", "envoy", `{"start_time":"2026-03-01T11:59:30.250Z","method":"GET","path":"/x","response_code":503,"duration":25,"upstream_service_time":"24","upstream_host":"10.0.0.1:80","authority":"a.example","x_request_id":"9a1d8c9e-8c2b-4f5a-9a53-3a2f3c1d4e5f"}`,
 			"2026-03-01T11:59:30.275000Z 25ms 503 GET /x host=a.example id=9a1d8c9e-8c2b-4f5a-9a53-3a2f3c1d4e5f [10.0.0.1:80 24ms]"},
+		{"nginx, combined and its time", "combined-time", `10.0.0.9 - - [01/Mar/2026:11:59:30 +0000] "GET /x HTTP/1.1" 200 512 "-" "curl/8" 0.120`,
+			"2026-03-01T11:59:30.000000Z 120ms 200 GET /x"},
+		{"apache", "apache", `10.0.0.9 - - [01/Mar/2026:11:59:30 +0000] "GET /x HTTP/1.1" 200 512 "-" "curl/8" 120500`,
+			"2026-03-01T11:59:30.120500Z 120.5ms 200 GET /x"},
+		{"apache, common", "apache-common", `10.0.0.9 - frank [01/Mar/2026:11:59:30 +0000] "GET /x HTTP/1.1" 200 - 120500`,
+			"2026-03-01T11:59:30.120500Z 120.5ms 200 GET /x"},
+		{"traefik's text", "traefik-text", `10.0.0.9 - - [01/Mar/2026:11:59:30 +0000] "GET /x HTTP/2.0" 502 11 "-" "curl/8" 17 "web@docker" "http://10.0.0.1:80" 35ms`,
+			"2026-03-01T11:59:30.035000Z 35ms 502 GET /x"},
+		{"envoy's text", "envoy-text", `[2026-03-01T11:59:30.250Z] "POST /x?y HTTP/1.1" 204 - 154 0 226 100 "10.0.35.28" "curl/8" "cc21d9b0-cf5c-432b-8c7e-98aeb7988cd2" "locations" "10.0.0.1:80"`,
+			"2026-03-01T11:59:30.476000Z 226ms 204 POST /x host=locations id=cc21d9b0-cf5c-432b-8c7e-98aeb7988cd2 [10.0.0.1:80 100ms]"},
+		{"envoy's text, answered by itself", "envoy-text", `[2026-03-01T11:59:30.250Z] "GET /x HTTP/1.1" 503 UF,URX 0 91 3 - "-" "-" "cc21" "-" "-"`,
+			"2026-03-01T11:59:30.253000Z 3ms 503 GET /x id=cc21"},
+		{"alb", "alb", `https 2026-03-01T11:59:30.250000Z app/web/50dc6c495c0c9188 10.0.0.9:2817 10.0.0.1:80 0.086 0.048 0.037 200 200 0 57 "GET https://a.example:443/x?y HTTP/1.1" "curl/8" ECDHE-RSA-AES128-GCM-SHA256 TLSv1.2 arn:aws:elasticloadbalancing:us-east-2:123456789012:targetgroup/t/73e2d6bc24d8a067 "Root=1-58337281-1d84f3d73c47ec4e58577259" "a.example" "arn:aws:acm:us-east-2:123456789012:certificate/12345678" 1 2026-03-01T11:59:30.000000Z "authenticate,forward" "-" "-" "10.0.0.1:80" "200" "-" "-" TID_dc57cebed65b444ebc8177bb698fe166`,
+			"2026-03-01T11:59:30.250000Z 250ms 200 GET /x host=a.example [10.0.0.1:80 48ms status 200]"},
+		{"alb, without a target", "alb", `http 2026-03-01T11:59:30.250000Z app/web/50dc6c495c0c9188 10.0.0.9:2817 - -1 -1 -1 503 - 34 366 "GET http://a.example:80/x HTTP/1.1" "curl/8" - - - "Root=1-58337364" "-" "-" 0 2026-03-01T11:59:30.248000Z "fixed-response" "-" "-" "-" "-" "-" "-"`,
+			"2026-03-01T11:59:30.250000Z 2ms 503 GET /x host=a.example:80"},
+		{"alb, answered before it came", "alb", `http 2026-03-01T11:59:30.250000Z a 10.0.0.9:1 - -1 -1 -1 503 - 34 366 "GET http://a.example:80/x HTTP/1.1" "curl/8" - - - "R" "-" "-" 0 2026-03-01T11:59:30.350000Z "-"`,
+			"bad_duration at column 6: this is not a duration"},
+		{"haproxy", "haproxy", `Mar  1 12:59:30 lb haproxy[14389]: 10.0.1.2:33317 [01/Mar/2026:11:59:30.100] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 {1wt.eu|x} {} "GET /index.html?a HTTP/1.1"`,
+			"2026-03-01T11:59:30.209000Z 109ms 200 GET /index.html [srv1 69ms]"},
+		{"haproxy, no server", "haproxy-bare", `::1:33317 [01/Mar/2026:11:59:30.100] http-in~ static/<NOSRV> -1/-1/-1/-1/8 400 0 - - CR-- 1/1/1/1/0 0/0 "<BADREQ>"`,
+			"2026-03-01T11:59:30.108000Z 8ms 400  "},
 		{"broken json", "json", `{"status":200,`, "other_format at column 15: this is not a JSON object"},
 		{"json with more", "json", `{"status":200} x`, "other_format at column 16: the line goes on after the format's end"},
 	} {
@@ -110,6 +133,23 @@ func TestLines(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}
 		})
+	}
+}
+
+// setZone has this machine be in a zone until the test ends.
+func setZone(t *testing.T, zone *time.Location) {
+	t.Helper()
+	was := time.Local
+	time.Local = zone
+	t.Cleanup(func() { time.Local = was })
+}
+
+// HAProxy's times have no zone: they are of the machine's.
+func TestHAProxyIsOfThisZone(t *testing.T) {
+	setZone(t, time.FixedZone("", 3600))
+	if got, want := parse(t, Config{Format: "haproxy-bare"}, `::1:3 [01/Mar/2026:12:59:30.100] f b/s 0/0/0/1/8 200 0 - - ---- 1/1/1/1/0 0/0 "GET / HTTP/1.1"`),
+		"2026-03-01T11:59:30.108000Z 8ms 200 GET / [s 1ms]"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 
@@ -171,6 +211,15 @@ func TestDetect(t *testing.T) {
 		{"combined and more", combined + ` "10.0.0.2"` + "\n", "", "give the log_format"},
 		{"something", "hello\n", "", "no known format"},
 		{"other json", `{"a":1}`, "", "say which fields are meant"},
+		{"nginx with its time", combined + " 0.120\n" + combined + " 1.000", "combined-time", ""},
+		{"apache", combined + " 87\n" + combined + " 120500", "apache", ""},
+		{"apache, common", `::1 - - [01/Mar/2026:11:59:30 +0000] "GET / HTTP/1.1" 200 512 120500`, "apache-common", ""},
+		{"seconds, perhaps", combined + " 0\n" + combined + " 12", "", "say apache"},
+		{"traefik's text", combined + ` 17 "web@docker" "http://10.0.0.1:80" 35ms`, "traefik-text", ""},
+		{"envoy's text", `[2026-03-01T11:59:30.250Z] "POST / HTTP/1.1" 204 - 154 0 226 100 "-" "-" "-" "-" "10.0.0.1:80"`, "envoy-text", ""},
+		{"alb", `http 2026-03-01T11:59:30.250000Z a 10.0.0.9:1 - -1 -1 -1 503 - 34 366 "GET http://a.example:80/x HTTP/1.1" "curl/8" - - - "R" "-" "-" 0 2026-03-01T11:59:30.150000Z "-"`, "alb", ""},
+		{"haproxy", `<134>Mar  1 12:59:30 haproxy[1]: ::1:33317 [01/Mar/2026:11:59:30.100] f~ b/s 0/0/0/1/1 200 27 - - ---- 1/1/0/0/0 0/0 "GET / HTTP/1.1"`, "haproxy", ""},
+		{"haproxy on its standard output", `::1:33317 [01/Mar/2026:11:59:30.100] f~ b/s 0/0/0/1/1 200 27 - - ---- 1/1/0/0/0 0/0 "GET / HTTP/1.1"`, "haproxy-bare", ""},
 	} {
 		got, err := detectFormat([]byte(tc.lines))
 		if got != tc.want || (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {

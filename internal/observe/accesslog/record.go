@@ -35,6 +35,9 @@ func (r *record) longest() int64 {
 	return d
 }
 
+// longestRequest is the longest duration that is not taken for a mistake, in nanoseconds.
+const longestRequest = 1e9 * 86400 * 366
+
 // read parses a line into r, whose attempts are reused.
 func (p *parser) read(line []byte, r *record) bool {
 	if !p.split(line) {
@@ -45,8 +48,17 @@ func (p *parser) read(line []byte, r *record) bool {
 
 	duration, ok := int64(0), true
 	switch r.untimed = isAbsent(v[slotDuration]); {
+	case p.f.spans():
+		start, ok1 := p.clock.parse(v[slotStart])
+		end, ok2 := p.clock.parse(v[slotTime])
+		if !ok1 || !ok2 {
+			return p.fail(BadTime, p.at(line, slotStart), "")
+		}
+		if r.untimed, duration = false, end-start; duration < 0 || duration > longestRequest {
+			return p.fail(BadDuration, p.at(line, slotTime), "")
+		}
 	case !r.untimed:
-		if duration, ok = parseDecimal(v[slotDuration], p.f.unit); !ok || duration > 1e9*86400*366 {
+		if duration, ok = parseDecimal(v[slotDuration], p.f.unit); !ok || duration > longestRequest {
 			return p.fail(BadDuration, p.at(line, slotDuration), "")
 		}
 	case !p.f.untimed:

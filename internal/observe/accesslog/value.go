@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+	"time"
 	"unsafe"
 )
 
@@ -87,6 +88,8 @@ func (c *clock) parse(v []byte) (int64, bool) {
 		return 0, false
 	case len(v) == 26 && v[2] == '/':
 		t, ok = parseLocal(v)
+	case len(v) == 24 && v[2] == '/' && v[20] == '.':
+		t, ok = parseHere(v)
 	case len(v) >= 20 && v[4] == '-':
 		t, ok = parseISO(v)
 	default:
@@ -144,6 +147,14 @@ func parseLocal(v []byte) (int64, bool) {
 	zone, ok7 := parseZone(v[21:])
 	t, ok8 := unixSeconds(century*100+year, month, day, h, m, s)
 	return (t - zone) * 1e9, month > 0 && ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7 && ok8
+}
+
+// parseHere parses 10/Oct/2000:13:55:36.123, which is HAProxy's, as of the zone of this machine.
+func parseHere(v []byte) (int64, bool) {
+	t, ok1 := parseLocal(append(v[:20:20], " +0000"...))
+	millis, ok2 := parseNumber(v[21:])
+	_, zone := time.Unix(t/1e9, 0).Zone()
+	return t - int64(zone)*1e9 + int64(millis)*1e6, ok1 && ok2
 }
 
 // parseISO parses 2000-10-10T13:55:36[.fraction](Z|±07:00|±0700).
