@@ -21,6 +21,7 @@ type marker struct {
 	phase   int64
 	moments bool     // buckets will not be looked at
 	sum     bool     // series will be summed by the labels of by
+	classic classic
 	by      []string // cohort alone, if it is not summed: each series has that label as well
 }
 
@@ -39,14 +40,18 @@ func (m marker) String() string {
 	for i, n := range m.by {
 		by[i] = url.QueryEscape(n)
 	}
-	return fmt.Sprintf("%s/%d/%d/%d/%d/%s", flags, m.view, m.window, m.period, m.phase, strings.Join(by, ","))
+	text := fmt.Sprintf("%s/%d/%d/%d/%d/%s", flags, m.view, m.window, m.period, m.phase, strings.Join(by, ","))
+	if m.classic.suffix != "" {
+		text += "/" + url.QueryEscape(m.classic.String())
+	}
+	return text
 }
 
 // parseMarker reads what String wrote.
 func parseMarker(s string) (marker, error) {
 	var m marker
 	parts := strings.Split(s, "/")
-	if len(parts) != 6 {
+	if len(parts) != 6 && len(parts) != 7 {
 		return m, fmt.Errorf("marker %q: %d parts", s, len(parts))
 	}
 	m.moments = strings.Contains(parts[0], "m")
@@ -69,6 +74,14 @@ func parseMarker(s string) (marker, error) {
 			}
 			m.by = append(m.by, name)
 		}
+	}
+	if len(parts) == 7 {
+		text, err := url.QueryUnescape(parts[6])
+		if err != nil {
+			return m, fmt.Errorf("marker %q: %w", s, err)
+		}
+		m.classic, err = parseClassic(text)
+		return m, err
 	}
 	return m, nil
 }

@@ -126,6 +126,9 @@ func (q *promQuerier) selectInto(ctx context.Context, set *promSet, hints *stora
 	}
 	if !marked {
 		// Not through the rewriter, or a selector whose matchers must stay as they are.
+		if _, c, others, ok := classicOf(families, ms); ok {
+			m.classic, ms, rest = c, others, without(others, labels.MetricName)
+		}
 		names := append(matcherNames(rest), series.LabelOperation)
 		var ok bool
 		if m.view, ok = ViewOf(series.SpanDuration, names...); !ok {
@@ -133,16 +136,13 @@ func (q *promQuerier) selectInto(ctx context.Context, set *promSet, hints *stora
 		}
 	}
 	selected := selectFamilies(families, ms)
-	if len(selected) == 0 {
-		q.adviseClassic(set, families, ms)
-	}
 	for _, f := range selected {
 		q, err := q.settled(ctx, f.Name, rest, m.by)
 		if err != nil {
 			return err
 		}
 		if set.listed = hints.Func == seriesHint; set.listed {
-			if err := q.labelSets(ctx, set, f, m.view, rest); err != nil {
+			if err := q.labelSets(ctx, set, f, m, rest); err != nil {
 				return err
 			}
 			continue
@@ -179,7 +179,8 @@ func (q *promQuerier) settled(ctx context.Context, family string, ms []*labels.M
 }
 
 // labelSets lists series without their samples.
-func (q *promQuerier) labelSets(ctx context.Context, set *promSet, f store.FamilyInfo, view series.View, ms []*labels.Matcher) error {
+func (q *promQuerier) labelSets(ctx context.Context, set *promSet, f store.FamilyInfo, m marker, ms []*labels.Matcher) error {
+	view := m.view
 	if !IsSpanFamily(f.Name) {
 		view = series.Full
 	}
@@ -191,30 +192,11 @@ func (q *promQuerier) labelSets(ctx context.Context, set *promSet, f store.Famil
 		return AsError(err)
 	}
 	for _, g := range res.Groups {
-		if err := set.add(f.Name, g.Labels, []promSample{{}}); err != nil {
+		if err := set.keepAs(m.classic, f.Name, g.Labels, []promSample{{}}); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// adviseClassic warns those who ask for the classic series of a histogram.
-func (q *promQuerier) adviseClassic(set *promSet, families map[string]store.FamilyInfo, ms []*labels.Matcher) {
-	for _, m := range ms {
-		if m.Name != labels.MetricName || m.Type != labels.MatchEqual {
-			continue
-		}
-		for suffix, hint := range map[string]string{
-			"_bucket": "histogram_quantile(0.99, sum(rate(%s[5m]))), without le",
-			"_count":  "histogram_count(rate(%s[5m]))",
-			"_sum":    "histogram_sum(rate(%s[5m]))",
-		} {
-			name, ok := strings.CutSuffix(m.Value, suffix)
-			if ok && families[name].Name != "" && families[name].Kind == series.Distribution {
-				set.warn("%s is a native histogram and has no series %s; write %s", name, m.Value, fmt.Sprintf(hint, name))
-			}
-		}
-	}
 }
 
 // distributions reads a distribution: its slots, one sample at each one's end,
@@ -262,7 +244,7 @@ func (q *promQuerier) distributions(ctx context.Context, set *promSet, f store.F
 		if hints.Range == 0 {
 			samples = q.endings(samples, gap*1000)
 		}
-		if err := set.keep(f.Name, g.Labels, samples); err != nil {
+		if err := set.keepAs(m.classic, f.Name, g.Labels, samples); err != nil {
 			return err
 		}
 	}
@@ -363,6 +345,11 @@ func (q *promQuerier) LabelValues(ctx context.Context, name string, hints *stora
 	if err != nil {
 		return nil, nil, err
 	}
+	if family, c, others, ok := classicOf(families, ms); ok {
+		if ms = others; name == labels.BucketLabel {
+			return c.texts(family), nil, nil
+		}
+	}
 	rest := without(without(ms, labels.MetricName), markerName)
 	start, end := q.slots()
 	var out []string
@@ -399,9 +386,14 @@ func (q *promQuerier) LabelNames(ctx context.Context, hints *storage.LabelHints,
 	if err != nil {
 		return nil, nil, err
 	}
+	var out []string
+	if _, c, others, ok := classicOf(families, ms); ok {
+		if ms = others; c.suffix == "_bucket" {
+			out = append(out, labels.BucketLabel)
+		}
+	}
 	rest := without(without(ms, labels.MetricName), markerName)
 	start, end := q.slots()
-	var out []string
 	for _, f := range selectFamilies(families, ms) {
 		views := labelViews(f.Name, matcherNames(rest))
 		if IsSpanFamily(f.Name) && !named(rest, series.LabelTenant) && !besideTenant(rest) {

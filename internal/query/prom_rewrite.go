@@ -39,11 +39,13 @@ type rewriter struct {
 	noStep   func(rangeMillis int64) int64
 	tenant   bool // the query names tenants somewhere, or their cohorts
 	cohort   bool // the query names cohorts somewhere
+	classics map[*parser.VectorSelector]classic
 }
 
 // rewrite returns the query as the engine should run it. Errors say what to
 // write instead.
 func (r *rewriter) rewrite(e parser.Expr) (parser.Expr, error) {
+	r.classics = classics(r.families, e)
 	if err := r.survey(e); err != nil {
 		return nil, err
 	}
@@ -336,6 +338,10 @@ func (r *rewriter) mark(vs *parser.VectorSelector, a around, m marker) error {
 		return nil
 	}
 	m.moments = m.moments || a.moments
+	if m.classic = r.classics[vs]; m.classic.suffix != "" {
+		m.moments = m.classic.suffix != "_bucket"
+		m.by = slices.DeleteFunc(slices.Clone(m.by), func(name string) bool { return name == labels.BucketLabel })
+	}
 	names := matcherNames(vs.LabelMatchers)
 	switch {
 	case m.sum: // summed at once, so that no other view would give another answer

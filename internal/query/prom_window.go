@@ -62,6 +62,12 @@ func (q *promQuerier) windows(ctx context.Context, set *promSet, f store.FamilyI
 		}
 	}
 	for _, g := range found {
+		if m.classic.suffix != "" {
+			if err := set.keepAs(m.classic, f.Name, g.labels, g.samples); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := set.add(f.Name, g.labels, g.samples); err != nil {
 			return err
 		}
