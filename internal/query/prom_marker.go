@@ -19,8 +19,8 @@ type marker struct {
 	window  int64       // > 0: each sample is the sum of a window so many milliseconds long
 	period  int64       // windows end at phase plus multiples of period, in milliseconds
 	phase   int64
-	moments bool     // buckets will not be looked at
-	sum     bool     // series will be summed by the labels of by
+	moments bool // buckets will not be looked at
+	sum     bool // series will be summed by the labels of by
 	classic classic
 	by      []string // cohort alone, if it is not summed: each series has that label as well
 }
