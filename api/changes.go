@@ -84,6 +84,9 @@ type Change struct {
 	// Part is the part of the requests that changed: how often they call it, or how long
 	// they spend in it. Of requests themselves it is absent.
 	Part *ChangePart `json:"part,omitempty"`
+	// OfFew says that it is of the errors of a few tenants, about when the durations of others
+	// changed, as with a rollout. Measures are then errors and rate.
+	OfFew bool `json:"of_few,omitempty"`
 	// Shape is how it moved: a spike that came and went, which is one change, a step, or a
 	// drift; absent where none is plainly the best description.
 	Shape *Shape `json:"shape,omitempty"`
@@ -138,6 +141,7 @@ type ChangeDecision struct {
 	Operation   string      `json:"operation,omitempty"`
 	Family      string      `json:"family,omitempty"`
 	Part        *ChangePart `json:"part,omitempty"`
+	OfFew       bool        `json:"of_few,omitempty"`
 	Status      string      `json:"status" enum:"new,confirmed,dismissed"` // new takes a decision back
 	Name        string      `json:"name,omitempty"`                        // of the mark
 	Description string      `json:"description,omitempty"`

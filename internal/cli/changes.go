@@ -100,7 +100,7 @@ func newChangesDecide(io streams, verb, status, short, example string) *cobra.Co
 			if c.ID != args[0] {
 				continue
 			}
-			d := api.ChangeDecision{ID: c.ID, Time: c.Time, Low: c.Low, High: c.High, Service: c.Service, Environment: c.Environment, Operation: c.Operation, Family: c.Family, Part: c.Part, Status: status}
+			d := api.ChangeDecision{ID: c.ID, Time: c.Time, Low: c.Low, High: c.High, Service: c.Service, Environment: c.Environment, Operation: c.Operation, Family: c.Family, Part: c.Part, OfFew: c.OfFew, Status: status}
 			if status == "confirmed" {
 				d.Name, d.Description = cmp.Or(name, c.Name), cmp.Or(description, c.Headline)
 			}

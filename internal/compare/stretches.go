@@ -273,6 +273,13 @@ func (s *Stretches) rate(c *comparison, p Part, a, b Stretch) (api.CompareMeasur
 	return out, err
 }
 
+// By returns the same stretches, compared by other measures.
+func (s *Stretches) By(measures []string) *Stretches {
+	out := *s
+	out.request.Measures = measures
+	return &out
+}
+
 // Compare judges what differs between stretch b of a part and stretch a, as a comparison
 // of two windows does: operations, and the heaviest tenants, are held in the same shares.
 func (s *Stretches) Compare(ctx context.Context, p Part, a, b Stretch) (*Found, error) {

@@ -29,13 +29,14 @@ type decision struct {
 	Status             string          // Confirmed or Dismissed
 	Family             string          `json:",omitempty"` // of a metric
 	Part               *api.ChangePart `json:",omitempty"` // of the service's requests
+	OfFew              bool            `json:",omitempty"` // of the errors of few tenants
 	Mark               string          `json:",omitempty"` // that it became
 }
 
 // isOf says that a decision is of a change of the same. A service that has one
 // environment, whose name changes do not have, may have several in another range.
 func (d *decision) isOf(s subject) bool {
-	return d.Service == s.service && d.Operation == s.operation && d.Family == s.family && partOf(d.Part) == s.part &&
+	return d.Service == s.service && d.Operation == s.operation && d.Family == s.family && partOf(d.Part) == s.part && d.OfFew == s.ofFew &&
 		(d.Environment == s.environment || d.Environment == "" || s.environment == "")
 }
 
@@ -43,14 +44,15 @@ func (d *decision) isOf(s subject) bool {
 type subject struct {
 	service, environment, operation, family string
 	part                                    api.ChangePart
+	ofFew                                   bool // see takeFew
 }
 
 func subjectOf(c *api.Change) subject {
-	return subject{c.Service, c.Environment, c.Operation, c.Family, partOf(c.Part)}
+	return subject{c.Service, c.Environment, c.Operation, c.Family, partOf(c.Part), c.OfFew}
 }
 
 func subjectOfDecision(c *api.ChangeDecision) subject {
-	return subject{c.Service, c.Environment, c.Operation, c.Family, partOf(c.Part)}
+	return subject{c.Service, c.Environment, c.Operation, c.Family, partOf(c.Part), c.OfFew}
 }
 
 // partOf returns a part, the zero value of none.
@@ -79,6 +81,9 @@ func idOf(s subject, at int64) string {
 	}
 	if p := s.part; p != (api.ChangePart{}) {
 		operation += "\x00part " + strings.Join([]string{p.Service, p.Component, p.Operation, p.System}, "\x00")
+	}
+	if s.ofFew {
+		operation += "\x00of few"
 	}
 	sum := sha256.Sum256([]byte(service + "\x00" + operation + "\x00" + strconv.FormatInt(at, 10)))
 	return hex.EncodeToString(sum[:8])
@@ -158,12 +163,12 @@ func (f *Finder) Decide(ctx context.Context, c api.ChangeDecision) (*api.ChangeD
 // mark and decision agree.
 func (f *Finder) decide(ctx context.Context, all []decision, c *api.ChangeDecision) (*api.ChangeDecided, *store.RecordWrite, error) {
 	was := recall(all, c)
-	now := decision{Service: c.Service, Environment: c.Environment, Operation: c.Operation, Family: c.Family, Part: c.Part, Time: int64(c.Time), Low: int64(c.Low), High: int64(c.High), Status: c.Status}
+	now := decision{Service: c.Service, Environment: c.Environment, Operation: c.Operation, Family: c.Family, Part: c.Part, OfFew: c.OfFew, Time: int64(c.Time), Low: int64(c.Low), High: int64(c.High), Status: c.Status}
 	switch {
 	case was != nil:
 		now.ID, now.Environment, now.Time, now.Low, now.High = was.ID, was.Environment, was.Time, was.Low, was.High
 	case c.ID != idOf(subjectOfDecision(c), now.Time):
-		return nil, nil, &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no change %q of %s at that time; send id, time, low, high, service, environment, operation and part as /api/v1/changes answered them", c.ID, judge.Where(c.Service, c.Environment, c.Operation))}
+		return nil, nil, &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no change %q of %s at that time; send id, time, low, high, service, environment, operation, part and of_few as /api/v1/changes answered them", c.ID, judge.Where(c.Service, c.Environment, c.Operation))}
 	case c.Status == New:
 		return &api.ChangeDecided{ID: c.ID, Status: New}, nil, nil
 	case len(all) >= maxDecisions:

@@ -23,6 +23,7 @@ func describe(ctx context.Context, s *compare.Stretches, c candidate, newest *se
 	}
 	ctx, done := store.Passing(ctx)
 	defer done()
+	s = s.By(c.measures())
 	found, err := s.Compare(ctx, c.part, c.before, c.after)
 	if err != nil {
 		return nil, err

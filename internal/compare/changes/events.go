@@ -28,7 +28,12 @@ type event struct {
 // change of its service, or, where what happened is over by then, of its end as what follows
 // from it is. A change of an operation that shows none at the moment of its service is that of
 // its service where no stretch fits between them: its moment is known from fewer requests.
+// Errors of few tenants are not of the event of what else changed, but for errors.
 func (e *event) takes(c *api.Change, wide, stretch float64) bool {
+	apart := func(x, y *api.Change) bool { return x.OfFew && !y.OfFew && !slices.Equal(y.Found, []string{Errors}) }
+	if slices.ContainsFunc(e.changes, func(x *api.Change) bool { return apart(x, c) || apart(c, x) }) {
+		return false
+	}
 	low, high := float64(c.Low)-wide, float64(c.High)+wide
 	same := func(x *api.Change) bool {
 		if x.Service != c.Service || x.Environment != c.Environment || x.Operation != "" || x.Part != nil || !slices.Equal(x.Found, c.Found) {

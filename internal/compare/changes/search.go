@@ -36,7 +36,10 @@ const fewestAfter = 10
 const besideMix = 0.01
 
 // measures that stretches are compared by.
-var measures = []string{"p50", "p95", "p99", "errors"}
+var (
+	ofDurations = []string{"p50", "p95", "p99"}
+	measures    = append(slices.Clip(ofDurations), judge.ErrorShare)
+)
 
 // candidate is a change of a part.
 type candidate struct {
@@ -47,6 +50,20 @@ type candidate struct {
 	tally *stat.Tally // see searched
 	// before and after are the stretches that are compared.
 	before, after compare.Stretch
+	// ofFew are errors that takeFew took, and besideFew is of a part from which it took any.
+	ofFew, besideFew bool
+}
+
+// measures are those by which the stretches are compared: errors of few tenants have a change of
+// their own.
+func (c *candidate) measures() []string {
+	switch {
+	case c.ofFew:
+		return []string{judge.ErrorShare}
+	case c.besideFew && !slices.Contains(c.point.of, Errors):
+		return ofDurations
+	}
+	return measures
 }
 
 // search finds the changes of a window.
@@ -77,7 +94,11 @@ func search(ctx context.Context, st store.Store, r *Request, w window) (*inWindo
 		}
 	}
 	out.searched = len(parts) + len(inside)
-	found, err := candidates(ctx, s, parts, inside, ofOperations(r), among*w.share())
+	var few func(candidate) ([]string, error)
+	if !r.cuts {
+		few = func(c candidate) ([]string, error) { return fewErrors(ctx, st, s, r, c) }
+	}
+	found, err := candidates(ctx, s, parts, inside, ofOperations(r), among*w.share(), few)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +139,7 @@ func search(ctx context.Context, st store.Store, r *Request, w window) (*inWindo
 			if err != nil || found == nil {
 				return nil, err
 			}
-			return fewTenants(found), nil
+			return fewTenants(found, c.Found), nil
 		}
 		if changes, found, err = inSteps(changes, found, out.step, judged, few); err != nil {
 			return nil, err
@@ -279,8 +300,9 @@ func thingsOf(p compare.Part, some bool) []string {
 }
 
 // candidates are the change points of all parts whose probability, adjusted for
-// all that was searched, is small enough.
-func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part, inside []inner, some bool, level float64) ([]candidate, error) {
+// all that was searched, is small enough. Those of a part follow each other, in order of time,
+// and then those of its errors that takeFew takes by few, if that is not nil.
+func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part, inside []inner, some bool, level float64, few func(candidate) ([]string, error)) ([]candidate, error) {
 	var all []searched
 	for _, p := range parts {
 		for _, of := range thingsOf(p, some) {
@@ -311,10 +333,21 @@ func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part,
 		return nil, err
 	}
 	keepDiscoveries(all, level)
+	var taken map[compare.Part][]candidate
+	if few != nil {
+		var err error
+		if taken, err = takeFew(all, s.Step(), few); err != nil {
+			return nil, err
+		}
+	}
 	var out []candidate
 	for _, of := range together(all) {
-		for _, c := range stretched(of) {
-			c.title = s.Subject(c.part)
+		var ofFew []candidate
+		if of.inner == nil {
+			ofFew = taken[named(of.part)]
+		}
+		for _, c := range slices.Concat(stretched(of), ofFew) {
+			c.title, c.besideFew = s.Subject(c.part), len(ofFew) > 0
 			out = append(out, c)
 		}
 	}
@@ -383,7 +416,7 @@ func newChange(s *compare.Stretches, c candidate) *api.Change {
 		Service: c.part.Service, Environment: c.part.Environment, Operation: c.part.Operation, P: api.Float(c.point.p),
 		Before: api.Range{Start: s.Start(c.before.From), End: s.Start(c.before.To)},
 		After:  api.Range{Start: s.Start(c.after.From), End: s.Start(c.after.To)},
-		Found:  c.point.of, Kink: c.point.kink,
+		Found:  c.point.of, Kink: c.point.kink, OfFew: c.ofFew,
 	}
 	if c.inner != nil {
 		name := c.inner.name()

@@ -1,6 +1,7 @@
 package changes
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"runtime"
@@ -37,21 +38,27 @@ func wholes(s *compare.Stretches, parts []compare.Part) []place {
 // step may lie. What is usual in one of them is not so in another, so that a spike is seen
 // in its own stretch only. The candidates of a part follow each other.
 func betweenSteps(found []candidate) (out []place) {
+	found = slices.DeleteFunc(slices.Clone(found), func(c candidate) bool { return c.inner != nil })
+	for from := 0; from < len(found); { // errors of few tenants are among the others
+		to := from + 1
+		for to < len(found) && found[to].part == found[from].part {
+			to++
+		}
+		slices.SortStableFunc(found[from:to], func(x, y candidate) int { return cmp.Compare(x.point.at, y.point.at) })
+		from = to
+	}
 	add := func(p compare.Part, from, to int) {
 		if to-from >= fewestSlots {
 			out = append(out, place{p, compare.Stretch{From: from, To: to}})
 		}
 	}
 	for i, c := range found {
-		if c.inner != nil {
-			continue
-		}
 		from := c.before.From
-		if i > 0 && found[i-1].inner == nil && found[i-1].part == c.part {
+		if i > 0 && found[i-1].part == c.part {
 			from = found[i-1].point.high
 		}
 		add(c.part, from, c.point.low)
-		if i+1 == len(found) || found[i+1].inner != nil || found[i+1].part != c.part {
+		if i+1 == len(found) || found[i+1].part != c.part {
 			add(c.part, c.point.high, c.after.To)
 		}
 	}

@@ -46,18 +46,23 @@ func requestsOf(c *api.Change) compare.Part {
 	return compare.Part{Service: c.Service, Environment: c.Environment, Operation: c.Operation, Own: c.Operation != ""}
 }
 
+// movedIn reports whether a row surely moved in a measure of what was found to change.
+func movedIn(row *api.CompareRow, m *api.CompareMeasure, of []string) bool {
+	return row.Changed && judge.Moved(m.Verdict) && slices.Contains(of, thingOf(m.Name, of))
+}
+
 // restOf returns what is known of the tenants that did not surely move.
-func restOf(found *api.CompareResponse) compare.Rest {
-	return compare.RestOf(found.Tenants, func(row *api.CompareRow, m *api.CompareMeasure) bool { return row.Changed && judge.Moved(m.Verdict) })
+func restOf(found *api.CompareResponse, of []string) compare.Rest {
+	return compare.RestOf(found.Tenants, func(row *api.CompareRow, m *api.CompareMeasure) bool { return movedIn(row, m, of) })
 }
 
 func tenantOf(x *api.CompareRow) string { return x.Tenant }
 
 // fewTenants returns the tenants that surely moved where they are few and the others did not;
 // nil otherwise, or where that is not known.
-func fewTenants(found *api.CompareResponse) []string {
-	tenants, judged := movedRows(found.Tenants, tenantOf)
-	rest := restOf(found)
+func fewTenants(found *api.CompareResponse, of []string) []string {
+	tenants, judged := movedRows(found.Tenants, tenantOf, of)
+	rest := restOf(found, of)
 	if n := len(tenants); n == 0 || n > namedAtMost || n == judged || rest == compare.RestAll || rest == compare.RestMost {
 		return nil
 	}
@@ -81,18 +86,22 @@ func nameWho(ctx context.Context, st store.Store, s *compare.Stretches, r *Reque
 		if found == nil {
 			continue
 		}
+		of := c.Found
+		if c.Part != nil { // the requests that call it are compared
+			of = []string{Durations, Errors}
+		}
 		who := &api.ChangeWho{}
-		who.Tenants, who.TenantsJudged = movedRows(found.Tenants, tenantOf)
-		who.Operations, who.OperationsJudged = movedRows(found.Operations, func(x *api.CompareRow) string { return x.Operation })
-		who.Cohorts, who.CohortsJudged = movedRows(found.Cohorts, func(x *api.CompareRow) string { return x.Cohort })
+		who.Tenants, who.TenantsJudged = movedRows(found.Tenants, tenantOf, of)
+		who.Operations, who.OperationsJudged = movedRows(found.Operations, func(x *api.CompareRow) string { return x.Operation }, of)
+		who.Cohorts, who.CohortsJudged = movedRows(found.Cohorts, func(x *api.CompareRow) string { return x.Cohort }, of)
 		all := len(who.Cohorts) == who.CohortsJudged
 		who.Cohorts = slices.DeleteFunc(who.Cohorts, func(cohort string) bool {
-			return all || slices.ContainsFunc(found.Cohorts, func(x api.CompareRow) bool { return x.Cohort == cohort && ofSingleTenants(found.Tenants, &x) })
+			return all || slices.ContainsFunc(found.Cohorts, func(x api.CompareRow) bool { return x.Cohort == cohort && ofSingleTenants(found.Tenants, &x, of) })
 		})
-		if who.Sentence = whoText(who, restOf(found)); who.Sentence != "" {
+		if who.Sentence = whoText(who, restOf(found, of)); who.Sentence != "" {
 			c.Who = who
 		}
-		if few := fewTenants(found); few != nil {
+		if few := fewTenants(found, of); few != nil {
 			i := slices.IndexFunc(found.Tenants, func(x api.CompareRow) bool { return x.Tenant == few[0] })
 			nameOne(c, s.Subject(requestsOf(c)), &found.Tenants[i], len(few) == 1, inAll(c, who, changes))
 		}
@@ -139,13 +148,14 @@ func nameOne(c *api.Change, of string, tenant *api.CompareRow, alone, inAll bool
 // ofWhom bounds the rows of a comparison that are looked at.
 const ofWhom = 200
 
-// movedRows returns the names of the rows that surely moved, and how many were judged.
-func movedRows(rows []api.CompareRow, name func(*api.CompareRow) string) (moved []string, judged int) {
+// movedRows returns the names of the rows that surely moved in what was found to change, and how
+// many were judged.
+func movedRows(rows []api.CompareRow, name func(*api.CompareRow) string, of []string) (moved []string, judged int) {
 	moved = []string{}
 	for i := range rows {
 		if x := &rows[i]; !math.IsNaN(float64(x.Adjusted)) {
 			judged++
-			if x.Changed {
+			if slices.ContainsFunc(x.Measures, func(m api.CompareMeasure) bool { return movedIn(x, &m, of) }) {
 				moved = append(moved, name(x))
 			}
 		}
@@ -154,9 +164,9 @@ func movedRows(rows []api.CompareRow, name func(*api.CompareRow) string) (moved 
 }
 
 // ofSingleTenants reports that a cohort moved for single tenants.
-func ofSingleTenants(tenants []api.CompareRow, cohort *api.CompareRow) bool {
+func ofSingleTenants(tenants []api.CompareRow, cohort *api.CompareRow, of []string) bool {
 	tenants = slices.DeleteFunc(slices.Clone(tenants), func(x api.CompareRow) bool { return x.Cohort != cohort.Cohort })
-	moved, judged := movedRows(tenants, tenantOf)
+	moved, judged := movedRows(tenants, tenantOf, of)
 	return compare.OfSingleTenants(cohort, len(moved), judged)
 }
 

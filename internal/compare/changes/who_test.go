@@ -143,7 +143,7 @@ func TestCohortOfACutList(t *testing.T) {
 		tenants int // of the cohort
 		want    bool
 	}{{2, true}, {3, false}, {4, false}, {0, false}} {
-		if got := ofSingleTenants(tenants, &api.CompareRow{Cohort: series.Small, Tenants: c.tenants}); got != c.want {
+		if got := ofSingleTenants(tenants, &api.CompareRow{Cohort: series.Small, Tenants: c.tenants}, []string{Durations}); got != c.want {
 			t.Errorf("2 of %d tenants listed: %v, want %v", c.tenants, got, c.want)
 		}
 	}
