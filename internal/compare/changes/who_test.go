@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/api"
+	"tailscope/internal/judge"
 	"tailscope/internal/query/querytest"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -135,7 +136,7 @@ func TestWhoIsATenant(t *testing.T) {
 // A cohort is dropped for its tenants only where most of them surely did not move.
 func TestCohortOfACutList(t *testing.T) {
 	tenants := []api.CompareRow{
-		{Tenant: "a", Cohort: series.Small, RequestsA: 50, RequestsB: 50, Changed: true},
+		{Tenant: "a", Cohort: series.Small, RequestsA: 50, RequestsB: 50, Changed: true, Measures: []api.CompareMeasure{{Name: "p50", Verdict: judge.Slower}}},
 		{Tenant: "b", Cohort: series.Small, RequestsA: 50, RequestsB: 50},
 		{Tenant: "c", Cohort: series.Large, RequestsA: 900, RequestsB: 900},
 	}

@@ -14,8 +14,8 @@ export const longest = 7 * 86400;
 export const readChanges = (q: { match: string; start: number; end: number }, signal?: AbortSignal) => get<ChangesResponse>('changes', q, signal);
 
 export function decide(c: Change, status: ChangeStatus, name = ''): Promise<ChangeDecided> {
-  const { id, time, low, high, service, environment, operation, family, part } = c;
-  return request('POST', '/api/v1/changes', undefined, { id, time, low, high, service, environment, operation, family, part, status, ...(status === 'confirmed' ? { name: name.trim() || c.name, description: c.headline } : {}) });
+  const { id, time, low, high, service, environment, operation, family, part, of_few } = c;
+  return request('POST', '/api/v1/changes', undefined, { id, time, low, high, service, environment, operation, family, part, of_few, status, ...(status === 'confirmed' ? { name: name.trim() || c.name, description: c.headline } : {}) });
 }
 
 /** Whether a change stands for itself: the one that leads it is not in the list, or is of another service and was dismissed. */

@@ -470,6 +470,7 @@ export interface components {
             measures: components["schemas"]["CompareMeasure"][];
             name: string;
             near: components["schemas"]["Mark"][];
+            of_few?: boolean;
             operation?: string;
             operations?: string[];
             p: number | null;
@@ -499,6 +500,7 @@ export interface components {
             id: string;
             low: number;
             name?: string;
+            of_few?: boolean;
             operation?: string;
             part?: components["schemas"]["ChangePart"];
             service: string;
