@@ -38,7 +38,7 @@ func TestErrorsOfATenantNearARollout(t *testing.T) {
 	}
 	for _, p := range plays {
 		t.Run(p.name, func(t *testing.T) {
-			worlds(t, 3, 1, func(w *world) (bool, string) {
+			worlds(t, 1, 1, func(w *world) (bool, string) {
 				w.sendTenantErrors(length, first, p.steps, p.at, p.whose)
 				w.advance(2 * m)
 				r := w.allChanges(0, length)
@@ -48,7 +48,7 @@ func TestErrorsOfATenantNearARollout(t *testing.T) {
 				ofErrors, ofDurations, right := 0, 0, true
 				var said []string
 				for _, c := range r.Changes {
-					if c.Under != "" {
+					if c.Under != "" || math.Abs(float64(c.Time)-float64(epoch.Add(first).Unix())) > 900 { // else found by chance
 						continue
 					}
 					line := c.Sentence
