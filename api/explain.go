@@ -74,6 +74,13 @@ type ExplainThreshold struct {
 	Above       Float  `json:"above"`
 }
 
+// ExplainWhen is a part of the rectangle's time.
+type ExplainWhen struct {
+	Start int64 `json:"start"` // Unix seconds
+	End   int64 `json:"end"`
+	Share Float `json:"share"` // of the item's requests of that time, that is inside
+}
+
 // ExplainItem is a label's value, or a pair of them. Against the time before, no labels
 // are all requests that no other item names.
 type ExplainItem struct {
@@ -93,6 +100,12 @@ type ExplainItem struct {
 	Adjusted Float `json:"adjusted_p"` // over all labels, or all pairs, that were looked at
 	// Part is the share of all that the rectangle has more than before; absent against rest.
 	Part Float `json:"part,omitempty"`
+	// When is the part of the rectangle's time that holds nearly all of the increase; absent
+	// where it fills the rectangle, and against rest.
+	When *ExplainWhen `json:"when,omitempty"`
+	// RestUnknown says that requests without the labels are too few to tell whether they rose
+	// as well.
+	RestUnknown bool `json:"rest_unknown,omitempty"`
 	// Through is the pair that accounts for a label: its requests that are not
 	// of the pair are not over-represented. Empty if there is none.
 	Through  Labels `json:"through,omitempty"`

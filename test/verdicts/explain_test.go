@@ -128,6 +128,36 @@ func TestExplainErrors(t *testing.T) {
 	}
 }
 
+// An outage of errors in the middle of an hour's rectangle is told with who failed, how much and
+// when.
+func TestExplainOutageInside(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		length     time.Duration
+		failing    func(l *load) bool
+	}{
+		{"all for 10 min", "all requests: ", 10 * time.Minute, func(*load) bool { return true }},
+		{"all for 20 min", "all requests: ", 20 * time.Minute, func(*load) bool { return true }},
+		{"an operation for 20 min", "operation GET /search: ", 20 * time.Minute, func(l *load) bool { return l.operation == "GET /search" }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			worlds(t, 1, 0.95, func(w *world) (bool, string) {
+				loads := with(crowd("shop", 3), func(l *load) { l.failed = 0.005 })
+				w.send(84*time.Minute, loads...)
+				w.send(c.length, with(loads, func(l *load) {
+					if c.failing(l) {
+						l.failed = 0.25
+					}
+				})...)
+				w.send(36*time.Minute-c.length, loads...)
+				w.advance(time.Minute)
+				r := w.between(time.Hour, 2*time.Hour, 0.3)
+				return strings.HasPrefix(r.Errors.Sentence, c.want) && strings.Contains(r.Errors.Sentence, " from 2026-05-12 11:24:00 to 11:"), all(r.Sentence, r.Errors.Sentence, r.Notes)
+			})
+		})
+	}
+}
+
 // Nobody is named by a tenant that was slow for a while and got well long before.
 func TestExplainAfterWhatGotWell(t *testing.T) {
 	loads := crowd("shop", 4)
@@ -212,12 +242,18 @@ func TestExplainWhoseTheIncreaseIs(t *testing.T) {
 			w.send(10*time.Minute, with(loads, slow("", "tenant-3", 2))...)
 			w.send(10*time.Minute, with(with(loads, slow("", "tenant-3", 2)), slow("", "", 1.5))...)
 		}, 0, 20 * time.Minute, []string{"all requests but those of tenant tenant-3: ", " of the increase; ", " is of tenant tenant-3"}},
-		{"the larger one too late to be sure of", func(w *world) {
+		{"one in its second half, a larger one in its last fifth", func(w *world) {
 			loads := crowd("shop", 3)
 			w.send(time.Hour, loads...)
 			w.send(12*time.Minute, with(loads, slow("", "tenant-3", 2))...)
 			w.send(8*time.Minute, with(with(loads, slow("", "tenant-3", 2)), slow("POST /orders", "", 2))...)
-		}, -20 * time.Minute, 20 * time.Minute, []string{"tenant tenant-3: ", " of the increase; the other ", " is not explained"}},
+		}, -20 * time.Minute, 20 * time.Minute, []string{"operation POST /orders: ", " since 2026-05-12 11:1", " of the increase; ", " is of tenant tenant-3"}},
+		{"a small one that fills it, a large one in its last fifth", func(w *world) {
+			loads := crowd("shop", 3)
+			w.send(time.Hour, loads...)
+			w.send(32*time.Minute, with(loads, slow("", "tenant-3", 1.5))...)
+			w.send(8*time.Minute, with(with(loads, slow("", "tenant-3", 1.5)), slow("POST /orders", "", 2))...)
+		}, 0, 40 * time.Minute, []string{"operation POST /orders: ", " since 2026-05-12 11:3", " of the increase; ", " is of tenant tenant-3"}},
 		{"failing in the newest two minutes", func(w *world) {
 			w.send(time.Hour, failing...)
 			w.send(2*time.Minute, with(failing, func(l *load) {

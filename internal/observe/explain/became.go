@@ -39,6 +39,8 @@ type suspect struct {
 	change
 	t float64 // gain by noise
 	p float64
+	// restUnknown: whether others rose as well is not known.
+	restUnknown bool
 }
 
 // sums adds up all labels and pairs that are examined, without influences.
@@ -104,10 +106,11 @@ func (s *strata) split(c, within *suspect) (mine, rest change, others float64) {
 	return mine, rest, others
 }
 
-// What begins within the rectangle makes its slots differ as noise does. They are also taken
-// to be as noisy as those before, and no less than about one step of their own, at this part
-// of a level: what begins within is plain, and what began before keeps nearly all of it.
-const ofStep = 0.05
+// What is only in a part of the rectangle makes its slots differ as noise does. They are also
+// taken to be as noisy as those before, and no less than about the levels of one stretch of
+// their own, at this part of a level: an outage inside is plain, and what began before keeps
+// nearly all of it.
+const ofStretch = 0.05
 
 // test returns a change's interval and the probability of so large a gain without a
 // cause. The variance is the slots', and no less than that of independent requests.
@@ -116,14 +119,17 @@ func (s *strata) test(c *change) effect {
 	now, before := c.influence[:s.window], c.influence[s.window:]
 	ratio := s.requestsBefore() / s.requestsNow() // of the variances, by the numbers of requests
 	var variance, df float64
-	step := e
+	part := e
 	switch {
 	case len(now) >= fewestSlots && len(before) >= fewestSlots:
 		variance, df = ownVariance(c.influence) // the sum of either part is 0
 		if c.gain > 0 {
 			v, dfv := ownVariance(before)
-			about, _ := ownVariance(append(aboutStep(now), before...))
-			step.setInterval(max(v*(1+ratio), about, c.noise), dfv)
+			v *= 1 + ratio
+			if about, dfa := ownVariance(append(aboutStretch(now), before...)); about > v {
+				v, dfv = about, dfa
+			}
+			part.setInterval(max(v, c.noise), dfv)
 		}
 	case len(before) >= fewestSlots:
 		variance, df = ownVariance(before)
@@ -135,10 +141,10 @@ func (s *strata) test(c *change) effect {
 		return e
 	}
 	e.setInterval(max(variance, c.noise), df)
-	if step.ok {
-		e.p, step.p = min(1, e.p/(1-ofStep)), min(1, step.p/ofStep)
-		if step.p < e.p {
-			e = step
+	if part.ok {
+		e.p, part.p = min(1, e.p/(1-ofStretch)), min(1, part.p/ofStretch)
+		if part.p < e.p {
+			e = part
 		}
 	}
 	e.p /= 2 // of one side
@@ -148,20 +154,33 @@ func (s *strata) test(c *change) effect {
 	return e
 }
 
-// aboutStep returns x about the means of its two parts, of a quarter of it at least, that
-// differ the most in standard errors: what is shorter, such as a burst, stays in it.
-func aboutStep(x []float64) []float64 {
-	n, all, left := len(x), sum(x), 0.0
-	at, most := 0, 0.0
+// stretchOf returns the stretch [from, to) of x that exceeds the rest the most, in standard
+// errors. Both have a tenth of the slots at least, so that a burst is not one; of x in which
+// none exceeds the rest it is all of it.
+func stretchOf(x []float64) (from, to int) {
+	n, least := len(x), (len(x)+9)/10
+	until := make([]float64, n+1) // sums
 	for i, v := range x {
-		if k := float64(i); i >= n/4 && n-i >= n/4 {
-			if between := sq(left-all*k/float64(n)) / (k * (float64(n) - k)); between > most {
-				at, most = i, between
+		until[i+1] = until[i] + v
+	}
+	to = n
+	most := 0.0
+	for i := range x {
+		for j := i + least; j <= n && n-(j-i) >= least; j++ {
+			k := float64(j - i)
+			if above := (until[j] - until[i] - until[n]*k/float64(n)) / math.Sqrt(k*(float64(n)-k)); above > most {
+				from, to, most = i, j, above
 			}
 		}
-		left += v
 	}
-	return append(centre(x[:at]), centre(x[at:])...)
+	return from, to
+}
+
+// aboutStretch returns x about the means of the stretch and of the rest.
+func aboutStretch(x []float64) []float64 {
+	from, to := stretchOf(x)
+	rest := centre(slices.Concat(x[:from], x[to:]))
+	return slices.Concat(rest[:from], centre(x[from:to]), rest[from:])
 }
 
 func (s *strata) requestsNow() (n float64) {
@@ -242,7 +261,7 @@ func (q *question) judgeErrors(tables []*table) {
 
 // failed returns the table without status, of which the requests that failed are inside.
 func (t *table) failed() *table {
-	out := &table{window: t.window, rest: t.rest, both: true, index: map[string]int{}}
+	out := &table{window: t.window, rest: t.rest, both: true, slots: t.slots, index: map[string]int{}}
 	var buf []byte
 	for i, l := range t.labels {
 		of := counts{make([]float64, len(t.rows[i].all)), t.rows[i].all}
@@ -303,7 +322,7 @@ func (q *question) causes(tables []*table, are, were string) *causes {
 			break
 		}
 		x.name(named, whole.gain)
-		if named.a < 0 {
+		if named.a < 0 || named.restUnknown {
 			break
 		}
 		remove(x.parts, named)
@@ -315,6 +334,8 @@ func (q *question) causes(tables []*table, are, were string) *causes {
 // others returns whose the increase is of the requests that no cause holds, if it is sure: of
 // all of them, or of the candidate of which alone it is less likely without a cause. As
 // something rose for sure, a candidate is tested by itself, and not among as many as were tried.
+// Where it does not stand out, and the rest did not surely rise as well, it is of the candidate,
+// and not known of the rest.
 func (x *causes) others(among []*suspect) *suspect {
 	root := x.parts[0]
 	all := &suspect{a: -1, b: -1, from: root}
@@ -325,7 +346,28 @@ func (x *causes) others(among []*suspect) *suspect {
 		return nil
 	}
 	all.p = e.p
-	return cmp.Or(x.next(among, bar{t: all.gain / math.Sqrt(all.noise), inside: min(fewest, left/2), labels: 1, pairs: 1}), all)
+	return cmp.Or(x.next(among, bar{t: all.gain / math.Sqrt(all.noise), inside: min(fewest, left/2), labels: 1, pairs: 1}), x.likeliest(among, all), all)
+}
+
+// likeliest returns the label with most of the increase of all that exceeds its rest the most,
+// by noise, where the rest did not surely rise; nil if there is none.
+func (x *causes) likeliest(among []*suspect, all *suspect) (best *suspect) {
+	const part, most = 0.5, 0.8 // of the increase at least, and of the requests at most
+	requests, highest := all.from.requestsOf(all), 0.0
+	for _, c := range among {
+		if c.b >= 0 || c.gain < part*all.gain || c.from.requestsOf(c) > most*requests {
+			continue
+		}
+		mine, rest, _ := c.from.split(c, nil)
+		own, _ := mine.less(&rest)
+		t := own.gain / math.Sqrt(own.noise)
+		if e, others := c.from.test(&mine), c.from.test(&rest); !(t > highest) || !e.above() || e.p > levelWithin || others.above() || !c.matters() {
+			continue
+		}
+		c.change, c.p, c.restUnknown = mine, all.p, true
+		best, highest = c, t
+	}
+	return best
 }
 
 // left returns how many of the requests that no cause holds lie inside now.
@@ -543,6 +585,7 @@ func (x *causes) name(c *suspect, all float64) {
 	out := api.ExplainItem{
 		Labels: x.v.labels(c.a, c.b), Inside: x.counted(in), Outside: x.counted(max(0, n-in)), InsideShare: api.Float(now), OutsideShare: api.Float(max(0, before)),
 		Effect: api.Float(e.size), EffLow: api.Float(e.low), EffHigh: api.Float(e.high), Lift: api.Float(math.NaN()), Adjusted: api.Float(c.p),
+		RestUnknown: c.restUnknown, When: s.when(c),
 	}
 	if before > 0 {
 		out.Lift = api.Float(now / before)
@@ -551,6 +594,62 @@ func (x *causes) name(c *suspect, all float64) {
 		out.Part = api.Float(c.gain / all)
 	}
 	x.items = append(x.items, out)
+}
+
+// when returns the part of the rectangle's time that holds nearly all of a cause's increase,
+// nil if there is none that is surely shorter.
+func (s *strata) when(c *suspect) *api.ExplainWhen {
+	const (
+		nearly  = 0.8
+		longest = 0.75 // of the rectangle's slots
+		sure    = 4    // standard errors
+	)
+	more, in, all := make([]float64, s.window), make([]float64, s.window), make([]float64, s.window)
+	seen := make([]bool, len(s.list))
+	for row, at := range s.of {
+		x := &s.list[at]
+		if s.explained[row] || x.weight == 0 {
+			continue
+		}
+		if s.has(row, c) {
+			for t := range more {
+				more[t] += s.rows[row].influence[t] + s.rows[row].gain*x.n[t]/x.now
+				in[t] += s.table.rows[row].in[t]
+			}
+		}
+		if !seen[at] && s.hasBut(row, c) {
+			seen[at] = true
+			for t := range all {
+				all[t] += x.n[t]
+			}
+		}
+	}
+	from, to := stretchOf(more)
+	k, rest := float64(to-from), float64(s.window-(to-from))
+	if s.window < fewestSlots || k > longest*float64(s.window) || sum(more[from:to]) < nearly*sum(more) {
+		return nil
+	}
+	between := sum(more[from:to])/k - (sum(more)-sum(more[from:to]))/rest
+	variance := 0.0
+	for _, v := range aboutStretch(more) {
+		variance += sq(v) / (k + rest - 2)
+	}
+	if between < sure*math.Sqrt(variance*(1/k+1/rest)) {
+		return nil
+	}
+	return &api.ExplainWhen{Start: s.slots[from].start, End: s.slots[to-1].end, Share: api.Float(sum(in[from:to]) / sum(all[from:to]))}
+}
+
+// requestsOf returns the requests of a candidate now that no cause holds, whatever their status.
+func (s *strata) requestsOf(c *suspect) (n float64) {
+	seen := make([]bool, len(s.list))
+	for row, at := range s.of {
+		if !seen[at] && !s.explained[row] && s.hasBut(row, c) {
+			seen[at] = true
+			n += s.list[at].now
+		}
+	}
+	return n
 }
 
 // arrange puts the cause of most of the increase first, and writes the sentences.

@@ -391,6 +391,7 @@ func together(main, tenants *table) (all, instances *table) {
 		return main, nil
 	}
 	// Only the heaviest tenants may have been read: what is missing is a row of its own.
+	const rest = 1e-6
 	missing := &table{window: main.window, rest: main.rest, both: main.both, index: map[string]int{}}
 	var buf []byte
 	add := func(t *table, sign float64) {
@@ -403,7 +404,8 @@ func together(main, tenants *table) (all, instances *table) {
 	add(main, 1)
 	add(tenants, -1)
 	for i, r := range missing.rows {
-		if slices.ContainsFunc(r.all, func(v float64) bool { return v > 0 }) {
+		// Numbers of sampled requests are not whole, and leave what rounding does.
+		if slices.ContainsFunc(r.all, func(v float64) bool { return v > rest }) {
 			var row *counts
 			row, buf = tenants.row(labels.NewBuilder(missing.labels[i]).Set(series.LabelTenant, unread).Labels(), buf)
 			row.add(r, 1)

@@ -158,11 +158,15 @@ func (q *question) trim(ctx context.Context, ask store.Query, res *store.Result)
 type table struct {
 	window, rest int
 	both         bool // values count in all slots
+	slots        []span
 	labels       []labels.Labels
 	rows         []counts
 	index        map[string]int
 	values       [][]int32 // by row: numbers of its labels' values
 }
+
+// span is [start, end), in Unix seconds.
+type span struct{ start, end int64 }
 
 // counts holds observations by slot: in those within the rectangle's values, for the
 // slots of its time or, against the time before, for every slot; all those of every slot.
@@ -230,6 +234,10 @@ func (t *table) drop(total counts) {
 		return
 	}
 	t.window, t.rest = window, len(keep)-window
+	for to, at := range keep {
+		t.slots[to] = t.slots[at]
+	}
+	t.slots = t.slots[:len(keep)]
 	for i, r := range t.rows {
 		c := t.empty()
 		for to, at := range keep {
@@ -350,6 +358,14 @@ func (q *question) heaviest(ctx context.Context, ask store.Query, most int) (*ta
 func (q *question) load(ctx context.Context, ask store.Query) (*table, error) {
 	t := &table{window: q.window, rest: q.rest, both: q.Against != Rest, index: map[string]int{}}
 	for _, p := range q.pieces {
+		for at := range p.slots() {
+			start := p.start + int64(at)*p.step
+			end := p.end
+			if p.step > 0 {
+				end = min(end, start+p.step)
+			}
+			t.slots = append(t.slots, span{start, end})
+		}
 		ask.Measure = p.measure
 		if err := q.loadPiece(ctx, t, ask, p); err != nil {
 			return nil, err

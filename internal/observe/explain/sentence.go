@@ -50,7 +50,19 @@ func (x *causes) sentence(n int) string {
 			title += " but those of " + strings.Join(but, " and of ")
 		}
 	}
-	return fmt.Sprintf("%s: %s of %s %s, %s %s before %s%s", title, percent(float64(i.InsideShare)), its, x.are, percent(float64(i.OutsideShare)), x.were, points(i), x.ofIncrease(i))
+	return fmt.Sprintf("%s: %s of %s %s%s, %s %s before %s%s", title, percent(float64(i.InsideShare)), its, x.are, x.when(i), percent(float64(i.OutsideShare)), x.were, points(i), x.ofIncrease(i))
+}
+
+// when returns the time of most of an item's increase, and its share then.
+func (x *causes) when(i *api.ExplainItem) string {
+	w := i.When
+	switch {
+	case w == nil:
+		return ""
+	case w.End >= x.out.To:
+		return fmt.Sprintf(" (%s since %s)", percent(float64(w.Share)), clock(w.Start))
+	}
+	return fmt.Sprintf(" (%s %s)", percent(float64(w.Share)), fromTo(w.Start, w.End))
 }
 
 // ofIncrease returns what an item accounts for of the increase, unless it is of all requests.
@@ -80,7 +92,10 @@ func (x *causes) headline() string {
 		}
 		s += fmt.Sprintf("; %s is of %s", figure.Percent(float64(item.Part)), title)
 	}
-	if x.items[0].Part > 0 && left >= much {
+	switch {
+	case slices.ContainsFunc(x.items, func(i api.ExplainItem) bool { return i.RestUnknown }):
+		s += fmt.Sprintf("; it is not known whether more of the others %s as well: draw a longer rectangle", x.are)
+	case x.items[0].Part > 0 && left >= much:
 		s += fmt.Sprintf("; the other %s is not explained", figure.Percent(left))
 	}
 	return s

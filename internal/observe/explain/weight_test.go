@@ -55,6 +55,32 @@ func TestSampledRequests(t *testing.T) {
 	}
 }
 
+// Numbers of sampled requests are as many with their tenants as without, but for rounding:
+// nothing is left that would be of no tenant.
+func TestNothingIsLeftOfTenants(t *testing.T) {
+	const slots, each = 30, 2.7
+	main := &table{window: slots, index: map[string]int{}}
+	byTenant := &table{window: slots, index: map[string]int{}}
+	rng := rand.New(rand.NewPCG(18, 3))
+	for _, operation := range operations {
+		sums := make([]float64, slots)
+		for _, tenant := range tenants {
+			row, _ := byTenant.row(labels.FromStrings(series.LabelOperation, operation, series.LabelTenant, tenant), nil)
+			for slot := range sums {
+				n := float64(rng.IntN(30))
+				row.all[slot], sums[slot] = n/each, sums[slot]+n
+			}
+		}
+		row, _ := main.row(labels.FromStrings(series.LabelOperation, operation), nil)
+		for slot, n := range sums {
+			row.all[slot] = n / each
+		}
+	}
+	if all, _ := together(main, byTenant); len(all.rows) != len(operations)*len(tenants) {
+		t.Errorf("%d rows of %d operations of %d tenants", len(all.rows), len(operations), len(tenants))
+	}
+}
+
 // told returns what an answer says, with its counts by weight.
 func told(r *api.ExplainResponse, weight uint64) string {
 	out := fmt.Sprintln(r.Inside/weight, r.Outside/weight, r.Notes)

@@ -1092,10 +1092,12 @@ export interface components {
             outside: number;
             outside_share: number | null;
             part?: number | null;
+            rest_unknown?: boolean;
             sentence: string;
             through?: {
                 [key: string]: string;
             };
+            when?: components["schemas"]["ExplainWhen"];
         };
         ExplainResponse: {
             /** @enum {string} */
@@ -1125,6 +1127,11 @@ export interface components {
             environment?: string;
             operation?: string;
             service?: string;
+        };
+        ExplainWhen: {
+            end: number;
+            share: number | null;
+            start: number;
         };
         FamiliesResponse: {
             families: components["schemas"]["Family"][];
@@ -2211,6 +2218,7 @@ export type ExplainErrors = components['schemas']['ExplainErrors'];
 export type ExplainItem = components['schemas']['ExplainItem'];
 export type ExplainResponse = components['schemas']['ExplainResponse'];
 export type ExplainThreshold = components['schemas']['ExplainThreshold'];
+export type ExplainWhen = components['schemas']['ExplainWhen'];
 export type FamiliesResponse = components['schemas']['FamiliesResponse'];
 export type Family = components['schemas']['Family'];
 export type FanOut = components['schemas']['FanOut'];
