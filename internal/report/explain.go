@@ -74,10 +74,10 @@ func explainItems(d *Document, items []api.ExplainItem, first, inside, outside s
 			}
 		}
 		switch {
-		case i.Part > 1:
+		case explain.OthersDecreased(&i):
 			note = "more than the increase: others decreased"
 		case i.Part > 0:
-			note = Percent(i.Part) + " of the increase"
+			note = Percent(min(1, i.Part)) + " of the increase"
 		}
 		lift := "-"
 		if v := float64(i.Lift); !math.IsNaN(v) {

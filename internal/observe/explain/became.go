@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 	"tailscope/internal/series"
 )
 
@@ -228,7 +229,7 @@ func (q *question) judgeBefore(main, tenants *table) {
 		return
 	}
 	if main.window < fewestSlots {
-		q.note("the rectangle's time has %d slots with %s, too few to tell how much shares vary there: that is taken from the time before", main.window, q.what)
+		q.note("the rectangle's time has %s with %s, too few to tell how much shares vary there: that is taken from the time before", figure.Counted(main.window, "slot"), q.what)
 	}
 	q.judged = true
 	all, instances := together(main, tenants)

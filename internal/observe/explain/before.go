@@ -210,20 +210,22 @@ func (q *question) became(ctx context.Context) error {
 		if b := &all[i]; slow != nil && !(b.ends("durations") && len(slow.out.Items) == 0) && !(b.ends("errors") && !slow.failing()) {
 			continue
 		}
-		x := *q
-		out := *q.out
-		x.out, out.Notes, out.Before = &out, slices.Clone(out.Notes), &all[i].ExplainBefore
-		if err := x.against(ctx, ask, now); err != nil {
+		x, err := q.compared(ctx, &all[i], ask, now)
+		if until := all[i].until; err == nil && until != nil && !x.judged {
+			// So few requests before the earliest time of a change: up to its likeliest one.
+			length := all[i].End - all[i].Start
+			all[i].End = min(q.out.From, series.Base.Slot(int64(until.Time)))
+			all[i].Start = all[i].End - max(length, q.out.To-q.out.From, leastBefore)
+			x, err = q.compared(ctx, &all[i], ask, now)
+		}
+		if err != nil {
 			return err
 		}
-		if until := all[i].until; until != nil {
-			x.note("the time before ends at a change that was found: %s", until.Sentence)
-		}
-		if slow == nil || len(slow.out.Items) == 0 && len(out.Items) > 0 {
-			slow = &x
+		if slow == nil || len(slow.out.Items) == 0 && len(x.out.Items) > 0 {
+			slow = x
 		}
 		if failing == nil || !failing.failing() && x.failing() {
-			failing = &x
+			failing = x
 		}
 	}
 	errors := failing.out.Errors
@@ -232,14 +234,28 @@ func (q *question) became(ctx context.Context) error {
 	return nil
 }
 
+// compared returns the question, explained against one stretch before. Ask is the query of the
+// rectangle's time, and now what that holds.
+func (q *question) compared(ctx context.Context, before *stretch, ask store.Query, now *hist.Histogram) (*question, error) {
+	x := *q
+	out, b := *q.out, before.ExplainBefore
+	x.out, out.Notes, out.Before = &out, slices.Clone(out.Notes), &b
+	if err := x.against(ctx, ask, now); err != nil {
+		return nil, err
+	}
+	if before.until != nil {
+		x.note("the time before ends at a change that was found: %s", before.until.Sentence)
+	}
+	return &x, nil
+}
+
 // ends reports whether a stretch ends at a change of what is named.
 func (b *stretch) ends(of string) bool { return b.until != nil && slices.Contains(b.until.Found, of) }
 
 // failing reports whether somebody's requests are found to fail more often.
 func (q *question) failing() bool { return q.out.Errors != nil && len(q.out.Errors.Items) > 0 }
 
-// against explains the rectangle against one stretch before. Ask is the query of its time,
-// and now what that holds.
+// against explains the rectangle against the stretch before.
 func (q *question) against(ctx context.Context, ask store.Query, now *hist.Histogram) error {
 	b := q.out.Before
 	ask.Start, ask.End = b.Start, b.End
@@ -251,7 +267,7 @@ func (q *question) against(ctx context.Context, ask store.Query, now *hist.Histo
 	q.out.Inside = q.band.count(now)
 	q.out.Outside = now.Count - q.out.Inside
 	if before == nil {
-		q.note("no %s were measured from %s to %s, with which the rectangle would be compared: name another stretch before, or ask who is slow", q.what, clock(b.Start), clock(b.End))
+		q.note("no %s were measured %s, with which the rectangle would be compared: name another stretch before, or ask who is slow", q.what, fromTo(b.Start, b.End))
 		return nil
 	}
 	b.Count, b.Inside = before.Count, q.band.count(before)

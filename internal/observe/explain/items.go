@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 	"tailscope/internal/series"
 	"tailscope/stat"
 )
@@ -58,7 +59,7 @@ func (q *question) judge(main, tenants *table, total counts) {
 		return
 	}
 	if main.window < fewestSlots {
-		q.note("the rectangle's time has %d slots with %s, too few to tell how much shares vary there: that is taken from the rest of the range", main.window, q.what)
+		q.note("the rectangle's time has %s with %s, too few to tell how much shares vary there: that is taken from the rest of the range", figure.Counted(main.window, "slot"), q.what)
 	}
 	q.judged = true
 	v := &values{number: map[labels.Label]int32{}}

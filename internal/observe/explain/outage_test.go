@@ -131,7 +131,7 @@ func TestOutageInside(t *testing.T) {
 // Where requests fail as ever, however few there are, however they come in bursts, nobody is
 // named.
 func TestNoOutage(t *testing.T) {
-	n, first := trials.Of(2), trials.First()
+	n, first := trials.Of(1), trials.First()
 	named, all := 0, 0
 	for _, rate := range []float64{0.5, 2, 10, 60} {
 		for _, share := range []float64{0.005, 0.05} {

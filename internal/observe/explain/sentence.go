@@ -14,6 +14,9 @@ import (
 	"tailscope/internal/series"
 )
 
+// longer is the next step where there are too few requests.
+const longer = "draw a longer rectangle"
+
 func (q *question) note(format string, args ...any) {
 	q.out.Notes = append(q.out.Notes, fmt.Sprintf(format, args...))
 }
@@ -70,11 +73,15 @@ func (x *causes) ofIncrease(i *api.ExplainItem) string {
 	switch {
 	case i.Part == 0 || len(i.Labels) == 0 && len(x.items) == 1:
 		return ""
-	case i.Part > 1:
+	case OthersDecreased(i):
 		return ", more than the increase: others decreased"
 	}
-	return ", " + figure.Percent(float64(i.Part)) + " of the increase"
+	return ", " + figure.Percent(min(1, float64(i.Part))) + " of the increase"
 }
+
+// OthersDecreased reports whether an item has more than all of the increase, beyond what noise
+// makes of all of it.
+func OthersDecreased(i *api.ExplainItem) bool { return i.Part > 1.1 }
 
 // headline returns the first item's sentence, and whose the rest of the increase is.
 func (x *causes) headline() string {
@@ -94,7 +101,7 @@ func (x *causes) headline() string {
 	}
 	switch {
 	case slices.ContainsFunc(x.items, func(i api.ExplainItem) bool { return i.RestUnknown }):
-		s += fmt.Sprintf("; it is not known whether more of the others %s as well: draw a longer rectangle", x.are)
+		s += fmt.Sprintf("; it is not known whether more of the others %s as well: "+longer, x.are)
 	case x.items[0].Part > 0 && left >= much:
 		s += fmt.Sprintf("; the other %s is not explained", figure.Percent(left))
 	}
@@ -111,7 +118,7 @@ func points(i *api.ExplainItem) string {
 func (q *question) noteOwn() {
 	const most = 3
 	own := q.out.Before.Own
-	if math.IsInf(q.band.low, -1) {
+	if math.IsInf(q.band.low, -1) && math.IsInf(q.band.high, 1) {
 		q.note("without a value above which it lies, what counts as slow are values that a quarter of its operation's %s exceeded before", q.what)
 		return
 	}
@@ -135,23 +142,26 @@ func (q *question) noteOwn() {
 // conclude sets the answer's sentence where there are no items. It is empty if nothing could be
 // judged.
 func (q *question) conclude() {
-	r := q.out
+	r, next, more := q.out, "; name another stretch before, or ask who is slow", ": "+longer
+	if q.failing() {
+		next, more = "", ""
+	}
 	switch {
 	case len(r.Items) > 0: // said already
 	case !q.judged: // a note says why
 	case r.Inside == 0:
 		r.Sentence = fmt.Sprintf("the rectangle is empty: it holds none of the %s of its time; draw one where there are some", q.what)
 	case q.Against == Rest && r.LabelsTried > 0:
-		r.Sentence = "nothing is over-represented: the rectangle looks like the rest"
+		r.Sentence = "nothing is over-represented: the rectangle looks like the rest; draw another, or ask who became slow"
 	case q.Against == Rest:
-		r.Sentence = "there is nothing to tell apart: every label has one value"
+		r.Sentence = "there is nothing to tell apart: every label has one value; take a filter off, or ask who became slow"
 	case r.Low < 0 && !math.IsInf(float64(r.High), 1):
-		r.Sentence = "nothing became more frequent here than it was " + fromTo(r.Before.Start, r.Before.End)
+		r.Sentence = "nothing became more frequent here than it was " + fromTo(r.Before.Start, r.Before.End) + next
 	case float64(r.Before.Now) >= least*float64(r.Before.Share):
-		r.Sentence = fmt.Sprintf("it is not sure that anything became slower here: %s of the %s are inside, and %s were %s, but shares move as much by themselves", percent(float64(r.Before.Now)), q.what,
-			percent(float64(r.Before.Share)), fromTo(r.Before.Start, r.Before.End))
+		r.Sentence = fmt.Sprintf("it is not sure that anything became slower here: %s of the %s are inside, and %s were %s, but shares move as much by themselves%s", percent(float64(r.Before.Now)), q.what,
+			percent(float64(r.Before.Share)), fromTo(r.Before.Start, r.Before.End), more)
 	default:
-		r.Sentence = "nothing became slower here than it was " + fromTo(r.Before.Start, r.Before.End)
+		r.Sentence = "nothing became slower here than it was " + fromTo(r.Before.Start, r.Before.End) + next
 	}
 	e := r.Errors
 	if e == nil {
@@ -165,7 +175,7 @@ func (q *question) conclude() {
 	case e.Failed == 0:
 		e.Sentence = fmt.Sprintf("none of the %s of that time failed", q.what)
 	case float64(e.Now) >= least*float64(e.Share):
-		e.Sentence = fmt.Sprintf("it is not sure that more %s fail: %s do, and %s did %s, but shares move as much by themselves", q.what, percent(float64(e.Now)), percent(float64(e.Share)), fromTo(e.Start, e.End))
+		e.Sentence = fmt.Sprintf("it is not sure that more %s fail: %s do, and %s did %s, but shares move as much by themselves: "+longer, q.what, percent(float64(e.Now)), percent(float64(e.Share)), fromTo(e.Start, e.End))
 	default:
 		e.Sentence = fmt.Sprintf("no more %s fail than %s", q.what, fromTo(e.Start, e.End))
 	}

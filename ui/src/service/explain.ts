@@ -78,7 +78,7 @@ export function points(share: Num): string {
 }
 
 /** What an item accounts for of the increase; others decrease where it is more than all. */
-export const partWords = (part: number) => (part > 1 ? 'more than all' : percent(part));
+export const partWords = (part: number) => (part > 1.1 ? 'more than all' : percent(Math.min(1, part)));
 
 /** The name of an item: its labels; none are all requests that no item above names. */
 export const itemTitle = (i: ExplainItem, at: number, what: string) => title(i.labels) || (at > 0 ? `all other ${what}` : `all ${what}`);
