@@ -171,7 +171,7 @@ func (f *changeFinder) describe(from, at, to, k int) ChangePoint {
 		}
 	}
 	far := slices.Max(gains) - rejected*wander(with.noise)
-	for t := 1; t < n; t++ {
+	for t := 1; t < n && !math.IsInf(with.evidence, 1); t++ { // what leaves no variance is exact
 		if gains[t] >= far {
 			p.Low, p.High = min(p.Low, from+t), max(p.High, from+t)
 		}

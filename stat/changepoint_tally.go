@@ -61,7 +61,7 @@ func ChangePointsOfTally(t Tally, kind TallyKind, o ChangeOptions) ([]ChangePoin
 			to = points[i+1].At
 		}
 		if kind != ValueTally {
-			t.date(&points[i], from, to)
+			t.date(&points[i], kind, from, to)
 		}
 		points[i].Value = math.NaN()
 		points[i].Before, points[i].After = t.ratio(from, points[i].At), t.ratio(points[i].At, to)
@@ -72,25 +72,35 @@ func ChangePointsOfTally(t Tally, kind TallyKind, o ChangeOptions) ([]ChangePoin
 
 // date moves a change, which lies among the slots [from, to), to where few events say that
 // it is likeliest within its interval, and widens the interval to the moments that they do
-// not reject: as Poisson numbers about the ratios before and after, of which the lower
-// varies less. Each observation stands for itself; one that stands for several is known
-// no better by them.
-func (t Tally) date(p *ChangePoint, from, to int) {
-	before, after := t.ratio(from, p.At), t.ratio(p.At, to)
-	if !(before > 0 && after > 0) || before == after {
+// not reject: as binomial or Poisson numbers about the ratios before and after, of which the
+// lower varies less. Where all slots on one side are alike, as where there was no error, their
+// deviation is 0 and says nothing: the interval is then that of the events alone. Each
+// observation stands for itself; one that stands for several is known no better by them.
+func (t Tally) date(p *ChangePoint, kind TallyKind, from, to int) {
+	before, after := t.usual(kind, from, p.At), t.usual(kind, p.At, to)
+	if before == after {
 		return
 	}
-	factor := math.Log(after / before)
+	event, other := math.Log(after/before), after-before // by one more of Num, and of Den
+	if kind == ShareTally {
+		other = -math.Log((1 - after) / (1 - before))
+		event += other
+	}
+	low, high := p.Low, p.High
+	if kind == ShareTally && (t.alike(from, p.At) || t.alike(p.At, to)) {
+		low, high = from+1, to-1
+		p.Low, p.High = to, from
+	}
 	// The likelihood of a change at each slot over that of one at from.
 	gains := make([]float64, to-from)
 	sum, most := 0.0, math.Inf(-1)
 	at := p.At
 	for i := from; i < to; i++ {
 		gains[i-from] = sum
-		if sum > most && t.Den[i] > 0 && p.Low <= i && i <= p.High {
+		if sum > most && t.Den[i] > 0 && low <= i && i <= high {
 			at, most = i, sum
 		}
-		sum += (t.Den[i]*(after-before) - t.Num[i]*factor) / t.Each[i]
+		sum += (t.Den[i]*other - t.Num[i]*event) / t.Each[i]
 	}
 	p.At = at
 	for i, g := range gains {
@@ -104,6 +114,28 @@ func (t Tally) date(p *ChangePoint, from, to int) {
 			p.High = max(p.High, from+i)
 		}
 	}
+}
+
+// usual returns the ratio of the slots [from, to) with half an observation of either kind
+// more, so that what did not happen in them may happen (Jeffreys 1946).
+func (t Tally) usual(kind TallyKind, from, to int) float64 {
+	num, den := 0.5, 0.0
+	if kind == ShareTally {
+		den = 1
+	}
+	for i := from; i < to; i++ {
+		num, den = num+t.Num[i]/t.Each[i], den+t.Den[i]/t.Each[i]
+	}
+	return num / den
+}
+
+// alike reports whether all slots of [from, to) have none of what is counted, or nothing else.
+func (t Tally) alike(from, to int) bool {
+	none, all := true, true
+	for i := from; i < to; i++ {
+		none, all = none && t.Num[i] == 0, all && t.Num[i] == t.Den[i]
+	}
+	return none || all
 }
 
 // each returns how many observations one independent one stands for, slot by slot; at
