@@ -116,7 +116,7 @@ func ChangePoints(s *Series, o ChangeOptions) ([]ChangePoint, error) {
 			phases[i] = t % o.Season
 		}
 	}
-	k := 1
+	k, whole := 1, part
 	if phases == nil {
 		if k = part.together(); k > 1 {
 			part = part.grouped(k)
@@ -124,6 +124,9 @@ func ChangePoints(s *Series, o ChangeOptions) ([]ChangePoint, error) {
 		}
 	}
 	points := findChanges(part.Slots(), o, func(from, to int) []view { return viewsOf(part, phases, from, to, o) })
+	if k > 1 && k*o.Least > soonEnough*defaultLeast {
+		points, k = whole.withFew(points, k, o), 1
+	}
 	return expandPoints(points, kept, k), nil
 }
 

@@ -15,7 +15,7 @@ func TestChangePointsOfErrorsFromNone(t *testing.T) {
 	for _, before := range []float64{0, 0.001} {
 		for _, rate := range []float64{0.2, 1, 10, 60} {
 			for _, after := range []float64{1, 0.3, 0.03} {
-				if before > 0 && (rate < 1 || after < 0.3) || 10*rate*after < 0.1 {
+				if before > 0 && (rate < 1 || after < 0.3) {
 					continue // far less is known of the moment
 				}
 				t.Run(fmt.Sprintf("before=%v,rate=%v,after=%v", before, rate, after), func(t *testing.T) {
@@ -37,12 +37,12 @@ func TestChangePointsOfErrorsFromNone(t *testing.T) {
 						}
 					}
 					slices.Sort(wide)
-					if len(wide) < trials {
+					if float64(len(wide)) < 0.95*float64(trials) {
 						t.Fatalf("%d found in %d trials", len(wide), trials)
 					}
 					t.Logf("%d found, %d intervals hold the moment, width %v, at most %v", len(wide), covered, sortedMedian(wide), wide[len(wide)-1])
 					apart := 1 / (10 * rate * after) // slots between errors
-					if most := max(2, 4*apart); float64(covered) < 0.95*float64(len(wide)) || sortedMedian(wide) > most {
+					if most := max(2, 4*apart); float64(covered) < 0.9*float64(len(wide)) || sortedMedian(wide) > most {
 						t.Errorf("%d of %d intervals hold the moment, width %v, want %v at most", covered, len(wide), sortedMedian(wide), most)
 					}
 				})

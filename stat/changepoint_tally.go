@@ -54,29 +54,49 @@ func ChangePointsOfTally(t Tally, kind TallyKind, o ChangeOptions) ([]ChangePoin
 		}
 		return []view{v}
 	}), kept, 1)
-	from := 0
 	for i := range points {
-		to := len(t.Num)
-		if i+1 < len(points) {
-			to = points[i+1].At
+		if from, to := boundsOf(points, i, len(t.Num)); kind != ValueTally {
+			t.date(&points[i], kind, from, to, false)
 		}
-		if kind != ValueTally {
-			t.date(&points[i], kind, from, to)
-		}
+	}
+	if kind == ShareTally && !seasonal(len(t.Num), o) {
+		points = t.fewOf().with(points, o)
+	}
+	for i := range points {
+		from, to := boundsOf(points, i, len(t.Num))
 		points[i].Value = math.NaN()
 		points[i].Before, points[i].After = t.ratio(from, points[i].At), t.ratio(points[i].At, to)
-		from = points[i].At
 	}
 	return points, nil
+}
+
+// with adds changes of few events to points, where a mean of as many slots as a change needs
+// is not near normal.
+func (s *fewEvents) with(points []ChangePoint, o ChangeOptions) []ChangePoint {
+	n := len(s.Num)
+	for i := range points {
+		from, to := boundsOf(points, i, n)
+		if least := s.least(from, to); least > soonEnough*o.Least {
+			s.surer(&points[i], from, to, 2*least, n)
+		}
+	}
+	return withFew(points, n, o, func(from, to int) fewFound {
+		least := s.least(from, to)
+		if least <= soonEnough*o.Least {
+			return fewFound{p: 1}
+		}
+		return s.few(from, to, 2*least, n)
+	})
 }
 
 // date moves a change, which lies among the slots [from, to), to where few events say that
 // it is likeliest within its interval, and widens the interval to the moments that they do
 // not reject: as binomial or Poisson numbers about the ratios before and after, of which the
 // lower varies less. Where all slots on one side are alike, as where there was no error, their
-// deviation is 0 and says nothing: the interval is then that of the events alone. Each
-// observation stands for itself; one that stands for several is known no better by them.
-func (t Tally) date(p *ChangePoint, kind TallyKind, from, to int) {
+// deviation is 0 and says nothing: the interval is then that of the events alone, as it is if
+// they are all that is known. Each observation stands for itself; one that stands for several
+// is known no better by them.
+func (t Tally) date(p *ChangePoint, kind TallyKind, from, to int, alone bool) {
 	before, after := t.usual(kind, from, p.At), t.usual(kind, p.At, to)
 	if before == after {
 		return
@@ -87,7 +107,7 @@ func (t Tally) date(p *ChangePoint, kind TallyKind, from, to int) {
 		event += other
 	}
 	low, high := p.Low, p.High
-	if kind == ShareTally && (t.alike(from, p.At) || t.alike(p.At, to)) {
+	if alone || kind == ShareTally && (t.alike(from, p.At) || t.alike(p.At, to)) {
 		low, high = from+1, to-1
 		p.Low, p.High = to, from
 	}
