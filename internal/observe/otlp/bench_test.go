@@ -107,6 +107,7 @@ func (d *decoder) walkOnly(b []byte) error {
 		return eachBytes(rs, 2, func(ss []byte) error {
 			return eachBytes(ss, 2, func(s []byte) error {
 				d.attrs.Mask = 0
+				d.order.begin()
 				var f field
 				var err error
 				for i := 0; i < len(s); {

@@ -105,6 +105,7 @@ type decoder struct {
 	tables *tables
 	res    *resource
 
+	order      keyOrder
 	attrs      semconv.Attrs
 	rank       [semconv.NumSlots]uint8
 	httpStatus int

@@ -85,6 +85,7 @@ func (d *decoder) resource(b []byte) (*resource, error) {
 func (d *decoder) parseResource(messages [][]byte) (*resource, error) {
 	r := &resource{}
 	d.attrs.Mask = 0
+	d.order.begin()
 	d.arena = d.arena[:0]
 	var f field
 	for _, b := range messages {
@@ -147,7 +148,7 @@ func (d *decoder) attribute(b []byte) error {
 	if len(b) >= 4 && b[0] == 1<<3|bytesT && b[1] < 0x80 {
 		n := int(b[1])
 		if rest := len(b) - 2 - n; rest >= 2 && b[2+n] == 2<<3|bytesT && b[3+n] < 0x80 && int(b[3+n]) == rest-2 {
-			s, rank := d.r.keys.Find(view(b[2 : 2+n]))
+			s, rank := d.order.find(d.r.keys, b[2:2+n])
 			if rank == 0 {
 				return nil
 			}
@@ -245,6 +246,11 @@ func (d *decoder) value(s semconv.Slot, rank uint8, b []byte) error {
 // scalar returns the field of an AnyValue that holds a string (1), bool (2),
 // int (3) or double (4); number is 0 if it holds none of these.
 func scalar(b []byte) (field, error) {
+	if len(b) > 1 && b[0] == 3<<3|varint {
+		if n, k := binary.Uvarint(b[1:]); k == len(b)-1 {
+			return field{number: 3, wire: varint, num: n}, nil
+		}
+	}
 	var f, found field
 	for i := 0; i < len(b); {
 		var err error

@@ -227,11 +227,12 @@ func (d *decoder) read(b []byte, s *spanFields) error {
 		err        error
 	)
 	d.attrs.Mask = 0
+	d.order.begin()
 	d.httpStatus, d.rpcStatus, d.queued = 0, -1, 0
 	d.arena = d.arena[:0]
 	for i := 0; i < len(b); {
-		// The usual forms of a field are read in place: less than 128 bytes, or fixed 64
-		// bits, under a tag of one byte. next reads the others.
+		// The usual forms of a field are read in place: less than 128 bytes, fixed 64 bits,
+		// or a number below 128 under a tag of one byte. next reads the others.
 		switch tag := b[i]; {
 		case tag < 0x80 && tag&7 == bytesT && i+1 < len(b) && int(b[i+1]) < min(0x80, len(b)-i-1):
 			n := int(b[i+1])
@@ -240,6 +241,9 @@ func (d *decoder) read(b []byte, s *spanFields) error {
 		case tag < 0x80 && tag&7 == fixed64 && len(b)-i > 8:
 			f.number, f.wire, f.num = int32(tag>>3), fixed64, binary.LittleEndian.Uint64(b[i+1:])
 			i += 9
+		case tag == 6<<3|varint && i+1 < len(b) && b[i+1] < 0x80:
+			f.number, f.wire, f.num = 6, varint, uint64(b[i+1])
+			i += 2
 		default:
 			if i, err = f.next(b, i); err != nil {
 				return err
