@@ -21,10 +21,10 @@ type builder struct {
 	samples []series.Sample
 	common  map[uint32]series.Series // by marginal: see tables.common
 	h, h2   hist.Histogram
-	moves   []uint32 // of mergeBySlot
-	scratch *cells   // of one cell at a time
-	lost    int      // cells left out of the last batch
-	err     error    // the reason of the last one
+	times   pointTimes
+	scratch *cells // of one cell at a time
+	lost    int    // cells left out of the last batch
+	err     error  // the reason of the last one
 }
 
 type cellRef struct {
@@ -43,7 +43,7 @@ func (w *builder) reset() {
 // bytes returns the memory of the last batch, which is kept for the next one.
 func (w *builder) bytes() int64 {
 	sum := int64(cap(w.b.Points))*int64(unsafe.Sizeof(store.Point{})) + int64(cap(w.b.Series))*int64(unsafe.Sizeof(series.Series{})) +
-		int64(cap(w.b.IDs)+cap(w.b.Tenants))*16 + int64(cap(w.sorted))*12 + int64(cap(w.offsets)+cap(w.number)+cap(w.moves))*4 + int64(cap(w.samples))*16
+		int64(cap(w.b.IDs)+cap(w.b.Tenants))*16 + int64(cap(w.sorted))*12 + int64(cap(w.offsets)+cap(w.number))*4 + int64(cap(w.samples))*16
 	for _, b := range w.data {
 		sum += int64(cap(b))
 	}
@@ -90,7 +90,9 @@ func (w *builder) batch(g *generation, t *tables) *store.Batch {
 	}
 	w.sortBySlot(c)
 	w.points(b, c)
-	w.memberPoints(b, &c.members)
+	if c.members.n > 0 {
+		w.memberPoints(b, c.members.order(64))
+	}
 	w.rawSamples(b, c)
 	w.families(b, g)
 	return b

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"tailscope/hist"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
@@ -25,7 +26,7 @@ type memberTime struct {
 const (
 	memberSlab      = 1 << 12 // durations of a slab
 	memberSlabBytes = memberSlab * 24
-	memberSortBytes = memberSlab * 16 // while the generation is stored; see memberLog.sorted
+	memberSortBytes = memberSlab * 16 // while the generation is stored; see memberLog.order
 	memberNameBytes = 120             // of a tenant, beside its name
 )
 
@@ -321,109 +322,224 @@ func (g *cells) absorbMembers(t *tables) {
 	l.n = kept
 }
 
-// sorted returns the indices of all durations, in their lower halves, in order of group and
-// tenant; those of one series stay in the order in which they came. The upper halves number
-// the series, unless there could be more than 2^32.
-func (l *memberLog) sorted() []uint64 {
-	from := make([]uint64, l.n)
+// memberOrder is the order in which the durations of a log are stored: by group, tenant and
+// slot. Those of one series and slot stay in the order in which they came.
+type memberOrder struct {
+	log   *memberLog
+	slots []uint32          // all, in order
+	place map[uint32]uint32 // by slot: its index in slots
+	// list has an element for each duration: its index in the lowest bits, the index of its
+	// slot above them, and above those a number of its series. If there are not enough bits
+	// it has the index alone.
+	list                []uint64
+	indexBits, slotBits int
+	keyed               bool
+}
+
+// radixBits bounds the bits of a pass of the sort. More streams of writes than that do not fit
+// into the nearest cache.
+const radixBits = 11
+
+// order sorts the log, which is not empty, by keys of up to so many bits if these are enough,
+// else by comparison. It takes memberSortBytes for each slab.
+func (l *memberLog) order(most int) *memberOrder {
+	o := &memberOrder{log: l, place: map[uint32]uint32{}, list: make([]uint64, l.n)}
+	last := ^uint32(0)
+	for i := range l.n {
+		if s := l.at(i).slot; s != last || i == 0 {
+			o.place[s], last = 0, s
+		}
+	}
+	for s := range o.place {
+		o.slots = append(o.slots, s)
+	}
+	slices.Sort(o.slots)
+	for i, s := range o.slots {
+		o.place[s] = uint32(i)
+	}
 	pairs := uint64(len(l.groups)) * uint64(len(l.tenants))
-	if bits.Len64(pairs) > 32 {
-		for i := range from {
-			from[i] = uint64(i)
+	o.indexBits, o.slotBits = bits.Len(uint(l.n-1)), bits.Len(uint(len(o.slots)-1))
+	keyBits := bits.Len64(pairs-1) + o.slotBits
+	if o.keyed = keyBits+o.indexBits <= most; !o.keyed {
+		for i := range o.list {
+			o.list[i] = uint64(i)
 		}
-		slices.SortStableFunc(from, func(i, j uint64) int {
+		slices.SortStableFunc(o.list, func(i, j uint64) int {
 			x, y := l.at(int(i)), l.at(int(j))
-			return cmp.Or(cmp.Compare(x.group, y.group), cmp.Compare(x.tenant, y.tenant))
+			return cmp.Or(cmp.Compare(x.group, y.group), cmp.Compare(x.tenant, y.tenant), cmp.Compare(x.slot, y.slot))
 		})
-		return from
+		return o
 	}
-	const radix = 11
-	to := make([]uint64, l.n)
-	for i := range from {
+	slot := uint64(0)
+	for i := range o.list {
 		m := l.at(i)
-		from[i] = (uint64(m.group)*uint64(len(l.tenants))+uint64(m.tenant))<<32 | uint64(i)
-	}
-	for shift := 0; pairs>>shift != 0; shift += radix {
-		var at [1<<radix + 1]uint32
-		for _, v := range from {
-			at[v>>(32+shift)&(1<<radix-1)+1]++
+		if i == 0 || m.slot != last {
+			slot, last = uint64(o.place[m.slot]), m.slot
 		}
-		for i := range 1 << radix {
+		pair := uint64(m.group)*uint64(len(l.tenants)) + uint64(m.tenant)
+		o.list[i] = (pair<<o.slotBits|slot)<<o.indexBits | uint64(i)
+	}
+	passes := (keyBits + radixBits - 1) / radixBits
+	from, to := o.list, make([]uint64, l.n)
+	for i := range passes {
+		low, high := keyBits*i/passes, keyBits*(i+1)/passes
+		shift, mask := o.indexBits+low, uint64(1)<<(high-low)-1
+		var at [1<<radixBits + 1]uint32
+		for _, v := range from {
+			at[v>>shift&mask+1]++
+		}
+		for i := range mask {
 			at[i+1] += at[i]
 		}
 		for _, v := range from {
-			p := &at[v>>(32+shift)&(1<<radix-1)]
+			p := &at[v>>shift&mask]
 			to[*p] = v
 			*p++
 		}
 		from, to = to, from
 	}
-	return from
+	o.list = from
+	return o
+}
+
+// duration returns the duration of an element of the list.
+func (o *memberOrder) duration(x uint64) *memberTime {
+	if o.keyed {
+		x &= 1<<o.indexBits - 1
+	}
+	return o.log.at(int(x))
+}
+
+// slot returns the index in slots of an element of the list.
+func (o *memberOrder) slot(x uint64) int {
+	if o.keyed {
+		return int(x >> o.indexBits & (1<<o.slotBits - 1))
+	}
+	return int(o.place[o.duration(x).slot])
+}
+
+// same reports whether two elements of the list are of one series, and of one point.
+func (o *memberOrder) same(x, y uint64) (series, point bool) {
+	if o.keyed {
+		x, y = x>>o.indexBits, y>>o.indexBits
+		return x>>o.slotBits == y>>o.slotBits, x == y
+	}
+	a, b := o.duration(x), o.duration(y)
+	series = a.group == b.group && a.tenant == b.tenant
+	return series, series && a.slot == b.slot
+}
+
+// count returns the numbers of series, and of points by index in slots.
+func (o *memberOrder) count() (n int, points []int) {
+	points = make([]int, len(o.slots))
+	for i, x := range o.list {
+		series, point := false, false
+		if i > 0 {
+			series, point = o.same(o.list[i-1], x)
+		}
+		if !series {
+			n++
+		}
+		if !point {
+			points[o.slot(x)]++
+		}
+	}
+	return n, points
 }
 
 // memberPoints adds to the batch the series of the log and their points, which lie behind
-// those of the cells, and has the points in order of slot again.
-func (w *builder) memberPoints(b *store.Batch, l *memberLog) {
-	if l.n == 0 {
-		return
-	}
-	cells := len(b.Points)
-	order := l.sorted()
-	n := 1 // series, if the upper halves are their keys
-	for i := range order[1:] {
-		if order[i]>>32 != order[i+1]>>32 {
-			n++
+// those of the cells in each slot.
+func (w *builder) memberPoints(b *store.Batch, o *memberOrder) {
+	n, next := o.count()
+	b.Series, b.IDs, b.Tenants = slices.Grow(b.Series, n), slices.Grow(b.IDs, n), slices.Grow(b.Tenants, n)
+	b.Points = parted(b.Points, o.slots, next)
+	lost := w.lost
+	// Memory is slow: durations are copied many at a time, so that many fetches are under way.
+	var some [256]memberTime
+	for from := 0; from < len(o.list); from += len(some) {
+		part := o.list[from:min(from+len(some), len(o.list))]
+		for i, x := range part {
+			some[i] = *o.duration(x)
 		}
-	}
-	b.Series, b.IDs, b.Tenants, b.Points = slices.Grow(b.Series, n), slices.Grow(b.IDs, n), slices.Grow(b.Tenants, n), slices.Grow(b.Points, n+n/4)
-	var own []memberTime // of one series
-	for len(order) > 0 {
-		first := l.at(int(uint32(order[0])))
-		own = own[:0]
-		inOrder := true
-		for _, i := range order {
-			m := l.at(int(uint32(i)))
-			if m.group != first.group || m.tenant != first.tenant {
-				break
+		for i, x := range part {
+			m := &some[i]
+			series, point := false, false
+			if from+i > 0 {
+				series, point = o.same(o.list[from+i-1], x)
 			}
-			inOrder = inOrder && (len(own) == 0 || own[len(own)-1].slot <= m.slot)
-			own = append(own, *m)
-		}
-		order = order[len(own):]
-		if !inOrder {
-			slices.SortStableFunc(own, func(x, y memberTime) int { return cmp.Compare(x.slot, y.slot) })
-		}
-		g, t := &l.groups[first.group], &l.tenants[first.tenant]
-		b.Series = append(b.Series, g.shared)
-		b.IDs, b.Tenants = append(b.IDs, g.id.Plus(t.label)), append(b.Tenants, t.name)
-		for rest := own; len(rest) > 0; {
-			slot, n := rest[0].slot, 1
-			for n < len(rest) && rest[n].slot == slot {
-				n++
+			if !point {
+				w.memberPoint(b, o, next)
 			}
-			data := w.openBlock()
-			from := len(data)
-			data, err := w.appendTimes(data, rest[:n])
-			rest = rest[n:]
-			if err != nil {
-				w.lost, w.err = w.lost+1, err
-				continue
+			if !series {
+				g, t := &o.log.groups[m.group], &o.log.tenants[m.tenant]
+				b.Series = append(b.Series, g.shared)
+				b.IDs, b.Tenants = append(b.IDs, g.id.Plus(t.label)), append(b.Tenants, t.name)
 			}
-			w.data[w.block] = data
-			b.Points = append(b.Points, store.Point{Series: uint32(len(b.Series) - 1), Slot: int64(slot) * int64(series.Base), Data: data[from:len(data):len(data)]})
+			w.times.add(m)
+			if !point {
+				w.times.slot = o.slot(x)
+			}
 		}
 	}
-	w.mergeBySlot(b, cells)
+	w.memberPoint(b, o, next)
+	if w.lost > lost {
+		b.Points = slices.DeleteFunc(b.Points, func(p store.Point) bool { return p.Data == nil })
+	}
 }
 
+// pointTimes holds the durations of one series and slot.
+type pointTimes struct {
+	slot     int // index in memberOrder.slots
+	nanos    []int64
+	weights  []uint32
+	weighted bool // some weight is not 1
+	zero     bool // some duration is
+}
+
+func (t *pointTimes) add(m *memberTime) {
+	t.nanos, t.weights = append(t.nanos, m.nanos), append(t.weights, m.weight)
+	t.weighted = t.weighted || m.weight != 1
+	t.zero = t.zero || m.nanos == 0
+}
+
+func (t *pointTimes) reset() { *t = pointTimes{nanos: t.nanos[:0], weights: t.weights[:0]} }
+
+// memberPoint writes the point of w.times, of the last series of the batch, to its place, and
+// resets w.times. A point that cannot be encoded has no data.
+func (w *builder) memberPoint(b *store.Batch, o *memberOrder, next []int) {
+	t := &w.times
+	if len(t.nanos) == 0 {
+		return
+	}
+	p := &b.Points[next[t.slot]]
+	next[t.slot]++
+	*p = store.Point{Series: uint32(len(b.Series) - 1), Slot: int64(o.slots[t.slot]) * int64(series.Base)}
+	data := w.openBlock()
+	from := len(data)
+	data, err := w.appendTimes(data, t)
+	t.reset()
+	if err != nil {
+		w.lost, w.err = w.lost+1, err
+		return
+	}
+	w.data[w.block] = data
+	p.Data = data[from:len(data):len(data)]
+}
+
+// fewTimes is the number of durations up to which hist encodes them from a list.
+const fewTimes = 16
+
 // appendTimes appends the binary form of the durations of one series and slot.
-func (w *builder) appendTimes(dst []byte, list []memberTime) ([]byte, error) {
+func (w *builder) appendTimes(dst []byte, t *pointTimes) ([]byte, error) {
+	if len(t.nanos) <= fewTimes && !t.zero && !t.weighted {
+		return hist.AppendNanos(dst, cellSchema, t.nanos, nil)
+	}
 	if w.scratch == nil {
 		w.scratch = newCells(&slabs{}, 0)
 	}
 	s, c := w.scratch, cell{}
-	for _, m := range list {
-		s.observe(&c, m.nanos, m.weight, s.tab.bucket(m.nanos))
+	for i, ns := range t.nanos {
+		s.observe(&c, ns, t.weights[i], s.tab.bucket(ns))
 	}
 	dst, err := s.appendDurations(dst, &c, &w.h)
 	if c.n == paged {
@@ -433,41 +549,22 @@ func (w *builder) appendTimes(dst []byte, list []memberTime) ([]byte, error) {
 	return dst, err
 }
 
-// mergeBySlot sorts the points by slot. The first cells of them are in that order.
-func (w *builder) mergeBySlot(b *store.Batch, cells int) {
-	bySlot := map[int64]int{} // the number of points, then the index of the next one
-	for i := range b.Points {
-		bySlot[b.Points[i].Slot]++
+// parted makes space in points, which are in order of slot, for n more of each slot, behind
+// those that are of the slot. It replaces each n by the index of the first of them.
+func parted(points []store.Point, slots []uint32, n []int) []store.Point {
+	i, more := len(points), 0
+	for _, k := range n {
+		more += k
 	}
-	slots := make([]int64, 0, len(bySlot))
-	for s := range bySlot {
-		slots = append(slots, s)
-	}
-	slices.Sort(slots)
-	at := 0
-	for _, s := range slots {
-		n := bySlot[s]
-		bySlot[s] = at
-		at += n
-	}
-	w.moves = slices.Grow(w.moves[:0], len(b.Points))[:len(b.Points)] // by point, the index that it moves to
-	slot, next := int64(-1), 0
-	for i := range b.Points {
-		if s := b.Points[i].Slot; s != slot {
-			if slot >= 0 {
-				bySlot[slot] = next
-			}
-			slot, next = s, bySlot[s]
+	points = slices.Grow(points, more)[:len(points)+more]
+	for s := len(slots) - 1; s >= 0; s-- {
+		for ; i > 0 && points[i-1].Slot > int64(slots[s])*int64(series.Base); i-- {
+			points[i-1+more] = points[i-1]
 		}
-		w.moves[i] = uint32(next)
-		next++
+		more -= n[s]
+		n[s] = i + more
 	}
-	for i, m := range w.moves {
-		for int(m) != i {
-			b.Points[i], b.Points[m] = b.Points[m], b.Points[i]
-			m, w.moves[m] = w.moves[m], m
-		}
-	}
+	return points
 }
 
 // matchedMember is a series of the log that a question matches.

@@ -4,12 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"pgregory.net/rapid"
 
+	"tailscope/hist"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
@@ -44,28 +45,92 @@ func TestMembersCountTheirSort(t *testing.T) {
 	}
 }
 
-// Points are in order of slot, and within a slot in the order in which they were.
-func TestMergeBySlot(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	var w builder
-	for range 200 {
-		n, cells := r.IntN(60), 0
-		var b store.Batch
-		for i := range n {
-			b.Points = append(b.Points, store.Point{Series: uint32(i), Slot: int64(r.IntN(5)) * 10})
+// The points of a log are in order of slot, behind those of the cells, and have the bytes of
+// cells of the same durations, whether the log is sorted by keys or by comparison.
+func TestMemberPoints(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := &memberLog{groups: make([]memberSeries, 3), tenants: make([]memberTenant, 5)}
+		for i := range l.groups {
+			l.groups[i] = memberSeries{series.ID{}.With("group", fmt.Sprint(i)), series.Series{Family: fmt.Sprint("f", i)}}
 		}
-		if n > 0 {
-			cells = r.IntN(n)
+		for i := range l.tenants {
+			l.tenants[i] = memberTenant{fmt.Sprint("t", i), series.ID{}.With("tenant", fmt.Sprint(i))}
+		}
+		slots := rapid.OneOf(rapid.Just(uint32(7)), rapid.Uint32Range(5, 9), rapid.Uint32())
+		nanos := rapid.OneOf(rapid.Int64Range(1e6, 2e6), rapid.Int64Range(0, 3), rapid.Int64Range(1, 1<<62))
+		weights := rapid.OneOf(rapid.Just(uint32(1)), rapid.Uint32Range(1, 3), rapid.Uint32())
+		if rapid.Bool().Draw(t, "plain") {
+			weights = rapid.Just(uint32(1))
+		}
+		type address struct{ group, tenant, slot uint32 }
+		scratch := newCells(&slabs{}, 0)
+		cellOf := map[address]*cell{}
+		var last []address // each once
+		for range rapid.IntRange(1, 600).Draw(t, "durations") {
+			m := memberTime{nanos.Draw(t, "ns"), slots.Draw(t, "slot"), rapid.Uint32Range(0, 2).Draw(t, "group"), rapid.Uint32Range(0, 4).Draw(t, "tenant"), max(weights.Draw(t, "weight"), 1)}
+			if l.n == len(l.slabs)*memberSlab {
+				l.slabs = append(l.slabs, make([]memberTime, memberSlab))
+			}
+			l.n++
+			*l.at(l.n - 1) = m
+			a := address{m.group, m.tenant, m.slot}
+			if cellOf[a] == nil {
+				cellOf[a] = &cell{series: uint32(len(last)), key: m.slot << 2}
+				last = append(last, a)
+			}
+			scratch.observe(cellOf[a], m.nanos, m.weight, scratch.tab.bucket(m.nanos))
+		}
+		var before []store.Point // of cells
+		for range rapid.IntRange(0, 5).Draw(t, "cells") {
+			before = append(before, store.Point{Series: uint32(len(before)), Slot: int64(slots.Draw(t, "slot of a cell")) * int64(series.Base), Data: []byte("cell")})
 		}
 		bySlot := func(x, y store.Point) int { return cmp.Compare(x.Slot, y.Slot) }
-		slices.SortStableFunc(b.Points[:cells], bySlot)
-		want := slices.Clone(b.Points)
-		slices.SortStableFunc(want, bySlot)
-		w.mergeBySlot(&b, cells)
-		if !slices.EqualFunc(b.Points, want, func(x, y store.Point) bool { return x.Series == y.Series && x.Slot == y.Slot }) {
-			t.Fatalf("got  %v\nwant %v", b.Points, want)
+		slices.SortStableFunc(before, bySlot)
+		text := func(b *store.Batch) (out string) {
+			for _, p := range b.Points {
+				if string(p.Data) == "cell" {
+					out += fmt.Sprintf("%d cell %d\n", p.Slot, p.Series)
+					continue
+				}
+				at := p.Series - uint32(len(before))
+				out += fmt.Sprintf("%d %s %s %x %x\n", p.Slot, b.Series[at].Family, b.Tenants[at], b.IDs[at], p.Data)
+			}
+			return out
 		}
-	}
+		slices.SortFunc(last, func(x, y address) int {
+			return cmp.Or(cmp.Compare(x.group, y.group), cmp.Compare(x.tenant, y.tenant), cmp.Compare(x.slot, y.slot))
+		})
+		want := store.Batch{Points: slices.Clone(before)}
+		var h hist.Histogram
+		for i, a := range last {
+			if i == 0 || a.group != last[i-1].group || a.tenant != last[i-1].tenant {
+				want.Series, want.Tenants = append(want.Series, l.groups[a.group].shared), append(want.Tenants, l.tenants[a.tenant].name)
+				want.IDs = append(want.IDs, l.groups[a.group].id.Plus(l.tenants[a.tenant].label))
+			}
+			data, err := scratch.appendDurations(nil, cellOf[a], &h)
+			if err == nil {
+				want.Points = append(want.Points, store.Point{Series: uint32(len(before) + len(want.Series) - 1), Slot: int64(a.slot) * int64(series.Base), Data: data})
+			}
+		}
+		slices.SortStableFunc(want.Points, bySlot)
+		for _, most := range []int{64, 0} {
+			var w builder
+			got := store.Batch{Points: slices.Clone(before)}
+			o := l.order(most)
+			if o.keyed != (most > 0) {
+				t.Fatal("sorted by keys: ", o.keyed)
+			}
+			w.memberPoints(&got, o)
+			for i := range got.Points { // the series of the cells are not in this batch
+				if string(got.Points[i].Data) != "cell" {
+					got.Points[i].Series += uint32(len(before))
+				}
+			}
+			if g, x := text(&got), text(&want); g != x {
+				t.Fatalf("keys of %d bits: got\n%swant\n%s", most, g, x)
+			}
+		}
+	})
 }
 
 // BenchmarkReadMembers measures one question of one tenant's self times beside 300,000.
