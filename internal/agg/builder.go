@@ -20,6 +20,7 @@ type builder struct {
 	block   int      // index of the block in use
 	samples []series.Sample
 	common  map[uint32]series.Series // by marginal: see tables.common
+	tenants map[uint32]uint32        // by number in tables.tenants: the index in the batch
 	h, h2   hist.Histogram
 	times   pointTimes
 	scratch *cells // of one cell at a time
@@ -43,7 +44,7 @@ func (w *builder) reset() {
 // bytes returns the memory of the last batch, which is kept for the next one.
 func (w *builder) bytes() int64 {
 	sum := int64(cap(w.b.Points))*int64(unsafe.Sizeof(store.Point{})) + int64(cap(w.b.Series))*int64(unsafe.Sizeof(series.Series{})) +
-		int64(cap(w.b.IDs)+cap(w.b.Tenants))*16 + int64(cap(w.sorted))*12 + int64(cap(w.offsets)+cap(w.number))*4 + int64(cap(w.samples))*16
+		int64(cap(w.b.IDs)+cap(w.b.Tenants))*16 + int64(cap(w.sorted))*12 + int64(cap(w.offsets)+cap(w.number)+cap(w.b.TenantOf))*4 + int64(cap(w.samples))*16
 	for _, b := range w.data {
 		sum += int64(cap(b))
 	}
@@ -57,7 +58,7 @@ func (w *builder) batch(g *generation, t *tables) *store.Batch {
 	clear(b.Series)
 	clear(b.Tenants)
 	clear(b.Points)
-	*b = store.Batch{Series: b.Series[:0], IDs: b.IDs[:0], Tenants: b.Tenants[:0], Points: b.Points[:0], Samples: b.Samples[:0], State: g.records, Families: b.Families[:0]}
+	*b = store.Batch{Series: b.Series[:0], IDs: b.IDs[:0], Tenants: b.Tenants[:0], TenantOf: b.TenantOf[:0], Points: b.Points[:0], Samples: b.Samples[:0], State: g.records, Families: b.Families[:0]}
 	c := g.cells
 	if len(w.number) < len(c.heads) {
 		w.number = make([]uint32, len(c.heads)+len(c.heads)/4)
@@ -69,23 +70,28 @@ func (w *builder) batch(g *generation, t *tables) *store.Batch {
 			n++
 		}
 	}
-	b.Series, b.IDs, b.Tenants = slices.Grow(b.Series, n), slices.Grow(b.IDs, n), slices.Grow(b.Tenants, n)
+	b.Series, b.IDs, b.TenantOf = slices.Grow(b.Series, n), slices.Grow(b.IDs, n), slices.Grow(b.TenantOf, n)
+	b.Tenants = append(slices.Grow(b.Tenants, 1+len(c.members.tenants)), "")
+	for i := range c.members.tenants {
+		b.Tenants = append(b.Tenants, c.members.tenants[i].name)
+	}
+	w.tenants = map[uint32]uint32{}
 	w.common = map[uint32]series.Series{}
 	for s, h := range c.heads {
 		if h == 0 {
 			continue
 		}
-		x, tenant := t.meta.at(uint32(s)), ""
+		x, tenant := t.meta.at(uint32(s)), uint32(0)
 		if r := t.series.at(uint32(s)); r.like != 0 {
 			common, ok := w.common[r.like]
 			if !ok {
 				common = t.common(r.like)
 				w.common[r.like] = common
 			}
-			x, tenant = &common, t.tenants.at(r.tenant).name
+			x, tenant = &common, w.tenant(&c.members, r.tenant, t.tenants.at(r.tenant).name)
 		}
 		b.Series = append(b.Series, *x)
-		b.IDs, b.Tenants = append(b.IDs, t.ids[s]), append(b.Tenants, tenant)
+		b.IDs, b.TenantOf = append(b.IDs, t.ids[s]), append(b.TenantOf, tenant)
 		w.number[s] = uint32(len(b.Series))
 	}
 	w.sortBySlot(c)
@@ -96,6 +102,22 @@ func (w *builder) batch(g *generation, t *tables) *store.Batch {
 	w.rawSamples(b, c)
 	w.families(b, g)
 	return b
+}
+
+// tenant returns the index in the batch of a tenant's name, which has a number in the tables;
+// the names in the log are there already.
+func (w *builder) tenant(l *memberLog, number uint32, name string) uint32 {
+	if i, ok := w.tenants[number]; ok || name == "" {
+		return i
+	}
+	i := uint32(len(w.b.Tenants))
+	if k, ok := l.tenantOf[name]; ok {
+		i = 1 + k
+	} else {
+		w.b.Tenants = append(w.b.Tenants, name)
+	}
+	w.tenants[number] = i
+	return i
 }
 
 // sortBySlot fills sorted with the cells in order of slot, and within a slot of series.

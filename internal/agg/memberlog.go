@@ -447,11 +447,11 @@ func (o *memberOrder) count() (n int, points []int) {
 	return n, points
 }
 
-// memberPoints adds to the batch the series of the log and their points, which lie behind
-// those of the cells in each slot.
+// memberPoints adds to the batch, which has the tenants of the log from index 1 on, the series
+// of the log and their points, which lie behind those of the cells in each slot.
 func (w *builder) memberPoints(b *store.Batch, o *memberOrder) {
 	n, next := o.count()
-	b.Series, b.IDs, b.Tenants = slices.Grow(b.Series, n), slices.Grow(b.IDs, n), slices.Grow(b.Tenants, n)
+	b.Series, b.IDs, b.TenantOf = slices.Grow(b.Series, n), slices.Grow(b.IDs, n), slices.Grow(b.TenantOf, n)
 	b.Points = parted(b.Points, o.slots, next)
 	lost := w.lost
 	// Memory is slow: durations are copied many at a time, so that many fetches are under way.
@@ -473,7 +473,7 @@ func (w *builder) memberPoints(b *store.Batch, o *memberOrder) {
 			if !series {
 				g, t := &o.log.groups[m.group], &o.log.tenants[m.tenant]
 				b.Series = append(b.Series, g.shared)
-				b.IDs, b.Tenants = append(b.IDs, g.id.Plus(t.label)), append(b.Tenants, t.name)
+				b.IDs, b.TenantOf = append(b.IDs, g.id.Plus(t.label)), append(b.TenantOf, 1+m.tenant)
 			}
 			w.times.add(m)
 			if !point {

@@ -93,7 +93,7 @@ func TestMemberPoints(t *testing.T) {
 					continue
 				}
 				at := p.Series - uint32(len(before))
-				out += fmt.Sprintf("%d %s %s %x %x\n", p.Slot, b.Series[at].Family, b.Tenants[at], b.IDs[at], p.Data)
+				out += fmt.Sprintf("%d %s %s %x %x\n", p.Slot, b.Series[at].Family, l.tenants[b.TenantOf[at]-1].name, b.IDs[at], p.Data)
 			}
 			return out
 		}
@@ -104,7 +104,7 @@ func TestMemberPoints(t *testing.T) {
 		var h hist.Histogram
 		for i, a := range last {
 			if i == 0 || a.group != last[i-1].group || a.tenant != last[i-1].tenant {
-				want.Series, want.Tenants = append(want.Series, l.groups[a.group].shared), append(want.Tenants, l.tenants[a.tenant].name)
+				want.Series, want.TenantOf = append(want.Series, l.groups[a.group].shared), append(want.TenantOf, 1+a.tenant)
 				want.IDs = append(want.IDs, l.groups[a.group].id.Plus(l.tenants[a.tenant].label))
 			}
 			data, err := scratch.appendDurations(nil, cellOf[a], &h)

@@ -68,23 +68,25 @@ type Batch struct {
 	Resolution series.Resolution
 	Series     []series.Series
 	IDs        []series.ID // of Series, if the writer knows them; nil: Put computes them
-	// Tenants holds, by series, the value of the label tenant that Labels then lacks, so
-	// that series that differ in their tenant alone share the memory of their labels. A
-	// batch with Tenants has IDs; nil: Labels are whole.
-	Tenants []string
-	Points  []Point   // in any order, a series once per slot; by slot is fastest
-	Samples []Samples // at most one entry per series
-	State   []State
+	// Tenants holds the values of the label tenant that Labels lack, each once, and TenantOf by
+	// series the index of its value there, so that series that differ in their tenant alone
+	// share the memory of their labels. Labels are whole where that value is empty. A batch
+	// with TenantOf has IDs; nil: Labels are whole.
+	Tenants  []string
+	TenantOf []uint32
+	Points   []Point   // in any order, a series once per slot; by slot is fastest
+	Samples  []Samples // at most one entry per series
+	State    []State
 	// Families declares kinds and export intervals; the longest interval is kept.
 	Families []FamilyInfo
 }
 
 // Whole returns series i with all of its labels.
 func (b *Batch) Whole(i int) series.Series {
-	if b.Tenants == nil {
+	if b.TenantOf == nil {
 		return b.Series[i]
 	}
-	return b.Series[i].WithTenant(b.Tenants[i])
+	return b.Series[i].WithTenant(b.Tenants[b.TenantOf[i]])
 }
 
 // Restored counts what became of a generation whose points may have been lost.

@@ -1,8 +1,10 @@
 package pebblestore
 
 import (
+	"bytes"
 	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -108,8 +110,8 @@ func FuzzFolded(f *testing.F) {
 
 func FuzzIndex(f *testing.F) {
 	ab, b := &series.Series{Kind: series.Gauge, Labels: labels.FromStrings("a", "x", "b", "y")}, &series.Series{Labels: labels.FromStrings("b", "y")}
-	f.Add(appendIndexBlock(nil, []newSeries{{ab, ""}, {b, "t"}, {&series.Series{}, "t"}, {b, "u"}}))
-	f.Add(appendIndexBlock(nil, []newSeries{{&series.Series{Labels: labels.FromStrings("a", "x")}, ""}, {&series.Series{Labels: labels.FromStrings("a", "x", "c", "")}, ""}}))
+	f.Add(appendIndexBlock(nil, []newSeries{{ab, "", 0}, {b, "t", 1}, {&series.Series{}, "t", 1}, {b, "u", 2}}))
+	f.Add(appendIndexBlock(nil, []newSeries{{&series.Series{Labels: labels.FromStrings("a", "x")}, "", 0}, {&series.Series{Labels: labels.FromStrings("a", "x", "c", "")}, "", 0}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) > 4096 {
 			return
@@ -151,12 +153,16 @@ func FuzzSamples(f *testing.F) {
 func TestIndexRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var ss []newSeries
-		value := rapid.SampledFrom([]string{"", "x", "y", "longer value", "\xff"})
+		values := []string{"", "x", "y", "longer value", "\xff"}
+		value := rapid.SampledFrom(values)
 		for range rapid.IntRange(1, 40).Draw(t, "series") {
 			s := newSeries{Series: &series.Series{Kind: series.Kind(rapid.IntRange(0, 2).Draw(t, "kind"))}}
 			ls := map[string]string{"a": value.Draw(t, "a"), "b": value.Draw(t, "b")}
 			if tenant := value.Draw(t, "tenant"); rapid.Bool().Draw(t, "beside") {
 				s.tenant = tenant
+				if rapid.Bool().Draw(t, "numbered") {
+					s.number = uint32(slices.Index(values, tenant)) + 1
+				}
 			} else {
 				ls[series.LabelTenant] = tenant
 			}
@@ -165,12 +171,21 @@ func TestIndexRoundTrip(t *testing.T) {
 		}
 		u := newUnit(0, 0)
 		cut := rapid.IntRange(0, len(ss)).Draw(t, "cut")
+		var w indexWriter
 		for _, part := range [][]newSeries{ss[:cut], ss[cut:]} {
 			if len(part) == 0 {
 				continue
 			}
-			if err := u.load(uint32(len(u.kinds)), appendIndexBlock(nil, part)); err != nil {
+			b := w.append(nil, part)
+			if err := u.load(uint32(len(u.kinds)), b); err != nil {
 				t.Fatal(err)
+			}
+			plain := slices.Clone(part)
+			for i := range plain {
+				plain[i].number = 0
+			}
+			if want := appendIndexBlock(nil, plain); !bytes.Equal(b, want) {
+				t.Fatalf("the numbers of tenants change the block: %x, want %x", b, want)
 			}
 		}
 		var b labels.ScratchBuilder

@@ -34,6 +34,9 @@ type unit struct {
 	ids   []series.ID
 	table series.Table // of numbers plus one
 
+	brief bool      // it is made for one block of the index: see column.codes
+	spare []*column // of a brief one, to be used
+
 	making  sync.Mutex // held while ids are made; locked before mu
 	lastPut uint64     // number of Puts before the last one of the unit; guarded by the store's write lock
 }
@@ -64,10 +67,10 @@ const idBytes = 32
 // column holds one label of every series.
 type column struct {
 	name   string
-	values []string // by code; code 0 is the missing, empty value
-	of     []uint32 // code by number; series beyond its end lack the label
-	codes  map[string]uint32
-	last   uint32 // the code set last: neighbours often have it too
+	values []string          // by code; code 0 is the missing, empty value
+	of     []uint32          // code by number; series beyond its end lack the label
+	codes  map[string]uint32 // of values; nil in a brief unit, where all values are of numbered tenants, until it is needed
+	last   uint32            // the code set last: neighbours often have it too
 }
 
 func newUnit(day int64, sc scope) *unit { return &unit{day: day, scope: sc} }
@@ -100,10 +103,24 @@ func (u *unit) columnAt(name string) int {
 	if !ok {
 		// Capacity for the series to come, so that the many first ones of a new hour do
 		// not copy each column over and over.
-		u.cols = slices.Insert(u.cols, i, &column{name: strings.Clone(name), values: []string{""}, codes: map[string]uint32{"": 0}, of: make([]uint32, 0, cap(u.kinds))})
+		u.cols = slices.Insert(u.cols, i, u.newColumn(name))
 		u.bytes += 200
 	}
 	return i
+}
+
+func (u *unit) newColumn(name string) *column {
+	if !u.brief {
+		return &column{name: strings.Clone(name), values: []string{""}, codes: map[string]uint32{"": 0}, of: make([]uint32, 0, cap(u.kinds))}
+	}
+	k := len(u.spare)
+	if k == 0 {
+		return &column{name: name, values: []string{""}}
+	}
+	c := u.spare[k-1]
+	u.spare = u.spare[:k-1]
+	*c = column{name: name, values: c.values[:1], of: c.of[:0]}
+	return c
 }
 
 func (u *columns) find(name string) *column {
@@ -118,9 +135,17 @@ func (u *columns) find(name string) *column {
 func (u *unit) set(c *column, number uint32, value string) {
 	code := c.last
 	if c.values[code] != value {
+		if c.codes == nil {
+			c.codes = map[string]uint32{}
+			for i, v := range c.values {
+				c.codes[v] = uint32(i)
+			}
+		}
 		var ok bool
 		if code, ok = c.codes[value]; !ok {
-			value = strings.Clone(value)
+			if !u.brief {
+				value = strings.Clone(value)
+			}
 			code = uint32(len(c.values))
 			c.values = append(c.values, value)
 			c.codes[value] = code
@@ -129,6 +154,37 @@ func (u *unit) set(c *column, number uint32, value string) {
 		c.last = code
 	}
 	u.setCode(c, number, code)
+}
+
+// tenantCodes remembers the codes of a batch's tenants in one unit, so that a name is looked
+// up once.
+type tenantCodes struct {
+	of   []uint64 // by number in the batch: the turn above bit 32, the code below
+	turn uint32   // of the unit, from 1
+}
+
+// setTenant sets the series' label tenant. The caller holds mu for writing.
+func (u *unit) setTenant(c *column, number uint32, s *newSeries, known *tenantCodes) {
+	if s.number == 0 {
+		u.set(c, number, s.tenant)
+		return
+	}
+	for len(known.of) <= int(s.number) {
+		known.of = append(known.of, 0)
+	}
+	at := &known.of[s.number]
+	switch {
+	case uint32(*at>>32) == known.turn:
+		u.setCode(c, number, uint32(*at))
+		return
+	case c.codes == nil: // no value of the column is known by its text
+		c.last = uint32(len(c.values))
+		c.values = append(c.values, s.tenant)
+		u.setCode(c, number, c.last)
+	default:
+		u.set(c, number, s.tenant)
+	}
+	*at = uint64(known.turn)<<32 | uint64(c.last)
 }
 
 func (u *unit) setCode(c *column, number, code uint32) {
@@ -143,6 +199,7 @@ func (u *unit) setCode(c *column, number, code uint32) {
 type newSeries struct {
 	*series.Series
 	tenant string // the value of its label tenant, if Labels lacks that
+	number uint32 // of the tenant in its batch, from 1; 0 if it is not known
 }
 
 // coded holds the codes of a set of labels.
@@ -158,27 +215,39 @@ type columnCode struct {
 
 // add appends series; their numbers follow those already held.
 func (u *unit) add(ss []newSeries, ids []series.ID) {
+	u.addEach(len(ss), func(i int) newSeries { return ss[i] }, ids, &tenantCodes{})
+}
+
+// addEach is add of n series of one batch, whose tenants may be known already.
+func (u *unit) addEach(n int, each func(int) newSeries, ids []series.ID, known *tenantCodes) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	known.turn++
 	if u.ids != nil {
 		u.ids = slices.Grow(u.ids, len(ids))
 		u.table.Grow(len(ids))
 	}
-	u.kinds = slices.Grow(u.kinds, len(ss))
+	u.kinds = slices.Grow(u.kinds, n)
 	for _, c := range u.cols {
-		c.of = slices.Grow(c.of, len(ss))
+		c.of = slices.Grow(c.of, n)
 	}
 	// Labels that tenants share are looked up once.
 	shared := map[uint64]*coded{}
-	for i, s := range ss {
+	var c *coded
+	var tenants *column
+	for i := range n {
+		s := each(i)
 		number := uint32(len(u.kinds))
 		u.kinds = append(u.kinds, s.Kind)
 		u.bytes++
 		if s.tenant == "" {
 			u.setLabels(s.Labels, number)
 		} else {
-			hash := s.Labels.Hash()
-			c := shared[hash]
+			var hash uint64
+			if c == nil || !labels.Equal(c.labels, s.Labels) { // neighbours often have the same
+				hash = s.Labels.Hash()
+				c = shared[hash]
+			}
 			if c == nil || !labels.Equal(c.labels, s.Labels) {
 				c = &coded{labels: s.Labels, codes: u.setLabels(s.Labels, number)}
 				shared[hash] = c
@@ -187,7 +256,10 @@ func (u *unit) add(ss []newSeries, ids []series.ID) {
 					u.setCode(x.column, number, x.code)
 				}
 			}
-			u.set(u.column(series.LabelTenant), number, s.tenant)
+			if tenants == nil {
+				tenants = u.column(series.LabelTenant)
+			}
+			u.setTenant(tenants, number, &s, known)
 		}
 		if u.ids != nil {
 			u.ids = append(u.ids, ids[i])
@@ -401,6 +473,17 @@ func (u *unit) groups(order []uint32) []uint32 {
 const indexFormat = 1
 
 func appendIndexBlock(dst []byte, ss []newSeries) []byte {
+	var w indexWriter
+	return w.append(dst, ss)
+}
+
+// indexWriter appends index blocks of the series of one batch, and reuses its memory.
+type indexWriter struct {
+	u     unit
+	known tenantCodes
+}
+
+func (w *indexWriter) append(dst []byte, ss []newSeries) []byte {
 	dst = append(dst, indexFormat)
 	dst = binary.AppendUvarint(dst, uint64(len(ss)))
 	same := true
@@ -414,8 +497,11 @@ func appendIndexBlock(dst []byte, ss []newSeries) []byte {
 			dst = append(dst, byte(s.Kind))
 		}
 	}
-	u := newUnit(0, 0)
-	u.add(ss, nil)
+	u := &w.u
+	u.brief = true
+	u.spare = append(u.spare, u.cols...)
+	u.cols, u.kinds = u.cols[:0], u.kinds[:0]
+	u.addEach(len(ss), func(i int) newSeries { return ss[i] }, nil, &w.known)
 	dst = binary.AppendUvarint(dst, uint64(len(u.cols)))
 	for _, c := range u.cols {
 		dst = appendString(dst, c.name)

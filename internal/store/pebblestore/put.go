@@ -211,10 +211,11 @@ func (s *Store) commit(wb *pebble.Batch, o *pebble.WriteOptions) error {
 
 // publish makes what was written visible to queries.
 func (p *putter) publish() {
+	var codes tenantCodes
 	for _, d := range p.days {
 		for _, up := range d.units {
 			if len(up.series) > 0 {
-				up.u.add(up.series, up.ids[1:])
+				up.u.addEach(len(up.series), func(i int) newSeries { return p.newSeries(up.series[i]) }, up.ids[1:], &codes)
 			}
 		}
 	}

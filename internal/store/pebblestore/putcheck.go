@@ -54,8 +54,8 @@ func checkBatch(b *store.Batch) (tier int, err error) {
 	if b.IDs != nil && len(b.IDs) != len(b.Series) {
 		return 0, fmt.Errorf("%d identities of %d series", len(b.IDs), len(b.Series))
 	}
-	if b.Tenants != nil && (len(b.Tenants) != len(b.Series) || b.IDs == nil) {
-		return 0, fmt.Errorf("%d tenants and %d identities of %d series", len(b.Tenants), len(b.IDs), len(b.Series))
+	if err := checkTenants(b); err != nil {
+		return 0, err
 	}
 	for i := range b.Series {
 		if b.Series[i].Family == "" || b.Series[i].Kind > series.Counter || b.Series[i].View > series.Total {
@@ -63,6 +63,28 @@ func checkBatch(b *store.Batch) (tier int, err error) {
 		}
 	}
 	return tier, nil
+}
+
+func checkTenants(b *store.Batch) error {
+	if b.TenantOf == nil {
+		return nil
+	}
+	if len(b.TenantOf) != len(b.Series) || b.IDs == nil {
+		return fmt.Errorf("%d numbers of tenants and %d identities of %d series", len(b.TenantOf), len(b.IDs), len(b.Series))
+	}
+	for i, n := range b.TenantOf {
+		if int(n) >= len(b.Tenants) {
+			return fmt.Errorf("series %d is of tenant %d, the batch has %d", i, n, len(b.Tenants))
+		}
+	}
+	known := make(map[string]struct{}, len(b.Tenants))
+	for _, t := range b.Tenants {
+		if _, twice := known[t]; twice && t != "" {
+			return fmt.Errorf("tenant %q twice", t)
+		}
+		known[t] = struct{}{}
+	}
+	return nil
 }
 
 // sizeHint estimates the size of a batch's write, so that large ones are not copied from

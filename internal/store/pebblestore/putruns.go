@@ -147,7 +147,7 @@ func (p *putter) writeRun(r *runPut) error {
 	w := &p.compactor
 	w.s, w.id, w.wb, w.merger = p.s, r.id, p.wb, p.merger
 	w.dir = &directory{version: rand.Uint64(), starts: []uint32{0}}
-	w.kinds = d.units[r.id.scope].kinds()
+	w.kinds = p.kinds(d.units[r.id.scope])
 	w.arena, w.sorted = r.arena, sortByNumber(w.sorted, r.points, len(numbers))
 	if err := w.write(numbers, o.groups); err != nil {
 		return err
@@ -161,10 +161,10 @@ func (p *putter) writeRun(r *runPut) error {
 }
 
 // kinds returns the kinds of the unit's series with those that the batch adds, by number.
-func (up *unitPut) kinds() []series.Kind {
+func (p *putter) kinds(up *unitPut) []series.Kind {
 	kinds := up.u.kinds[:up.base:up.base]
-	for _, s := range up.series {
-		kinds = append(kinds, s.Kind)
+	for _, si := range up.series {
+		kinds = append(kinds, p.b.Series[si].Kind)
 	}
 	return kinds
 }

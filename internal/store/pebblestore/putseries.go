@@ -16,8 +16,8 @@ type dayPut struct {
 // unitPut is a unit with the series that this batch adds to it.
 type unitPut struct {
 	u       *unit
-	base    uint32 // number of series it has
-	series  []newSeries
+	base    uint32       // number of series it has
+	series  []uint32     // indices in the batch
 	ids     []series.ID  // by index in series plus one
 	pending series.Table // of indices in series plus one
 	recs    []placed     // content of the slot being written
@@ -68,8 +68,9 @@ func (p *putter) resolve(day int64, si uint32) (uint32, *unitPut, error) {
 			u.lastPut = p.s.stats.puts.Load()
 			up = &unitPut{u: u, base: uint32(len(u.kinds)), ids: make([]series.ID, 1)}
 			if up.base == 0 { // all are new
-				up.series = make([]newSeries, 0, p.perScope[sc])
+				up.series = make([]uint32, 0, p.perScope[sc])
 				up.ids = slices.Grow(up.ids, p.perScope[sc])
+				up.pending.Grow(p.perScope[sc])
 			}
 			d.units[sc] = up
 		}
@@ -89,7 +90,7 @@ func (p *putter) resolve(day int64, si uint32) (uint32, *unitPut, error) {
 	if n == 0 {
 		place := up.pending.Find(up.ids, id)
 		if place == 0 {
-			up.series = append(up.series, p.newSeries(si))
+			up.series = append(up.series, si)
 			up.ids = append(up.ids, id)
 			place = uint32(len(up.series))
 			up.pending.Add(id, place)
@@ -103,8 +104,9 @@ func (p *putter) resolve(day int64, si uint32) (uint32, *unitPut, error) {
 // newSeries returns a series of the batch, to be numbered.
 func (p *putter) newSeries(si uint32) newSeries {
 	s := newSeries{Series: &p.b.Series[si]}
-	if p.b.Tenants != nil {
-		s.tenant = p.b.Tenants[si]
+	if p.b.TenantOf != nil {
+		n := p.b.TenantOf[si]
+		s.tenant, s.number = p.b.Tenants[n], n+1
 	}
 	return s
 }
@@ -112,15 +114,20 @@ func (p *putter) newSeries(si uint32) newSeries {
 const indexBlockSeries = 1024
 
 func (p *putter) writeIndex(ctx context.Context) error {
+	var w indexWriter
+	var ss []newSeries
 	for day, d := range p.days {
 		for sc, up := range d.units {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
 			for i := 0; i < len(up.series); i += indexBlockSeries {
-				ss := up.series[i:min(i+indexBlockSeries, len(up.series))]
+				ss = ss[:0]
+				for _, si := range up.series[i:min(i+indexBlockSeries, len(up.series))] {
+					ss = append(ss, p.newSeries(si))
+				}
 				k := binary.BigEndian.AppendUint32(indexScopePrefix(nil, day, sc), up.base+uint32(i))
-				p.valBuf = appendIndexBlock(p.valBuf[:0], ss)
+				p.valBuf = w.append(p.valBuf[:0], ss)
 				if err := p.wb.Set(k, p.valBuf, nil); err != nil {
 					return err
 				}

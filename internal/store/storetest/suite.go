@@ -168,9 +168,9 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 
 // A series whose tenant lies beside its labels is the one that has it among them.
 func testTenants(t *testing.T, st store.Store) {
-	tenants := []string{"x", "y", "", "x"}
-	b := &store.Batch{Writer: "w", Generation: 1, Resolution: series.Base, Tenants: tenants}
-	for i, tenant := range tenants {
+	b := &store.Batch{Writer: "w", Generation: 1, Resolution: series.Base, Tenants: []string{"y", "", "x"}, TenantOf: []uint32{2, 0, 1, 2}}
+	for i, n := range b.TenantOf {
+		tenant := b.Tenants[n]
 		s := Span(series.Full, "operation", fmt.Sprint("o", i/3), "service", "a", "version", "1")
 		id, _ := s.ID(nil)
 		if tenant != "" {

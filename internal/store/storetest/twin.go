@@ -81,7 +81,7 @@ func (w *Twin) Put(ctx context.Context, b *store.Batch) error {
 	if b.Writer == "" || b.Generation == 0 {
 		return errors.New("batch without writer or generation")
 	}
-	if b.Tenants != nil && b.IDs == nil {
+	if b.TenantOf != nil && b.IDs == nil {
 		return errors.New("batch with tenants and without identities")
 	}
 	for _, p := range b.Points {
