@@ -843,7 +843,7 @@ func (p *replayer) tenant(e *entryReader, full, marginal uint32, at *lastCells) 
 	}
 	if p.name != string(e.tenant) || p.number == 0 {
 		p.name = string(e.tenant)
-		p.number = 1 + p.g.cells.memberTenant(p.name, series.ID{}.With(series.LabelTenant, p.name))
+		p.number = 1 + p.g.cells.memberTenant(p.name)
 	}
 	p.g.cells.member(memberTime{e.nanos, uint32(e.entrySlot), p.a.memberGroup(p.g, full), p.number - 1, e.weight})
 	c := p.a.cell(p.g, &at.marginal, marginal, uint32(e.entrySlot)<<2|modeDurations)

@@ -101,7 +101,7 @@ func (g *cells) member(m memberTime) {
 }
 
 // memberTenant returns the number of a tenant in the log, which copies its name.
-func (g *cells) memberTenant(name string, label series.ID) uint32 {
+func (g *cells) memberTenant(name string) uint32 {
 	l := &g.members
 	n, ok := l.tenantOf[name]
 	if !ok {
@@ -109,7 +109,7 @@ func (g *cells) memberTenant(name string, label series.ID) uint32 {
 			l.tenantOf = map[string]uint32{}
 		}
 		n = uint32(len(l.tenants))
-		l.tenants = append(l.tenants, memberTenant{string([]byte(name)), label})
+		l.tenants = append(l.tenants, memberTenant{string([]byte(name)), series.ID{}.With(series.LabelTenant, name)})
 		l.tenantOf[l.tenants[n].name] = n
 		g.grew(int64(len(name)) + memberNameBytes)
 	}
@@ -201,7 +201,7 @@ func (a *Aggregator) observeMembers(g *generation, b *Batch) (folded uint64) {
 		x := &b.groups[m.group].memberGroup
 		if i == 0 || m.tenant != b.members[i-1].tenant {
 			k.setTenant(m.tenant)
-			number, service = g.cells.memberTenant(m.tenant, k.label), 0
+			number, service = g.cells.memberTenant(m.tenant), 0
 		}
 		if x.service != service {
 			service = x.service
@@ -274,7 +274,7 @@ func (a *Aggregator) observeTenant(g *generation, b *Batch, run *tenantRun, at *
 			run.hash = tenantHash(m.name) // also of one that is folded, which may become heavy
 		}
 		if !run.other {
-			run.number = g.cells.memberTenant(m.name, series.ID{}.With(series.LabelTenant, m.name))
+			run.number = g.cells.memberTenant(m.name)
 		}
 	}
 	switch {
