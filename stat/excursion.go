@@ -359,13 +359,6 @@ func (s *excursionSearch) outages() (out []Excursion) {
 		long := min(length, usualSlots) // longer ones are as sure
 		rest := s.mean(i, to)
 		lasts := to == len(s.x)
-		deviates, of := -deviation(rest*float64(long), usual*float64(long)), max(1, min(long, len(s.x)/10))
-		p := 1.0
-		if length < beginSlots {
-			p = s.probability(deviates / scale(of))
-		} else { // so long a stretch is beside many others, and would be the scale
-			p = s.probability(deviates / s.without(i, to).scale(of))
-		}
 		least := shortestOutage
 		if lasts {
 			least = shortestLasting
@@ -378,7 +371,16 @@ func (s *excursionSearch) outages() (out []Excursion) {
 			i = min(to, i+usualSlots) - 1 // what stops later is held against what is usual by then
 			continue
 		}
-		if p > excursionAlpha || length*s.each < least {
+		p := 1.0
+		if length*s.each >= least {
+			deviates, of := -deviation(rest*float64(long), usual*float64(long)), max(1, min(long, len(s.x)/10))
+			if length < beginSlots {
+				p = s.probability(deviates / scale(of))
+			} else { // so long a stretch is beside many others, and would be the scale
+				p = s.probability(deviates / s.without(i, to).scale(of))
+			}
+		}
+		if p > excursionAlpha {
 			i = to - 1
 			continue
 		}

@@ -845,9 +845,7 @@ func (p *replayer) tenant(e *entryReader, full, marginal uint32, at *lastCells) 
 		p.name = string(e.tenant)
 		p.number = 1 + p.g.cells.memberTenant(p.name)
 	}
-	p.g.cells.member(memberTime{e.nanos, uint32(e.entrySlot), p.a.memberGroup(p.g, full), p.number - 1, e.weight})
-	c := p.a.cell(p.g, &at.marginal, marginal, uint32(e.entrySlot)<<2|modeDurations)
-	p.g.cells.observe(c, e.nanos, e.weight, bucket)
+	p.a.logMember(p.g, &at.marginal, marginal, memberTime{e.nanos, uint32(e.entrySlot), p.a.memberGroup(p.g, full), p.number - 1, e.weight}, bucket)
 }
 
 // nextCut returns when the generation that is open at now should be cut: a little after

@@ -208,9 +208,7 @@ func (a *Aggregator) observeMembers(g *generation, b *Batch) (folded uint64) {
 			named = k.tenant != 0 && m.tenant != series.Other && !pressed && a.reg.services[service].tenants.admit(k.tenant)
 		}
 		if named {
-			g.cells.member(memberTime{m.nanos, m.slot, x.number, number, m.weight})
-			c := a.cell(g, &x.last, x.marginal, m.slot<<2|modeDurations)
-			g.cells.observe(c, m.nanos, m.weight, int(m.bucket))
+			a.logMember(g, &x.last, x.marginal, memberTime{m.nanos, m.slot, x.number, number, m.weight}, int(m.bucket))
 			continue
 		}
 		// A series without a tenant, or of all tenants that are folded, has many durations.
@@ -290,9 +288,14 @@ func (a *Aggregator) observeTenant(g *generation, b *Batch, run *tenantRun, at *
 		a.observe(g, at, other.full, other.marginal, s.slot, s.nanos, s.weight, int(s.bucket))
 		return run.folded
 	}
-	g.cells.member(memberTime{s.nanos, s.slot, a.memberGroup(g, t.full), run.number, s.weight})
-	g.cells.observe(a.cell(g, &at.marginal, t.marginal, s.slot<<2|modeDurations), s.nanos, s.weight, int(s.bucket))
+	a.logMember(g, &at.marginal, t.marginal, memberTime{s.nanos, s.slot, a.memberGroup(g, t.full), run.number, s.weight}, int(s.bucket))
 	return false
+}
+
+// logMember adds a duration to the log, and to its Marginal, of which last is the last cell.
+func (a *Aggregator) logMember(g *generation, last **cell, marginal uint32, m memberTime, bucket int) {
+	g.cells.member(m)
+	g.cells.observe(a.cell(g, last, marginal, m.slot<<2|modeDurations), m.nanos, m.weight, bucket)
 }
 
 // absorbMembers moves durations of the log to the cells of their series where that has some,

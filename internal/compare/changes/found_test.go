@@ -172,7 +172,7 @@ func TestFalseAlarmsOfADay(t *testing.T) {
 func TestNewestThatIsSearched(t *testing.T) {
 	end := moment(86400).Unix()
 	for slot, want := range map[int64]string{10: "", 600: "nothing newer than 2026-05-10 06:20 UTC can be found in slots of 10 min; ask for a shorter range"} {
-		if got := strings.Join(unsearched(&api.ChangesResponse{Range: api.Range{End: end}, Slot: slot}), " "); got != want {
+		if got := strings.Join(searchedUntil(&api.ChangesResponse{Range: api.Range{End: end}, Slot: slot}), " "); got != want {
 			t.Errorf("slots of %d s: %q, want %q", slot, got, want)
 		}
 	}

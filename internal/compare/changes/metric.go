@@ -75,7 +75,7 @@ func searchMetric(ctx context.Context, st store.Store, r *Request) (*api.Changes
 	if err := m.search(ctx); err != nil {
 		return nil, err
 	}
-	m.out.Notes = append(m.out.Notes, unsearched(m.out)...)
+	m.out.Notes = append(m.out.Notes, searchedUntil(m.out)...)
 	if m.out.Searched == 0 {
 		m.out.Notes = append(m.out.Notes, "nothing that matches was measured in this range; take a filter off, or ask for another range")
 	}

@@ -237,8 +237,8 @@ func inTurnText(service string, environments []string) string {
 	return fmt.Sprintf("the environments of %s follow each other (%s) and are searched as one", service, strings.Join(names, ", "))
 }
 
-// unsearched says up to when changes can be found where slots are long.
-func unsearched(out *api.ChangesResponse) []string {
+// searchedUntil says up to when changes can be found where slots are long.
+func searchedUntil(out *api.ChangesResponse) []string {
 	const short = 60 // seconds: the newest ten minutes are no surprise
 	if out.Slot <= short {
 		return nil

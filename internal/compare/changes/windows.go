@@ -145,7 +145,7 @@ func (f *Finder) searchWindows(ctx context.Context, r *Request) (*api.ChangesRes
 		}
 	}
 	out.Unsearched = stretchesOf(missing, of)
-	out.Notes = slices.Concat(notSearched(out.Searched, left, rare), unsearchedText(out.Unsearched), unsearched(out), inTurn)
+	out.Notes = slices.Concat(notSearched(out.Searched, left, rare), unsearchedText(out.Unsearched), searchedUntil(out), inTurn)
 	out.Changes = join(all)
 	if r.cuts {
 		out.Changes = slices.DeleteFunc(out.Changes, func(c api.Change) bool { return !isWithin(&c, of) })
