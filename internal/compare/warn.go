@@ -161,7 +161,7 @@ func (c *comparison) warnErrors(s *strata) error {
 		return err
 	}
 	if v := x.Verdict(0); v == stat.Less || v == stat.More {
-		c.warning("errors", "the error ratio went from %s to %s: failed requests take another time than good ones", figure.Percent(x.A), figure.Percent(x.B))
+		c.warning("errors", "the error ratio went from %s to %s, and durations are of good and failed requests together: compare those of one status alone", figure.Percent(x.A), figure.Percent(x.B))
 	}
 	return nil
 }

@@ -252,7 +252,7 @@ func ofOperations(r *Request) bool {
 	return slices.ContainsFunc(r.Matchers, func(m *labels.Matcher) bool { return m.Name == series.LabelOperation })
 }
 
-// choose returns the parts to search, and counts the others: no service as a whole where the
+// choose returns the parts to search, and notes the others: no service as a whole where the
 // question is about some of its operations.
 func (w *inWindow) choose(s *compare.Stretches, r *Request) (parts []compare.Part) {
 	some := ofOperations(r)
@@ -262,7 +262,7 @@ func (w *inWindow) choose(s *compare.Stretches, r *Request) (parts []compare.Par
 		case p.Own && p.Operation == "" || !p.Own && some:
 			continue // the service as a whole is not what was asked for, or stands for it
 		case p.Effective < fewest:
-			w.rare++
+			w.rare = append(w.rare, named(p))
 			continue
 		case p.Own && searched == r.Operations:
 			w.left++

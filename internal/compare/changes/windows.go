@@ -107,10 +107,11 @@ func (r *Request) windows(ctx context.Context, st store.Store) ([]window, api.Ra
 // inWindow is what the search of a window found, of which nothing is put under another yet.
 type inWindow struct {
 	window
-	changes              []api.Change
-	parts                []compare.Part
-	searched, left, rare int      // series, and operations and parts that were not searched
-	inTurn               []string // notes of environments that follow each other
+	changes        []api.Change
+	parts          []compare.Part
+	rare           []compare.Part // that have too few requests
+	searched, left int            // series, and operations that were not searched
+	inTurn         []string       // notes of environments that follow each other
 }
 
 // searchWindows finds the changes of requests in the range of r, each by the window that
@@ -131,10 +132,13 @@ func (f *Finder) searchWindows(ctx context.Context, r *Request) (*api.ChangesRes
 	}
 	parts := map[compare.Part]bool{}
 	var inTurn []string
-	left, rare := 0, 0
+	left, rare := 0, map[compare.Part]bool{}
 	for _, found := range all {
 		out.Slot, out.Searched = max(out.Slot, found.step), max(out.Searched, found.searched)
-		left, rare = max(left, found.left), max(rare, found.rare)
+		left = max(left, found.left)
+		for _, p := range found.rare {
+			rare[p] = true
+		}
 		for _, p := range found.parts {
 			parts[named(p)] = true
 		}
@@ -144,8 +148,9 @@ func (f *Finder) searchWindows(ctx context.Context, r *Request) (*api.ChangesRes
 			}
 		}
 	}
+	maps.DeleteFunc(rare, func(p compare.Part, _ bool) bool { return parts[p] }) // they are not in every window
 	out.Unsearched = stretchesOf(missing, of)
-	out.Notes = slices.Concat(notSearched(out.Searched, left, rare), unsearchedText(out.Unsearched), searchedUntil(out), inTurn)
+	out.Notes = slices.Concat(notSearched(out.Searched, left, len(rare)), unsearchedText(out.Unsearched), searchedUntil(out), inTurn)
 	out.Changes = join(all)
 	if r.cuts {
 		out.Changes = slices.DeleteFunc(out.Changes, func(c api.Change) bool { return !isWithin(&c, of) })

@@ -312,6 +312,7 @@ func (q *question) causes(tables []*table, are, were string) *causes {
 			a, b := s.sums(keep(i), !q.Alone)
 			singles, both = append(singles, a...), append(both, b...)
 		}
+		singles, both = slices.DeleteFunc(singles, (*suspect).isOutcome), slices.DeleteFunc(both, (*suspect).isOutcome)
 		if len(x.items) == 0 {
 			x.labelsTried, x.pairsTried = len(singles), len(both)
 		}
@@ -566,6 +567,26 @@ func (s *strata) hasBut(row int, c *suspect) bool {
 		}
 	}
 	return true
+}
+
+// isOutcome reports whether a candidate with a status gained what the same requests of other
+// status lost: as slow as before, more of them failed, or fewer.
+func (c *suspect) isOutcome() bool {
+	const (
+		part = 0.5 // of its gain, which is left if all of status are taken together
+		sure = 3   // standard errors
+	)
+	s := c.from
+	if !slices.ContainsFunc([]int32{c.a, c.b}, func(n int32) bool { return n >= 0 && s.v.list[n].Name == series.LabelStatus }) {
+		return false
+	}
+	var all change
+	for row := range s.of {
+		if !s.explained[row] && s.hasBut(row, c) {
+			all.gain, all.noise = all.gain+s.rows[row].gain, all.noise+s.rows[row].noise
+		}
+	}
+	return all.gain < part*c.gain || all.gain < sure*math.Sqrt(all.noise)
 }
 
 // name lists a cause.

@@ -29,12 +29,15 @@ type failures struct {
 
 const hours = 7200
 
+// duration returns that of a request, whether it fails or not: one in ten is inside.
+func (f *failures) duration(rng *rand.Rand) float64 { return 0.04 * math.Exp(1.57*rng.NormFloat64()) }
+
 var statuses = []string{"ok", series.StatusError}
 
 // explain asks about the second hour.
 func (f *failures) explain(t *testing.T, seed uint64) *api.ExplainResponse {
 	t.Helper()
-	rng := rand.New(rand.NewPCG(seed, 28))
+	rng, slow := rand.New(rand.NewPCG(seed, 28)), rand.New(rand.NewPCG(seed, 29))
 	out := querytest.NewWriter()
 	walk := func() func() float64 {
 		x := f.deviation * rng.NormFloat64()
@@ -67,7 +70,7 @@ func (f *failures) explain(t *testing.T, seed uint64) *api.ExplainResponse {
 				each := 10 * f.perSecond / float64(len(tenants)*len(operations))
 				for i, mean := range []float64{each * (1 - share), each * share} {
 					for range trials.Poisson(rng, mean) {
-						out.Span(epoch+int64(second), named[[3]string{operation, tenant, statuses[i]}], 0.02)
+						out.Span(epoch+int64(second), named[[3]string{operation, tenant, statuses[i]}], f.duration(slow))
 					}
 				}
 			}
@@ -97,7 +100,7 @@ func TestOutageInside(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%d s at %g a second %s", c.length, c.perSecond, c.who), func(t *testing.T) {
 			t.Parallel()
-			right, dated := 0, 0
+			right, dated, slow := 0, 0, 0
 			for trial := range n {
 				f := &failures{perSecond: c.perSecond, share: 0.005, outage: func(tenant string, second int) float64 {
 					if (c.who == "" || tenant == c.who) && second >= start && second < start+c.length {
@@ -105,7 +108,12 @@ func TestOutageInside(t *testing.T) {
 					}
 					return 0
 				}}
-				e := f.explain(t, first+uint64(trial)).Errors
+				answer := f.explain(t, first+uint64(trial))
+				if len(answer.Items) > 0 { // what fails is as slow as what does not
+					slow++
+					t.Log(answer.Sentence)
+				}
+				e := answer.Errors
 				if !strings.HasPrefix(e.Sentence, c.want) {
 					t.Log(e.Sentence)
 					continue
@@ -120,7 +128,10 @@ func TestOutageInside(t *testing.T) {
 					t.Log(e.Sentence)
 				}
 			}
-			t.Logf("%s: %d of %d right, %d with their time", t.Name(), right, n, dated)
+			t.Logf("%s: %d of %d right, %d with their time, %d named as slow", t.Name(), right, n, dated, slow)
+			if slow > n/10 {
+				t.Errorf("somebody became slow in %d of %d", slow, n)
+			}
 			if 10*right < 9*n || 10*dated < 8*n {
 				t.Errorf("%d of %d right, %d with their time", right, n, dated)
 			}

@@ -186,7 +186,7 @@ export function warningText({ code, text }: CompareWarning): string {
 export const warningAdvice: Record<string, string> = {
   mix: 'Go by the like-for-like column, not by the raw one.',
   coverage: 'Choose longer sides, or filter to operations that both have.',
-  errors: 'Failures take another time than successes: look at one status alone, or at what failed.',
+  errors: 'Durations are of good and failed requests together: look at one status alone, or at what failed.',
   saturation: 'Look at the rate and the queue before the code: less was answered, more slowly.',
   instrumentation: 'What is measured may have changed rather than how fast it is: check the instrumentation of both sides.',
   season: 'Compare with the same hours of another day.',
