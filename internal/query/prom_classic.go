@@ -3,6 +3,7 @@ package query
 import (
 	"fmt"
 	"math"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,7 +66,9 @@ func classics(families map[string]store.FamilyInfo, e parser.Expr) map[*parser.V
 	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
 		if vs, ok := n.(*parser.VectorSelector); ok {
 			if family, c, rest, ok := classicOf(families, vs.LabelMatchers); ok {
-				vs.Name, vs.LabelMatchers, out[vs] = family, rest, c
+				if vs.LabelMatchers, out[vs] = rest, c; vs.Name != "" {
+					vs.Name = family
+				}
 			}
 		}
 		return nil
@@ -78,7 +81,7 @@ func (c classic) String() string {
 	var b strings.Builder
 	b.WriteString(c.suffix)
 	for _, m := range c.le {
-		fmt.Fprintf(&b, ",%d%s", m.Type, m.Value)
+		fmt.Fprintf(&b, ",%d%s", m.Type, url.QueryEscape(m.Value))
 	}
 	return b.String()
 }
@@ -88,10 +91,14 @@ func parseClassic(s string) (classic, error) {
 	parts := strings.Split(s, ",")
 	c := classic{suffix: parts[0]}
 	for _, p := range parts[1:] {
-		if p == "" {
-			return c, fmt.Errorf("classic %q: a matcher is empty", s)
+		if p == "" || p[0] < '0'+byte(labels.MatchEqual) || p[0] > '0'+byte(labels.MatchNotRegexp) {
+			return c, fmt.Errorf("classic %q: %q is not a matcher", s, p)
 		}
-		m, err := labels.NewMatcher(labels.MatchType(p[0]-'0'), labels.BucketLabel, p[1:])
+		text, err := url.QueryUnescape(p[1:])
+		if err != nil {
+			return c, fmt.Errorf("classic %q: %w", s, err)
+		}
+		m, err := labels.NewMatcher(labels.MatchType(p[0]-'0'), labels.BucketLabel, text)
 		if err != nil {
 			return c, fmt.Errorf("classic %q: %w", s, err)
 		}
@@ -127,8 +134,8 @@ func (c classic) bounds(family string, samples []promSample) (out []le) {
 		known = own
 	}
 	all := slices.Clone(known)
-	for _, m := range c.le { // one that is asked for by its number is there
-		if v, err := strconv.ParseFloat(m.Value, 64); err == nil && m.Type == labels.MatchEqual {
+	for _, text := range c.asked() { // what is asked for by its number is there
+		if v, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
 			all = append(all, v)
 		}
 	}
@@ -136,15 +143,26 @@ func (c classic) bounds(family string, samples []promSample) (out []le) {
 	slices.Sort(all)
 	for _, bound := range slices.Compact(all) {
 		x := le{bound, strconv.FormatFloat(bound, 'g', -1, 64)}
-		matches := true
-		for _, m := range c.le {
-			if v, err := strconv.ParseFloat(m.Value, 64); err == nil && m.Type == labels.MatchEqual && v == bound {
-				x.text = m.Value // 1.0 and 1 are one bound
+		for _, text := range c.asked() {
+			if v, err := strconv.ParseFloat(text, 64); err == nil && v == bound {
+				x.text = text // 1.0 and 1 are one bound
 			}
-			matches = matches && m.Matches(x.text)
 		}
-		if matches {
+		if !slices.ContainsFunc(c.le, func(m *labels.Matcher) bool { return !m.Matches(x.text) }) {
 			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// asked returns the texts of the bounds that matchers name one by one.
+func (c classic) asked() (out []string) {
+	for _, m := range c.le {
+		switch m.Type {
+		case labels.MatchEqual:
+			out = append(out, m.Value)
+		case labels.MatchRegexp:
+			out = append(out, strings.Split(strings.NewReplacer(`\`, "", "(", "", ")", "").Replace(m.Value), "|")...)
 		}
 	}
 	return out
@@ -212,7 +230,7 @@ func countUpTo(h *histogram.FloatHistogram, bound float64) (n float64, exact boo
 	for it := h.AllBucketIterator(); it.Next(); {
 		b := it.At()
 		switch {
-		case b.Upper <= bound:
+		case b.Upper <= bound, b.Lower < 0 && b.Upper > 0 && !h.UsesCustomBuckets() && bound >= 0: // what is nearly 0 is 0
 			n += b.Count
 		case b.Lower < bound && b.Count > 0:
 			exact = false

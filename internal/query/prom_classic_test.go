@@ -34,6 +34,13 @@ func classicStore(t *testing.T) *PromEngine {
 			t.Fatal(err)
 		}
 	}
+	for slot := range int64(60) {
+		h := &hist.Histogram{Schema: 3, Count: 10, Sum: 4, Min: 0, Max: 1, ZeroCount: 6, ZeroThreshold: hist.DefaultZeroThreshold}
+		h.Positive = hist.Buckets{Offset: 0, Counts: []uint64{4}}
+		if err := w.Merge(epoch+slot*10, series.Series{Family: "zero", View: series.Full, Labels: labels.FromStrings(series.LabelService, "shop")}, h); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := w.Put(context.Background(), st, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -66,6 +73,11 @@ func TestClassicHistograms(t *testing.T) {
 		{`histogram_quantile(0.5, sum by (le) (rate(own_seconds_bucket[5m])))`, `vector(1 + 2 * (5 - 4) / 3)`},
 		{`sum(increase(own_seconds_bucket{le="3"}[5m]))`, `vector(7 * 30)`},
 		{`sum(span_duration_seconds_count)`, `vector(40)`},
+		{`count(count by (le) (rate(span_duration_seconds_bucket{le=~"0.1,5|0.3|2"}[5m])))`, `vector(2)`},
+		{`count(count by (le) (span_duration_seconds_bucket{le!~"a,b/%"}))`, `vector(17)`},
+		{`count(count by (le) (span_duration_seconds_bucket{le=~"0.1|1.0|5"}))`, `vector(3)`},
+		{`count(span_duration_seconds_bucket{le="NaN"}) or vector(0)`, `vector(0)`},
+		{`sum(increase(zero_bucket{le="0"}[5m]))`, `vector(30 * 6)`},
 		{`sum by (le) (own_seconds_bucket{le="9"})`, `vector(9)`},
 	} {
 		if got, want := one(c.classic), one("sum(vector(0) + on() "+c.native+")"); !(math.Abs(got-want) <= 1e-9*math.Abs(want)) {

@@ -345,8 +345,9 @@ func (q *promQuerier) LabelValues(ctx context.Context, name string, hints *stora
 	if err != nil {
 		return nil, nil, err
 	}
+	suffix := ""
 	if family, c, others, ok := classicOf(families, ms); ok {
-		if ms = others; name == labels.BucketLabel {
+		if ms, suffix = others, c.suffix; name == labels.BucketLabel {
 			return c.texts(family), nil, nil
 		}
 	}
@@ -355,7 +356,7 @@ func (q *promQuerier) LabelValues(ctx context.Context, name string, hints *stora
 	var out []string
 	for _, f := range selectFamilies(families, ms) {
 		if name == labels.MetricName && len(rest) == 0 {
-			out = append(out, f.Name)
+			out = append(out, f.Name+suffix)
 			continue
 		}
 		for _, v := range labelViews(f.Name, append(matcherNames(rest), name)) {
@@ -365,7 +366,7 @@ func (q *promQuerier) LabelValues(ctx context.Context, name string, hints *stora
 					return nil, nil, err
 				}
 				if len(names) > 0 {
-					out = append(out, f.Name)
+					out = append(out, f.Name+suffix)
 				}
 				continue
 			}

@@ -58,7 +58,12 @@ func (e *PromEngine) newQuery(source storage.Queryable, make func(sizedEngine, s
 }
 
 // Exec implements promql.Query.
-func (q *promQuery) Exec(ctx context.Context) *promql.Result {
+func (q *promQuery) Exec(ctx context.Context) (res *promql.Result) {
+	defer func() { // no text of a query may stop the program, also where a check asks it
+		if v := recover(); v != nil {
+			res = &promql.Result{Err: fmt.Errorf("the query broke: %v; please report it", v)}
+		}
+	}()
 	ctx, q.cancel = context.WithTimeout(ctx, q.timeout)
 	defer q.cancel()
 	budget := store.BudgetOf(ctx)
@@ -66,7 +71,6 @@ func (q *promQuery) Exec(ctx context.Context) *promql.Result {
 		s.kept = &promKept{ctx: ctx, sets: map[string]*promSet{}}
 		defer func() { s.kept = nil }()
 	}
-	var res *promql.Result
 	for i, e := range q.engines {
 		if i > 0 {
 			q.Query.Close()

@@ -132,7 +132,7 @@ func (f *Finder) searchWindows(ctx context.Context, r *Request) (*api.ChangesRes
 	}
 	parts := map[compare.Part]bool{}
 	var inTurn []string
-	left, rare := 0, map[compare.Part]bool{}
+	left, rare, often := 0, map[compare.Part]bool{}, map[compare.Part]bool{} // of any window
 	for _, found := range all {
 		out.Slot, out.Searched = max(out.Slot, found.step), max(out.Searched, found.searched)
 		left = max(left, found.left)
@@ -140,6 +140,7 @@ func (f *Finder) searchWindows(ctx context.Context, r *Request) (*api.ChangesRes
 			rare[p] = true
 		}
 		for _, p := range found.parts {
+			often[named(p)] = often[named(p)] || p.Effective >= fewest
 			parts[named(p)] = true
 		}
 		for _, note := range found.inTurn {
@@ -148,7 +149,7 @@ func (f *Finder) searchWindows(ctx context.Context, r *Request) (*api.ChangesRes
 			}
 		}
 	}
-	maps.DeleteFunc(rare, func(p compare.Part, _ bool) bool { return parts[p] }) // they are not in every window
+	maps.DeleteFunc(rare, func(p compare.Part, _ bool) bool { return often[p] })
 	out.Unsearched = stretchesOf(missing, of)
 	out.Notes = slices.Concat(notSearched(out.Searched, left, len(rare)), unsearchedText(out.Unsearched), searchedUntil(out), inTurn)
 	out.Changes = join(all)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -19,7 +20,7 @@ func detectFormat(first []byte) (string, error) {
 	if len(lines) == 0 {
 		return "tailscope", nil // there are no lines that could be misread
 	}
-	specs := append([]string{"tailscope"}, textNames...)
+	specs := append([]string{"tailscope"}, slices.DeleteFunc(slices.Clone(textNames), func(name string) bool { return strings.HasPrefix(name, "apache") })...)
 	if lines[0][0] == '{' {
 		specs = []string{"json", "caddy", "traefik", "envoy"}
 	}
@@ -35,7 +36,8 @@ func detectFormat(first []byte) (string, error) {
 			f.untimed = untimed
 			p := parser{f: f}
 			for _, line := range lines {
-				if p.read(line, &record{}) && isDurationOf(spec, p.values[slotDuration]) {
+				// nginx's seconds have a point; other numbers at the end may mean anything.
+				if p.read(line, &record{}) && (spec != "combined-time" || bytes.IndexByte(p.values[slotDuration], '.') >= 0) {
 					return spec, nil
 				}
 			}
@@ -59,20 +61,6 @@ func detectFormat(first []byte) (string, error) {
 			"(nginx -T | grep -A3 log_format shows it) as the format, or say apache if the number at their end is Apache's %D")
 	}
 	return "", fmt.Errorf("the lines are of no known format: name one of %s, or give the log_format that nginx is configured with as the format; the first line is\n%s", strings.Join(textNames, ", "), shorten(lines[0]))
-}
-
-// isDurationOf reports whether a duration tells a format from others that have it at the same
-// place: nginx's seconds have a point, Apache's microseconds (%D) none. A short number could be
-// its seconds (%T).
-func isDurationOf(spec string, v []byte) bool {
-	point := bytes.IndexByte(v, '.') >= 0
-	switch spec {
-	case "combined-time":
-		return point
-	case "apache", "apache-common":
-		return !point && len(v) > 2
-	}
-	return true
 }
 
 // shorten returns a line shortened for display.

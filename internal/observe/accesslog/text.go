@@ -13,7 +13,8 @@ const common = `$remote_addr $ident $remote_user [$time_local] "$request" $statu
 
 const haproxy = `$client [$start] $frontend $backend/$server $request_timer/$queue/$connecting/$upstream_response_time/$duration $status $bytes $cookie_of_request $cookie_of_answer $termination $connections $queues "$request"`
 
-// textFormats are known by their names, which lines of themselves are recognised by too.
+// textFormats are known by their names. Lines are recognised by themselves but for Apache's,
+// whose number at the end could be another one.
 var textFormats = map[string]textFormat{
 	// nginx's combined, with the variable that most people add.
 	"combined-time": {Combined + ` $request_time`, 1e9, 1e9, nil},

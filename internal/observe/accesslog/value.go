@@ -153,8 +153,9 @@ func parseLocal(v []byte) (int64, bool) {
 func parseHere(v []byte) (int64, bool) {
 	t, ok1 := parseLocal(append(v[:20:20], " +0000"...))
 	millis, ok2 := parseNumber(v[21:])
-	_, zone := time.Unix(t/1e9, 0).Zone()
-	return t - int64(zone)*1e9 + int64(millis)*1e6, ok1 && ok2
+	u := time.Unix(0, t).UTC()
+	here := time.Date(u.Year(), u.Month(), u.Day(), u.Hour(), u.Minute(), u.Second(), millis*1e6, time.Local)
+	return here.UnixNano(), ok1 && ok2
 }
 
 // parseISO parses 2000-10-10T13:55:36[.fraction](Z|±07:00|±0700).

@@ -162,7 +162,8 @@ func (d *decoder) countLogs(severity int, run *logRun) error {
 		return nil
 	}
 	key := append(d.key[:0], LogRecords...)
-	key = appendHash(append(key, byte(severity)), d.res.raw)
+	// Resources that differ only in what is not kept are one series, and so one running total.
+	key = appendHash(append(key, byte(severity)), d.res.kept)
 	id := xxh3.Hash128(key)
 	d.key = key
 	to, ok := d.r.cache.get(d.tables, id.Hi^d.r.seed)

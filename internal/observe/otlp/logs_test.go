@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +15,8 @@ import (
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"tailscope/internal/agg"
 )
 
 // logsOf is a request of one resource, each record in a scope of its own.
@@ -88,6 +92,45 @@ func TestLogs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Processes of one service that differ in what is not kept are one running total.
+func TestLogsOfSeveralProcesses(t *testing.T) {
+	l := &streamLedger{ledger: newLedger(), of: map[agg.StreamID]int{}}
+	r := testReceiver(t, l)
+	for _, pid := range []string{"1", "2", "1"} {
+		req := logsOf([]*common.KeyValue{str("service.name", "shop"), str("process.pid", pid)}, record(10, 9, ""))
+		if _, err := r.ingest(context.Background(), logSignal, marshal(t, req)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	req := logsOf([]*common.KeyValue{str("service.name", "shop"), str("service.instance.id", "a")}, record(10, 9, ""), record(10, 17, ""))
+	if _, err := r.ingest(context.Background(), logSignal, marshal(t, req)); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(slices.Sorted(maps.Values(l.of))); got != "[1 1 3]" {
+		t.Errorf("streams have %s increments, want 3 of one, and one each of two", got)
+	}
+}
+
+// streamLedger counts the increments of each stream.
+type streamLedger struct {
+	*ledger
+	of map[agg.StreamID]int
+}
+
+func (l *streamLedger) NewBatch() Batch {
+	return &streamBatch{l.ledger.NewBatch().(*ledgerBatch), l.of}
+}
+
+type streamBatch struct {
+	*ledgerBatch
+	of map[agg.StreamID]int
+}
+
+func (b *streamBatch) DeltaNumber(t agg.Target, id agg.StreamID, nanos int64, v float64) {
+	b.of[id]++
+	b.ledgerBatch.DeltaNumber(t, id, nanos, v)
 }
 
 // FuzzLogs: what the reference can read, we can, and each record is counted or refused.

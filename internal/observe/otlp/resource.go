@@ -16,6 +16,7 @@ import (
 type resource struct {
 	raw   xxh3.Uint128 // hash of all attributes, in any order: part of a stream's identity
 	key   [16]byte     // hash of those that become labels: part of a span's
+	kept  xxh3.Uint128 // the same, in every run of the program
 	attrs semconv.Attrs
 }
 
@@ -112,7 +113,7 @@ func (d *decoder) parseResource(messages [][]byte) (*resource, error) {
 			key = append(key, r.attrs.V[s]...)
 		}
 	}
-	r.key = xxh3.Hash128Seed(key, d.r.seed).Bytes()
+	r.key, r.kept = xxh3.Hash128Seed(key, d.r.seed).Bytes(), xxh3.Hash128(key)
 	d.key = key
 	return r, nil
 }
