@@ -130,8 +130,9 @@ func readParts(ctx context.Context, st store.Store, s *compare.Stretches, chosen
 	return out, nil
 }
 
-// searchInner finds the change points of a part of requests.
-func searchInner(s *compare.Stretches, x *inner, of string) (searched, error) {
+// searchInner finds the change points of a part of requests, each with a probability of at most
+// alpha.
+func searchInner(s *compare.Stretches, x *inner, of string, alpha float64) (searched, error) {
 	out := searched{part: x.part, inner: x, of: of}
 	tally, kind := x.calls(), stat.CountTally
 	if of == Time {
@@ -139,7 +140,7 @@ func searchInner(s *compare.Stretches, x *inner, of string) (searched, error) {
 		out.tally = &tally
 	}
 	out.slots = slices.DeleteFunc(occupied(tally), func(slot int) bool { return s.IsLeft(x.part, slot) })
-	found, err := stat.ChangePointsOfTally(pick(tally, out.slots), kind, stat.ChangeOptions{Alpha: discovery, Season: seasonOf(out.slots, s.Step())})
+	found, err := stat.ChangePointsOfTally(pick(tally, out.slots), kind, stat.ChangeOptions{Alpha: alpha, Season: seasonOf(out.slots, s.Step())})
 	if err != nil {
 		return out, err
 	}

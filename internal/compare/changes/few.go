@@ -61,6 +61,21 @@ func takeFew(all []searched, step int64, few func(candidate) ([]string, error)) 
 	return taken, nil
 }
 
+// apartFrom ends the stretches of errors of all at errors of few tenants, where enough is left.
+func (c *candidate) apartFrom(ofFew []candidate) {
+	if c.ofFew || !slices.Contains(c.point.of, Errors) {
+		return
+	}
+	for _, x := range ofFew {
+		if at := x.point.high; at > c.before.From && c.before.To-at >= fewestSlots {
+			c.before.From = at
+		}
+		if at := x.point.low; at < c.after.To && at-c.after.From >= fewestSlots {
+			c.after.To = at
+		}
+	}
+}
+
 // isNear reports whether two points are so close that they may be steps of one change, or that
 // what lies between them is too short to be compared.
 func isNear(x, y point, step int64) bool {

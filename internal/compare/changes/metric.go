@@ -173,11 +173,13 @@ func (m *metricSearch) search(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if all[i], err = m.points(&groups[i]); err != nil {
+		if all[i], err = m.points(&groups[i], discovery); err != nil {
 			return err
 		}
 	}
-	keepDiscoveries(all, among)
+	if err := keepDiscoveries(all, among, func(i int, alpha float64) (searched, error) { return m.points(&groups[i], alpha) }); err != nil {
+		return err
+	}
 	for i := range all {
 		if len(all[i].points) == 0 {
 			continue
@@ -216,15 +218,15 @@ func (m *metricSearch) search(ctx context.Context) error {
 // Start returns the beginning of a slot, Unix seconds.
 func (m *metricSearch) Start(slot int) int64 { return m.start + int64(slot)*m.step }
 
-// points returns the change points of a group.
-func (m *metricSearch) points(g *query.SlotGroup) (out searched, err error) {
+// points returns the change points of a group, each with a probability of at most alpha.
+func (m *metricSearch) points(g *query.SlotGroup, alpha float64) (out searched, err error) {
 	out = searched{part: m.partOf(g), of: Value}
 	var found []stat.ChangePoint
 	if g.Den != nil {
 		t := stat.Tally{Num: g.Num, Den: g.Den}
 		out.slots = occupied(t)
 		out.tally = &t
-		found, err = stat.ChangePointsOfTally(pick(t, out.slots), stat.ValueTally, stat.ChangeOptions{Alpha: discovery, Season: seasonOf(out.slots, m.step)})
+		found, err = stat.ChangePointsOfTally(pick(t, out.slots), stat.ValueTally, stat.ChangeOptions{Alpha: alpha, Season: seasonOf(out.slots, m.step)})
 	} else {
 		var some []*hist.Histogram
 		out.slots = occupiedOf(g)
@@ -233,7 +235,7 @@ func (m *metricSearch) points(g *query.SlotGroup) (out searched, err error) {
 		}
 		var s *stat.Series
 		if s, err = stat.NewSeries(some); err == nil {
-			found, err = stat.ChangePoints(s, stat.ChangeOptions{Alpha: discovery, Season: seasonOf(out.slots, m.step)})
+			found, err = stat.ChangePoints(s, stat.ChangeOptions{Alpha: alpha, Season: seasonOf(out.slots, m.step)})
 		}
 	}
 	if err != nil {
@@ -273,7 +275,7 @@ func (m *metricSearch) instances(ctx context.Context, p compare.Part) (map[strin
 	}
 	out := map[string][]point{}
 	for i := range groups {
-		found, err := m.points(&groups[i])
+		found, err := m.points(&groups[i], discovery)
 		if err != nil {
 			return nil, err
 		}

@@ -48,15 +48,15 @@ func (s *searched) name() api.ChangePart {
 	return s.inner.name()
 }
 
-// searchPart finds the change points of one thing of a part, with what each day does
-// again taken out where there are three or more. Slots without requests are left out, so
+// searchPart finds the change points of one thing of a part, each with a probability of at most
+// alpha, with what each day does again taken out where there are three or more. Slots without requests are left out, so
 // a change that came while there were none lies anywhere among them; of a rate they are
 // slots like others.
-func searchPart(s *compare.Stretches, p compare.Part, of string) (out searched, err error) {
+func searchPart(s *compare.Stretches, p compare.Part, of string, alpha float64) (out searched, err error) {
 	out = searched{part: p, of: of}
 	var found []stat.ChangePoint
 	options := func(slots []int) stat.ChangeOptions {
-		return stat.ChangeOptions{Alpha: discovery, Season: seasonOf(slots, s.Step())}
+		return stat.ChangeOptions{Alpha: alpha, Season: seasonOf(slots, s.Step())}
 	}
 	errors, rate := s.Tallies(p)
 	switch of {

@@ -314,25 +314,29 @@ func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part,
 			all = append(all, searched{part: inside[i].part, inner: &inside[i], of: of})
 		}
 	}
-	work, ctx := errgroup.WithContext(ctx)
+	points := func(i int, alpha float64) (searched, error) {
+		if of := &all[i]; of.inner != nil {
+			return searchInner(s, of.inner, of.of, alpha)
+		}
+		return searchPart(s, all[i].part, all[i].of, alpha)
+	}
+	work, working := errgroup.WithContext(ctx)
 	work.SetLimit(runtime.GOMAXPROCS(0))
-	for i, of := range all {
+	for i := range all {
 		work.Go(func() (err error) {
-			if err := ctx.Err(); err != nil {
+			if err := working.Err(); err != nil {
 				return err
 			}
-			if of.inner != nil {
-				all[i], err = searchInner(s, of.inner, of.of)
-				return err
-			}
-			all[i], err = searchPart(s, of.part, of.of)
+			all[i], err = points(i, discovery)
 			return err
 		})
 	}
 	if err := work.Wait(); err != nil {
 		return nil, err
 	}
-	keepDiscoveries(all, level)
+	if err := keepDiscoveries(all, level, points); err != nil {
+		return nil, err
+	}
 	var taken map[compare.Part][]candidate
 	if few != nil {
 		var err error
@@ -348,6 +352,7 @@ func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part,
 		}
 		for _, c := range slices.Concat(stretched(of), ofFew) {
 			c.title, c.besideFew = s.Subject(c.part), len(ofFew) > 0
+			c.apartFrom(ofFew)
 			out = append(out, c)
 		}
 	}
@@ -357,7 +362,9 @@ func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part,
 // keepDiscoveries adjusts the probabilities of all points for how much was searched, with
 // that without a point, and drops those above the false discovery rate, level. What was searched
 // counts once, however many points it has: the two ends of a spike are as clear as each other.
-func keepDiscoveries(all []searched, level float64) {
+// Where points that follow each other are dropped, it has what is clear enough searched again:
+// two steps of one rise may each be less clear than the rise.
+func keepDiscoveries(all []searched, level float64, points func(i int, alpha float64) (searched, error)) error {
 	p := make([]float64, len(all))
 	for i, of := range all {
 		p[i] = 1
@@ -367,14 +374,46 @@ func keepDiscoveries(all []searched, level float64) {
 	}
 	times := stat.AmongFamilies(p, level)
 	for i := range all {
-		var kept []point
-		for _, x := range all[i].points {
-			if x.p = min(1, x.p*times); x.p <= level {
-				kept = append(kept, x)
-			}
+		kept, err := keepClear(all[i].points, level/times, func() (searched, error) { return points(i, level/times) })
+		if err != nil {
+			return err
+		}
+		for j := range kept {
+			kept[j].p *= times
 		}
 		all[i].points = kept
 	}
+	return nil
+}
+
+// keepClear drops the points with a probability above alpha, and puts in place of two or more of
+// them that follow each other what is found among them again.
+func keepClear(points []point, alpha float64, again func() (searched, error)) (kept []point, err error) {
+	var found *searched
+	for from := 0; from < len(points); {
+		to := from
+		for to < len(points) && points[to].p > alpha {
+			to++
+		}
+		if to-from > 1 && found == nil {
+			one, err := again()
+			if err != nil {
+				return nil, err
+			}
+			found = &one
+		}
+		if to-from > 1 {
+			for _, x := range found.points {
+				if points[from].low <= x.at && x.at <= points[to-1].high && x.p <= alpha {
+					kept = append(kept, x)
+				}
+			}
+		}
+		for from = to; from < len(points) && points[from].p <= alpha; from++ {
+			kept = append(kept, points[from])
+		}
+	}
+	return kept, nil
 }
 
 // stretched gives each change of a part the stretches before and after it, up
