@@ -56,15 +56,15 @@ func (s *fewEvents) least(from, to int) int {
 	return min(to-from, int(math.Ceil(enough/rare)))
 }
 
-// surprise returns the log likelihood ratio of two shares of num of den and of the rest of all
+// evidence returns the log likelihood ratio of two shares of num of den and of the rest of all
 // over one share. A division as uneven has a probability of about exp of its negative.
-func surprise(num, den, allNum, allDen float64) float64 {
+func evidence(num, den, allNum, allDen float64) float64 {
 	share := allNum / allDen
-	return surpriseOf(num, den, share) + surpriseOf(allNum-num, allDen-den, share)
+	return evidenceOf(num, den, share) + evidenceOf(allNum-num, allDen-den, share)
 }
 
-// surpriseOf returns the log likelihood ratio of num of den over a share.
-func surpriseOf(num, den, share float64) (sum float64) {
+// evidenceOf returns the log likelihood ratio of num of den over a share.
+func evidenceOf(num, den, share float64) (sum float64) {
 	if num > 0 {
 		sum += num * math.Log(num/(den*share))
 	}
@@ -75,8 +75,9 @@ func surpriseOf(num, den, share float64) (sum float64) {
 }
 
 // clearest returns the stretch within the slots [from, to) that differs most from the rest of
-// them, at most so many slots at their end or, as others are a spike, between so many that
-// changes are apart and as many as that, and the log of the probability that one differs as much by chance anywhere in so many slots.
+// them, and the log of the probability that one differs as much by chance anywhere in so many
+// slots. The stretch is the last slots, longest of them at most, or lies between others and then
+// has defaultLeast at least: a shorter one is a spike.
 func (s *fewEvents) clearest(from, to, longest, slots int) (a, b int, logP float64) {
 	allNum, allDen := s.sums(from, to)
 	if !(allNum > 0 && allNum < allDen) {
@@ -86,12 +87,12 @@ func (s *fewEvents) clearest(from, to, longest, slots int) (a, b int, logP float
 	try := func(lo, hi int) {
 		num, den := s.sums(lo, hi)
 		if !(den > 0 && den < allDen) || sq(num-den*share) < by*den*share*(1-share)*(1-den/allDen) {
-			return // far from surprising
+			return // far from evident
 		}
-		if by-surprise(num, den, allNum, allDen) >= logP {
+		if by-evidence(num, den, allNum, allDen) >= logP {
 			return
 		}
-		if p := by - s.surprise(from, to, lo, hi); p < logP {
+		if p := by - s.evidence(from, to, lo, hi); p < logP {
 			a, b, logP = lo, hi, p
 		}
 	}
@@ -106,10 +107,10 @@ func (s *fewEvents) clearest(from, to, longest, slots int) (a, b int, logP float
 	return a, b, logP
 }
 
-// surprise returns that of a stretch [lo, hi) of the slots [from, to) without the heaviest slot
+// evidence returns that of a stretch [lo, hi) of the slots [from, to) without the heaviest slot
 // of the side with more events, over how much more the rest varies than by chance, in stretches
 // as long.
-func (s *fewEvents) surprise(from, to, lo, hi int) float64 {
+func (s *fewEvents) evidence(from, to, lo, hi int) float64 {
 	num, den := s.sums(lo, hi)
 	allNum, allDen := s.sums(from, to)
 	rest := (allNum - num) / (allDen - den)
@@ -129,12 +130,12 @@ func (s *fewEvents) surprise(from, to, lo, hi int) float64 {
 	if !(allNum > 0 && den > 0 && den < allDen) || num/den > (allNum-num)/(allDen-den) != inside {
 		return 0
 	}
-	return surprise(num, den, allNum, allDen) / s.varies(from, to, lo, hi, rest)
+	return evidence(num, den, allNum, allDen) / s.varies(from, to, lo, hi, rest)
 }
 
 // varies returns how many times more the slots of [from, to) beside [lo, hi) vary in stretches
 // as long, about their share, than by chance: by the mean of their squares, and by the most
-// surprising, for tails may be heavier.
+// uneven, for tails may be heavier.
 func (s *fewEvents) varies(from, to, lo, hi int, rest float64) float64 {
 	if !(rest > 0 && rest < 1) {
 		return 1
@@ -149,7 +150,7 @@ func (s *fewEvents) varies(from, to, lo, hi int, rest float64) float64 {
 		}
 		sum, n = sum+sq(num-den*rest)/(den*rest*(1-rest)), n+1
 		if num > den*rest == inside {
-			most = max(most, surpriseOf(num, den, rest))
+			most = max(most, evidenceOf(num, den, rest))
 		}
 	}
 	for i := lo; i-length >= from; i -= length {
@@ -190,7 +191,7 @@ func (s *fewEvents) sure(from, at, to, slots int) float64 {
 	if at-from < to-at {
 		lo, hi = from, at
 	}
-	return min(1, fewLooks*float64(slots)*math.Exp(-s.surprise(from, to, lo, hi)))
+	return min(1, fewLooks*float64(slots)*math.Exp(-s.evidence(from, to, lo, hi)))
 }
 
 // boundsOf returns the slots between which the changes before and after point i lie.
