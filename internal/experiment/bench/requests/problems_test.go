@@ -74,7 +74,7 @@ targets: targets:9: " " cannot stand in a path or query as it is (hint: write /a
 targets: targets:10: body zzzz: there is no such file (hint: names of files are relative to DIR)
 targets: targets:12: # begins a fragment, which is never sent (hint: write %23 for a # that is meant as such)`},
 		{"no targets", requests.Spec{Targets: "none"}, "targets: none: it holds no requests (hint: write one a line, as GET http://127.0.0.1:8080/)"},
-		{"log", requests.Spec{AccessLog: &requests.AccessLog{Path: "log"}}, "access_log: log: the lines are of no known format: give the log_format that nginx is configured with as the format; the first line is\nnonsense (hint: say format: with the log_format it was written in)"},
+		{"log", requests.Spec{AccessLog: &requests.AccessLog{Path: "log"}}, "access_log: log: the lines are of no known format: name one of alb, haproxy, haproxy-bare, envoy-text, traefik-text, combined-time, apache, apache-common, or give the log_format that nginx is configured with as the format; the first line is\nnonsense (hint: say format: with the log_format it was written in)"},
 		{"record", requests.Spec{Record: &requests.Record{Path: "log", Speed: -1}}, "speed: -1 is not a speed (hint: write 1 for the original times, 2 for twice as fast)"},
 		{"no record", requests.Spec{Record: &requests.Record{Path: "log"}}, `record: log: no record of a session that this program can read: it does not begin with "TSREC" (hint: give a file that tailscope mirror --record wrote)`},
 	} {
