@@ -12,9 +12,10 @@ const (
 	// soonEnough is the number of slots, in those that changes are apart, of which the usual
 	// search may need as many: where it does with that, nothing else is searched.
 	soonEnough = 2
-	// fewLooks is how many stretches, for each slot, count as searched by themselves; measured.
+	// fewLooks is the number of stretches for each slot that are as if searched independently. It
+	// was measured.
 	fewLooks = 8
-	// fewViews is how many shares above quantiles count as searched by themselves.
+	// fewViews is the number of shares above quantiles that are as if searched independently.
 	fewViews = 2
 )
 

@@ -553,7 +553,7 @@ func (w *builder) appendTimes(dst []byte, t *pointTimes) ([]byte, error) {
 }
 
 // parted makes space in points, which are in order of slot, for n more of each slot, behind
-// those that are of the slot. It replaces each n by the index of the first of them.
+// those that are of the slot. Each n becomes the index of the first of them.
 func parted(points []store.Point, slots []uint32, n []int) []store.Point {
 	i, more := len(points), 0
 	for _, k := range n {

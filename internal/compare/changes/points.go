@@ -49,9 +49,9 @@ func (s *searched) name() api.ChangePart {
 }
 
 // searchPart finds the change points of one thing of a part, each with a probability of at most
-// alpha, with what each day does again taken out where there are three or more. Slots without requests are left out, so
-// a change that came while there were none lies anywhere among them; of a rate they are
-// slots like others.
+// alpha, with what each day does again taken out where there are three or more. Slots without
+// requests are left out, so a change that came while there were none lies anywhere among them;
+// of a rate they are slots like others.
 func searchPart(s *compare.Stretches, p compare.Part, of string, alpha float64) (out searched, err error) {
 	out = searched{part: p, of: of}
 	var found []stat.ChangePoint

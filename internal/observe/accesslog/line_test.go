@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	_ "time/tzdata" // a machine need not have zones
 )
 
 // show writes a record as text.
@@ -148,7 +149,7 @@ func setZone(t *testing.T, zone *time.Location) {
 func TestHAProxyIsOfThisZone(t *testing.T) {
 	zone, err := time.LoadLocation("America/New_York")
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	setZone(t, zone)
 	for local, want := range map[string]string{"01/Mar/2026:06:59:30.100": "2026-03-01T11:59:30.108000Z", "08/Mar/2026:01:59:30.100": "2026-03-08T06:59:30.108000Z", "08/Mar/2026:03:00:00.000": "2026-03-08T07:00:00.008000Z"} {

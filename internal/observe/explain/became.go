@@ -312,7 +312,6 @@ func (q *question) causes(tables []*table, are, were string) *causes {
 			a, b := s.sums(keep(i), !q.Alone)
 			singles, both = append(singles, a...), append(both, b...)
 		}
-		singles, both = slices.DeleteFunc(singles, (*suspect).isOutcome), slices.DeleteFunc(both, (*suspect).isOutcome)
 		if len(x.items) == 0 {
 			x.labelsTried, x.pairsTried = len(singles), len(both)
 		}
@@ -357,7 +356,7 @@ func (x *causes) likeliest(among []*suspect, all *suspect) (best *suspect) {
 	const part, most = 0.5, 0.8 // of the increase at least, and of the requests at most
 	requests, highest := all.from.requestsOf(all), 0.0
 	for _, c := range among {
-		if c.b >= 0 || c.gain < part*all.gain || c.from.requestsOf(c) > most*requests {
+		if c.b >= 0 || c.gain < part*all.gain || c.from.requestsOf(c) > most*requests || c.isOutcome() {
 			continue
 		}
 		mine, rest, _ := c.from.split(c, nil)
@@ -391,7 +390,7 @@ func (x *causes) next(among []*suspect, least bar) *suspect {
 	var list []*suspect
 	for _, c := range among {
 		// No test's p is below that of independent requests.
-		if c.t = c.gain / math.Sqrt(c.noise); c.inside >= least.inside && c.t > least.t && distuv.UnitNormal.Survival(c.t) <= levelWithin {
+		if c.t = c.gain / math.Sqrt(c.noise); c.inside >= least.inside && c.t > least.t && distuv.UnitNormal.Survival(c.t) <= levelWithin && !c.isOutcome() {
 			list = append(list, c)
 		}
 	}
