@@ -168,6 +168,7 @@ func TestTablesOfTenantsFit(t *testing.T) {
 				now.advance(10 * time.Second)
 				flush(t, a)
 				flush(t, a) // what only the first one's generation held
+				a.mu.Lock() // against a flush for want of memory
 				sum := int64(0)
 				for _, s := range a.reg.services[1:] {
 					size := s.tenants.size
@@ -180,6 +181,7 @@ func TestTablesOfTenantsFit(t *testing.T) {
 				if sum != a.reg.tenantBytes {
 					t.Errorf("tables take %d bytes, %d are counted", sum, a.reg.tenantBytes)
 				}
+				a.mu.Unlock()
 				if used := a.Stats().MemoryBytes; used > a.o.MemoryBytes*7/8 {
 					t.Fatalf("generation %d: %d bytes are still used after the flush, of %d", g, used, a.o.MemoryBytes)
 				}
@@ -187,6 +189,8 @@ func TestTablesOfTenantsFit(t *testing.T) {
 			t.Logf("%d spans accepted, %d requests of %d refused", accepted, refused, generations*c.services*(c.tenants/spans))
 			views(t, st, uint64(accepted))
 			if !c.gone {
+				a.mu.Lock()
+				defer a.mu.Unlock()
 				heavy := 0
 				for _, s := range a.reg.services[1:] {
 					if _, ok := s.tenants.named[tenantHash("heavy")]; ok {
