@@ -14,10 +14,12 @@ async function open(page: Page, extra = ''): Promise<void> {
   await page.goto(`/services/${data.service}?start=${data.start}&end=${data.end}${extra}`);
   await settled(page);
   await expect(page.getByTestId('changes-found')).toBeVisible();
+  const folded = page.getByTestId('changes-found').getByRole('button', { name: /^Show \d/ });
+  while (await folded.count()) await folded.first().click();
 }
 
 const flags = (page: Page) => page.getByTestId('change-flags').locator('[data-change]');
-const rows = (page: Page) => page.getByTestId('changes-found').locator('li');
+const rows = (page: Page) => page.getByTestId('changes-found').locator('.row');
 
 /** The row of the searches' change, which is at the mark. */
 const search = (page: Page) => rows(page).filter({ hasText: 'GET /search' }).filter({ hasText: 'near new index' });

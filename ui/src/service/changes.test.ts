@@ -1,6 +1,6 @@
 import type { Change } from '../shared/api/schema';
 import { expect, test } from 'vitest';
-import { apart, bandOf, comparison, drawn, eventOf, past, unitOf, whenWords } from './changes';
+import { apart, bandOf, byEvent, comparison, drawn, eventOf, past, unitOf, whenWords } from './changes';
 
 const change = (id: string, time: number, more: Partial<Change> = {}): Change => ({
   id, time, low: time - 10, high: time + 10, service: 'shop', p: 0.01, before: { start: 0, end: 100 }, after: { start: 200, end: 300 }, measures: [], verdict: 'regression',
@@ -15,6 +15,14 @@ test('of an event the change that leads it is drawn, while nobody decided about 
   const beside = (service: string, ...lead: Change[]) => drawn([...lead, change('a', 1010, { under: 'whole', service })]).map((c) => c.id);
   const [dismissed, confirmed] = [change('whole', 1000, { status: 'dismissed' }), change('whole', 1000, { status: 'confirmed' })];
   expect([beside('shop'), beside('shop', dismissed), beside('cart', dismissed), beside('shop', confirmed), beside('cart', confirmed)]).toEqual([['a'], [], ['a'], [], []]);
+});
+
+test('each event is one row, which holds what changed with it', () => {
+  const all = [
+    change('early', 900), change('a', 990, { operation: 'GET /a', under: 'whole' }), change('whole', 1000), change('b', 1010, { under: 'whole', status: 'confirmed' }),
+    change('alone', 5000, { under: 'of another service' }),
+  ];
+  expect(byEvent(all).map((e) => [e.lead.id, ...e.under.map((c) => c.id)])).toEqual([['early'], ['whole', 'a', 'b'], ['alone']]);
 });
 
 test('what is over is said in the past', () => {

@@ -25,6 +25,13 @@ export const leads = (c: Change, all: Change[]): boolean =>
 /** What is drawn: new changes, each event by the one that leads it. A confirmed one is a mark, which is drawn. */
 export const drawn = (all: Change[]): Change[] => all.filter((c) => c.status === 'new' && leads(c, all));
 
+/** Each event by the change that leads it and those under it, in the order of the list. */
+export function byEvent(all: Change[]): { lead: Change; under: Change[] }[] {
+  const events = all.filter((c) => leads(c, all)).map((lead) => ({ lead, under: [] as Change[] }));
+  for (const c of all) if (!leads(c, all)) events.find((e) => e.lead.id === c.under)?.under.push(c);
+  return events;
+}
+
 /** The moment of a change and its interval, which is left out where it is all that was searched: it tells nothing then. */
 export const bandOf = ({ time, low, high, before, after }: Pick<Change, 'time' | 'low' | 'high' | 'before' | 'after'>): { time: number; low: number; high: number } =>
   (low <= before.start && high >= after.end ? { time, low: time, high: time } : { time, low, high });
