@@ -73,7 +73,7 @@ func TestNewestChangeHasAFigure(t *testing.T) {
 		said := []string{}
 		for _, f := range w.changes(`{service="shop"}`, 0, 33*time.Minute) {
 			said = append(said, f.Sentence)
-			if math.Abs(float64(f.Time)-float64(moment.Unix())) <= 50 && f.Verdict == judge.Regression && strings.Contains(f.Headline, ", provisionally, from ") {
+			if math.Abs(float64(f.Time)-float64(moment.Unix())) <= 50 && f.Verdict == judge.Regression && strings.Contains(f.Headline, ", provisionally, on ") {
 				return true, f.Sentence
 			}
 		}

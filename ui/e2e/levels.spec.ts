@@ -121,7 +121,9 @@ test('T is set by a click, and history is scored by it', async ({ page }) => {
 test('yesterday lies over today on every chart, by its day', async ({ page }) => {
   await page.goto(service());
   await settled(page);
+  await page.locator('[data-popover="view"]').click();
   await page.getByRole('checkbox', { name: 'yesterday' }).check();
+  await page.keyboard.press('Escape');
   await expect(page).toHaveURL(/show=[^&]*yesterday/);
   const day = yesterday();
   const quantiles = page.getByRole('img', { name: /^Quantiles\./ });
@@ -130,6 +132,7 @@ test('yesterday lies over today on every chart, by its day', async ({ page }) =>
   await expect(page.getByRole('img', { name: /^Rate\./ })).toHaveAttribute('aria-label', new RegExp(`${day}: from`));
   await page.reload();
   await expect(quantiles).toHaveAttribute('aria-label', new RegExp(`p95 ${day}`));
+  await page.locator('[data-popover="view"]').click();
   await page.getByRole('checkbox', { name: 'Apdex', exact: true }).check();
   await expect(page.getByRole('img', { name: /^Apdex\./ })).toHaveAttribute('aria-label', new RegExp(`${day}: from 1\\.00 to 1\\.00`));
 });

@@ -180,6 +180,8 @@ test('dragging zooms in time, Back returns', async ({ page }) => {
 
 test('the whole view is in the address', async ({ page }) => {
   await openService(page);
+  const view = page.locator('[data-popover="view"]');
+  await view.click();
   await page.getByRole('button', { name: 'linear' }).click();
   await page.getByRole('button', { name: 'log count' }).click();
   await page.getByLabel('cap').fill('60 ms');
@@ -189,6 +191,7 @@ test('the whole view is in the address', async ({ page }) => {
   await expect(page).toHaveURL(/axis=linear&cap=0.06&scale=log&show=p50,p95,p99/);
   await page.reload();
   await settled(page);
+  await view.click();
   await expect(page.getByRole('button', { name: 'linear' })).toHaveAttribute('aria-pressed', 'true');
   await expect(page.getByLabel('cap')).toHaveValue('60 ms');
   await expect(page.getByRole('checkbox', { name: 'mean' })).not.toBeChecked();
@@ -236,6 +239,7 @@ test('filters narrow everything and are in the address', async ({ page }) => {
   await expect(page.getByTestId('heatmap')).toHaveAttribute('aria-label', new RegExp(`${count(h.count)} requests`));
 
   // More tenants than the page was sent: the server searches.
+  await page.getByRole('button', { name: 'Filter', exact: true }).click();
   await page.locator('[data-popover="filter-tenant"]').click();
   await page.getByRole('searchbox', { name: 'Search tenant' }).fill('tenant-147');
   await page.getByRole('dialog').getByText('tenant-147', { exact: true }).click();

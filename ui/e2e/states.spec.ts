@@ -212,7 +212,7 @@ test('a phone gets one column, the heatmap first, and no sideways scrolling', as
   await page.goto(servicePath());
   await settled(page);
   const map = await page.getByTestId('heatmap').boundingBox();
-  const filter = await page.locator('[data-popover="filter-operation"]').boundingBox();
+  const filter = await page.getByRole('button', { name: 'Filter', exact: true }).boundingBox();
   const readout = await page.getByTestId('readout').boundingBox();
   expect(map!.y + map!.height).toBeLessThan(844);
   expect(readout!.y).toBeGreaterThan(map!.y + map!.height);
@@ -242,7 +242,7 @@ test('paper gets the picture and the numbers without the controls', async ({ pag
   await expect(page.getByTestId('heatmap')).toBeVisible();
   await expect(page.getByTestId('facts')).toBeVisible();
   await expect(page.getByRole('navigation')).toBeHidden();
-  await expect(page.locator('[data-popover="filter-operation"]')).toBeHidden();
+  await expect(page.getByRole('button', { name: 'Filter', exact: true })).toBeHidden();
 });
 
 test('a week of one service draws in well under 100 ms of script time', async ({ page }, info) => {

@@ -79,7 +79,7 @@ func describe(ctx context.Context, s *compare.Stretches, c candidate, newest *se
 		out.Verdict = judge.Changed
 	}
 	if found.Seconds > 0 {
-		out.Headline += fmt.Sprintf(", provisionally, from %d s", found.Seconds)
+		out.Headline += fmt.Sprintf(", provisionally, on %d s of data", found.Seconds)
 	}
 	out.Sentence = out.Headline + ", " + when(out, s.Step())
 	return out, nil
