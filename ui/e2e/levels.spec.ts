@@ -190,6 +190,7 @@ test('a metric that is split is laid over by its own lines, or it is said why no
   const beside = page.getByTestId('beside');
   const dated = yesterday();
   await expect(beside.getByRole('img', { name: new RegExp(`^${t.gauge}`) })).toHaveAttribute('aria-label', new RegExp(`a: from 10.*; b: from 20.*; a ${dated}: from 15.*; b ${dated}: from 25`));
+  await page.locator('[data-popover="view"]').click();
   for (const name of ['last week', 'last like day']) await page.getByRole('checkbox', { name }).check();
   await expect(beside).toContainText(`Earlier days are not drawn here: 2 lines of ${t.gauge} with 3 other days could not be told apart.`);
   await beside.getByRole('button', { name: 'by nothing' }).click();
