@@ -333,7 +333,9 @@ type MarkThen struct {
 	Changes []string `json:"changes"`
 	Change  string   `json:"change"`
 	// After is the time after the last of them, which is compared with the time before the
-	// mark; Verdict and Sentence say what was found.
+	// mark by what was found to change: durations, errors or both. What the mark had changed
+	// at once in the same way is compared with the time between the mark and the change, which
+	// Sentence says. Verdict and Sentence say what was found.
 	After    Range   `json:"after"`
 	Verdict  Verdict `json:"verdict"`
 	Sentence string  `json:"sentence"`

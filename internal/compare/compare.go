@@ -13,6 +13,7 @@ package compare
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -52,6 +53,8 @@ type Request struct {
 	// Moment, if not zero, is what lies between sides A and B, as a mark does: what comes
 	// and goes at it belongs to neither side.
 	Moment time.Time
+	// Chosen, if not nil, says how the end of side B was chosen.
+	Chosen *Chosen
 	// CohortOf, if not nil, names the cohort of a tenant, in place of its share of
 	// requests; who is of none is small.
 	CohortOf func(tenant string) (cohort string, ok bool)
@@ -106,6 +109,20 @@ type Request struct {
 	Target func(service, operation string) float64
 
 	brief bool // answers measures and verdict only
+}
+
+// Chosen says that a side ends at one of so many moments, where a search found a change: there
+// it is likelier to show the verdicts of Of by chance, as few errors just before they begin.
+type Chosen struct {
+	Of    []judge.Verdict
+	Among int
+}
+
+// adjust allows for the choice of the end in what a measure shows.
+func (c *Chosen) adjust(m *api.CompareMeasure) {
+	if c != nil && slices.Contains(c.Of, m.Verdict) {
+		m.Adjusted = min(1, m.Adjusted*api.Float(c.Among))
+	}
 }
 
 // Days that are like another one.

@@ -136,6 +136,12 @@ func (c *comparison) agreeRows() {
 // figure that drifts with the load is told so only where the load may be all of it.
 func (c *comparison) takeBack() {
 	for i := range c.out.Measures {
+		c.Chosen.adjust(&c.out.Measures[i])
+	}
+	for _, m := range c.rowMeasuresOf() {
+		c.Chosen.adjust(m)
+	}
+	for i := range c.out.Measures {
 		if m := &c.out.Measures[i]; judge.Moved(m.Verdict) && !c.found(m) && !c.aside(m) {
 			c.noEvidence(m, c.out.Of)
 		}

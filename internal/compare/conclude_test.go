@@ -161,3 +161,36 @@ func TestErrorsComeBeforeATenantsTimes(t *testing.T) {
 		t.Errorf("%q, want %q", k.out.Sentence, want)
 	}
 }
+
+// What the choice of a side's end makes likely counts only if it is sure among all ends; in a row
+// as well, and not the other way.
+func TestChosenEnd(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		chosen   *Chosen
+		verdict  judge.Verdict
+		change   judge.Way
+		adjusted api.Float
+		want     judge.Verdict // of all
+	}{
+		{"an end that was given", nil, judge.FewerErrors, judge.Better, 0.01, judge.Improvement},
+		{"chosen among few ends", &Chosen{Of: []judge.Verdict{judge.FewerErrors}, Among: 4}, judge.FewerErrors, judge.Better, 0.01, judge.Improvement},
+		{"chosen among many", &Chosen{Of: []judge.Verdict{judge.FewerErrors}, Among: 71}, judge.FewerErrors, judge.Better, 0.01, judge.NoEvidence},
+		{"sure among many", &Chosen{Of: []judge.Verdict{judge.FewerErrors}, Among: 71}, judge.FewerErrors, judge.Better, 1e-6, judge.Improvement},
+		{"the other way", &Chosen{Of: []judge.Verdict{judge.FewerErrors}, Among: 71}, judge.MoreErrors, judge.Worse, 0.01, judge.Regression},
+	} {
+		measure := api.CompareMeasure{Name: judge.ErrorShare, Verdict: c.verdict, Change: c.change, Sentence: string(c.verdict), Adjusted: c.adjusted, Scale: "difference", Raw: api.CompareFigure{A: 0.1, B: 0.1, Effect: -0.002, Low: -0.003, High: -0.001}}
+		of := comparison{Request: Request{Within: DefaultWithin, Chosen: c.chosen}, out: &api.CompareResponse{Measures: []api.CompareMeasure{measure}}}
+		of.conclude()
+		if of.out.Verdict != c.want || (of.out.Measures[0].Change == "") != (c.want == judge.NoEvidence) {
+			t.Errorf("%s: %s, %+v; want %s", c.name, of.out.Verdict, of.out.Measures[0], c.want)
+		}
+		measure.Adjusted /= 10 // of a row more is asked
+		row := api.CompareRow{Tenant: "globex", RequestsA: 10000, RequestsB: 10000, Measures: []api.CompareMeasure{measure}}
+		of = comparison{Request: Request{Within: DefaultWithin, Chosen: c.chosen}, kind: ofSpans, out: &api.CompareResponse{Tenants: []api.CompareRow{row}}}
+		of.conclude()
+		if moved := judge.Moved(of.out.Verdict); moved != (c.want != judge.NoEvidence && c.name != "chosen among few ends") {
+			t.Errorf("%s, of a row: %s", c.name, of.out.Verdict)
+		}
+	}
+}

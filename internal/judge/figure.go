@@ -41,6 +41,9 @@ const (
 	Bytes      = "bytes"
 )
 
+// Durations names quantiles and the mean together, as a search for changes does.
+const Durations = "durations"
+
 // MarginOfErrors is the difference of two shares of errors within which they are
 // the same.
 const MarginOfErrors = 0.001

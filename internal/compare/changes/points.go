@@ -13,9 +13,9 @@ import (
 
 // What of the requests is searched.
 const (
-	Durations = "durations"
-	Errors    = "errors"
-	Rate      = "rate"
+	Durations = judge.Durations
+	Errors    = judge.ErrorShare
+	Rate      = judge.Rate
 )
 
 // point is a change point of a part, in slots of the range: at is the first

@@ -77,7 +77,7 @@ func (o *Around) compareAt(ctx context.Context, judge *Judge, r compare.Request,
 	s.before.start = max(s.before.start, s.before.end-int64(window/time.Second))
 	s.after.end = min(s.after.end, s.after.start+int64(window/time.Second), until)
 	r.A, r.B, r.Moment = s.before.window(), s.after.window(), s.first().Time
-	r.Together = s.together
+	r.Together, r.Chosen = s.together, s.ending
 	out, err := compare.Compare(ctx, o.Store, r)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (o *Around) compareAt(ctx context.Context, judge *Judge, r compare.Request,
 		out.Verdict, out.Sentence, out.Then = v.Verdict, v.Sentence, v.Then
 		return out, nil
 	}
-	if err := s.judgeThen(ctx, o.Store, r, r.Now); err != nil {
+	if err := s.judgeThen(ctx, o.Store, r, changedAmong(out.Measures, out.Operations, out.Tenants, out.Cohorts), r.Now); err != nil {
 		return nil, err
 	}
 	out.Then = s.then

@@ -204,7 +204,7 @@ func (s *sides) cutAt(found []api.Change) {
 		}
 	}
 	if cut != nil && s.after.end <= s.after.start+LateWithin {
-		s.then, s.cause = s.late(found, cut, end), cut
+		s.then, s.ending = s.late(found, cut, end), chosenBy(cut)
 	}
 }
 

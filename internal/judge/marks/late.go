@@ -46,7 +46,9 @@ func (s *sides) late(found []api.Change, first *api.Change, end int64) *api.Mark
 	found = slices.Clone(found)
 	slices.SortStableFunc(found, func(x, y api.Change) int { return cmp.Compare(x.Low, y.Low) })
 	from := int64(first.High)
-	for _, c := range found {
+	s.causes = []*api.Change{first}
+	for i := range found {
+		c := &found[i]
 		low := int64(c.Low)
 		switch {
 		case low < s.after.end || low >= end:
@@ -54,7 +56,7 @@ func (s *sides) late(found []api.Change, first *api.Change, end int64) *api.Mark
 		case low > s.after.start+LateWithin && low >= from+fewest*slot:
 			end = series.Base.Slot(low)
 		default:
-			from = max(from, int64(c.High))
+			from, s.causes = max(from, int64(c.High)), append(s.causes, c)
 			if !slices.Contains(then.Changes, c.ID) { // what came and went is two of one id
 				then.Changes = append(then.Changes, c.ID)
 			}
@@ -101,7 +103,7 @@ func (s *sides) nameThen(marks []store.Mark, service string, calls serviceCalls)
 // themselves, for all who call them. Whose fault errors are is not known from how many there
 // are: a call may be refused for what it asks.
 func (r *Around) nameCalled(ctx context.Context, service string, matchers []*labels.Matcher, s *sides, now time.Time) error {
-	if s.then == nil || s.then.Mark != nil || service == "" || slices.Contains(s.cause.Found, judge.ErrorShare) {
+	if s.then == nil || s.then.Mark != nil || service == "" || s.moved(judge.ErrorShare, "") {
 		return nil
 	}
 	until := min(s.then.After.End, series.Base.Slot(now.Unix()-ripe))
@@ -167,7 +169,7 @@ func (c *calledService) share(all [2]float64) float64 {
 // explainedBy reports whether a change of the called service is of a late change's moment and
 // direction, and seen by all its callers: what one of them alone sees may come of what it asks.
 func (c *calledService) explainedBy(s *sides, x *api.Change) bool {
-	if !sameMoment(s.then, x) || judge.Opposite(s.cause.Verdict, x.Verdict) {
+	if !sameMoment(s.then, x) || judge.Opposite(s.causes[0].Verdict, x.Verdict) {
 		return false
 	}
 	i := slices.IndexFunc(x.Measures, func(m api.CompareMeasure) bool { return m.Name == "p50" })
@@ -270,8 +272,8 @@ func (s *sides) nameRollouts(marks []store.Mark, i int, service string, calls se
 
 // judgeThen gives what began a while after the mark its verdict, that of a comparison of the
 // time after it. Where that is too short yet, the change speaks for itself, unless r has
-// gates: of those it knows nothing.
-func (s *sides) judgeThen(ctx context.Context, st store.Store, r compare.Request, now time.Time) error {
+// gates: of those it knows nothing. Changed are the measures that changed up to then.
+func (s *sides) judgeThen(ctx context.Context, st store.Store, r compare.Request, changed []api.CompareMeasure, now time.Time) error {
 	if s.then == nil {
 		return nil
 	}
@@ -282,16 +284,85 @@ func (s *sides) judgeThen(ctx context.Context, st store.Store, r compare.Request
 	if after.end < after.start+fewest*slot {
 		return nil
 	}
-	r.B, r.Newest = after.window(), nil
+	r.B, r.Newest, r.Chosen = after.window(), nil, nil
+	again := s.withoutChanged(&r, changed)
 	out, err := compare.Compare(ctx, st, r)
 	switch {
-	case refused(err) != nil || err == nil && out.Verdict == judge.TooLittle:
+	case refused(err) != nil || err == nil && (out.Verdict == judge.TooLittle || again && len(s.causes) == 1 && !judge.Moved(out.Verdict)):
 		return nil
 	case err != nil:
 		return err
 	}
 	s.then.After, s.then.Verdict, s.then.Sentence = out.B.Range, out.Verdict, ofAMark.Replace(out.Sentence)
+	if again {
+		s.then.Sentence = "compared with the time between the mark and then, " + s.then.Sentence
+	}
 	return nil
+}
+
+// withoutChanged narrows a question about the time after a late change to what was found to
+// change then, so that it does not repeat what the mark did at once. If that changed before
+// and again in the same way, the question is about the time between and the time after, and
+// withoutChanged returns true. Gates are of all that differs from the time before the mark: a
+// question with gates stays as it is.
+func (s *sides) withoutChanged(r *compare.Request, changed []api.CompareMeasure) (again bool) {
+	if len(r.Gates) > 0 || r.Family != "" && r.Family != series.SpanDuration {
+		return false
+	}
+	all := r.Measures
+	if len(all) == 0 {
+		all = measures
+	}
+	asked := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !s.moved(name, "") })
+	if len(asked) == 0 {
+		return false
+	}
+	if len(asked) < len(all) {
+		r.Measures = asked
+	}
+	again = slices.ContainsFunc(changed, func(m api.CompareMeasure) bool { return s.moved(m.Name, m.Change) })
+	if again {
+		r.A, r.Moment = s.after.window(), s.causes[0].Time.Time()
+	}
+	return again
+}
+
+// moved reports whether a late change was found in what a measure is of, in a way if that is
+// not empty.
+func (s *sides) moved(measure string, way judge.Way) bool {
+	thing := judge.Durations
+	if measure == judge.ErrorShare {
+		thing = judge.ErrorShare
+	}
+	return slices.ContainsFunc(s.causes, func(c *api.Change) bool {
+		opposite := way == judge.Better && c.Verdict == judge.Regression || way == judge.Worse && c.Verdict == judge.Improvement
+		return slices.Contains(c.Found, thing) && !opposite
+	})
+}
+
+// chosenBy returns which findings are likelier of a time after a mark that ends at a late change
+// for the worse, nil of another one.
+func chosenBy(c *api.Change) *compare.Chosen {
+	if c.Verdict == judge.Improvement {
+		return nil
+	}
+	out := &compare.Chosen{Among: int(LateWithin/slot) - fewest + 1}
+	if slices.Contains(c.Found, judge.ErrorShare) {
+		out.Of = append(out.Of, judge.FewerErrors)
+	}
+	if slices.Contains(c.Found, judge.Durations) {
+		out.Of = append(out.Of, judge.Faster)
+	}
+	return out
+}
+
+// changedAmong returns the measures that changed of what was compared, and of its rows.
+func changedAmong(measures []api.CompareMeasure, lists ...[]api.CompareRow) []api.CompareMeasure {
+	out := slices.Clone(measures)
+	for _, row := range slices.Concat(lists...) {
+		out = append(out, row.Measures...)
+	}
+	return slices.DeleteFunc(out, func(m api.CompareMeasure) bool { return m.Change == "" })
 }
 
 // withThen returns what a verdict of the time up to a late change and that of the time after

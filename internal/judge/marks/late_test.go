@@ -2,8 +2,13 @@ package marks
 
 import (
 	"math"
+	"slices"
 	"testing"
+	"time"
 
+	"tailscope/api"
+	"tailscope/internal/compare"
+	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
 )
@@ -59,5 +64,53 @@ func TestCalledServices(t *testing.T) {
 	}
 	if got, _ := calledOf(nil, "shop", [2]int{0, 2}, [2]int{2, 3}); got != nil {
 		t.Errorf("of no parts: %v", got)
+	}
+}
+
+// The time after a late change is asked about by what was found to change then, and compared with
+// the time between where that had changed in the same way before.
+func TestLateChangeIsToldByWhatChanged(t *testing.T) {
+	both := []string{judge.Durations, judge.ErrorShare}
+	slower := []api.CompareMeasure{{Name: "p99", Change: judge.Worse}}
+	of := func(verdict judge.Verdict, found ...string) *api.Change {
+		return &api.Change{Found: found, Verdict: verdict}
+	}
+	gates, err := judge.ParseGates("worse:3%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	durations := measures[:4]
+	for _, c := range []struct {
+		name    string
+		causes  []*api.Change
+		changed []api.CompareMeasure
+		of      compare.Request
+		want    []string // measures; nil: those that were asked for
+		again   bool
+	}{
+		{"errors", []*api.Change{of(judge.Regression, judge.ErrorShare)}, nil, compare.Request{}, []string{judge.ErrorShare}, false},
+		{"slower, then errors", []*api.Change{of(judge.Regression, judge.ErrorShare)}, slower, compare.Request{}, []string{judge.ErrorShare}, false},
+		{"slower, then errors and another rate", []*api.Change{of(judge.Regression, judge.ErrorShare, judge.Rate)}, slower, compare.Request{}, []string{judge.ErrorShare}, false},
+		{"slower, then slower", []*api.Change{of(judge.Regression, judge.Durations)}, slower, compare.Request{}, append(slices.Clone(durations), judge.Rate), true},
+		{"slower, then as before", []*api.Change{of(judge.Improvement, judge.Durations)}, slower, compare.Request{}, append(slices.Clone(durations), judge.Rate), false},
+		{"errors, then slower", []*api.Change{of(judge.Regression, judge.Durations)}, []api.CompareMeasure{{Name: judge.ErrorShare, Change: judge.Worse}}, compare.Request{}, append(slices.Clone(durations), judge.Rate), false},
+		{"slower, then both", []*api.Change{of(judge.Regression, both...)}, slower, compare.Request{}, nil, true},
+		{"slower, then errors, then slower", []*api.Change{of(judge.Regression, judge.ErrorShare), of(judge.Regression, judge.Durations)}, slower, compare.Request{}, nil, true},
+		{"nothing, then both", []*api.Change{of(judge.Mixed, both...)}, nil, compare.Request{}, nil, false},
+		{"asked for p99, then errors", []*api.Change{of(judge.Regression, judge.ErrorShare)}, slower, compare.Request{Measures: []string{"p99"}}, nil, false},
+		{"asked for both, then errors", []*api.Change{of(judge.Regression, judge.ErrorShare)}, slower, compare.Request{Measures: []string{"p99", judge.ErrorShare}}, []string{judge.ErrorShare}, false},
+		{"gates", []*api.Change{of(judge.Regression, both...)}, slower, compare.Request{Gates: gates}, nil, false},
+		{"a metric", []*api.Change{of(judge.Regression, both...)}, slower, compare.Request{Selection: query.Selection{Family: "cpu_seconds"}}, nil, false},
+	} {
+		c.causes[0].Time = 5000
+		s := &sides{after: span{4000, 4900}, causes: c.causes}
+		r, want := c.of, c.of.Measures
+		if c.want != nil {
+			want = c.want
+		}
+		again := s.withoutChanged(&r, c.changed)
+		if between := r.A.Start.Equal(time.Unix(4000, 0)) && r.A.End.Equal(time.Unix(4900, 0)); again != c.again || between != c.again || !slices.Equal(r.Measures, want) {
+			t.Errorf("%s: %v, side A %v, measures %v; want %v, %v", c.name, again, r.A, r.Measures, c.again, want)
+		}
 	}
 }

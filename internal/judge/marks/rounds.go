@@ -241,10 +241,10 @@ func (j *Judge) compareService(ctx context.Context, marks []store.Mark, i int, s
 	}
 	complete = max(complete, s.complete())
 	r.Live = now.Unix() < complete // an early verdict is one of several looks at what is still coming in
-	r.A, r.B, r.Moment = s.before.window(), s.after.window(), s.first().Time
+	r.A, r.B, r.Moment, r.Chosen = s.before.window(), s.after.window(), s.first().Time, s.ending
 	v, err := j.compareSides(ctx, r, service, name, s)
 	if err == nil {
-		err = s.judgeThen(ctx, j.o.Store, r, now) // of v as well
+		err = s.judgeThen(ctx, j.o.Store, r, changedAmong(changedOf(v.Measures), v.Operations, v.Tenants, v.Cohorts), now) // of v as well
 	}
 	return v, complete, err
 }

@@ -59,7 +59,8 @@ type sides struct {
 	near                string          // a change that was found too near to the mark to be left out
 	rollouts            []string        // marks of services that call the marked one, or are called, in the time after
 	then                *api.MarkThen   // what began a while after, without its verdict; nil if nothing did
-	cause               *api.Change     // the change that then is of
+	causes              []*api.Change   // the changes that then is of, that which cut the time after first
+	ending              *compare.Chosen // how a late change chose the end of the time after; nil if none did
 	outage              *api.MarkOutage // what was over about the mark; nil if nothing was
 }
 
