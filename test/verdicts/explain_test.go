@@ -285,3 +285,97 @@ func TestExplainWhoseTheIncreaseIs(t *testing.T) {
 		})
 	}
 }
+
+// unequal is the traffic of a service at 5 requests/s: twelve tenants, of which the first has a
+// third of the requests and each next one fewer, and four routes.
+func unequal() (all []load) {
+	for i, tenant := range []string{"acme", "globex", "initech", "umbrella", "hooli", "stark", "wayne", "tyrell", "cyberdyne", "soylent", "massive", "vehement"} {
+		for operation, median := range map[string]float64{"GET /cart": 0.04, "GET /item": 0.06, "GET /search": 0.12, "POST /checkout": 0.18} {
+			all = append(all, load{service: "shop", operation: operation, tenant: tenant, perSecond: 5. / 4 / 3.1032 / float64(i+1), median: median, failed: 0.004})
+		}
+	}
+	slices.SortFunc(all, func(x, y load) int { return strings.Compare(x.tenant+x.operation, y.tenant+y.operation) })
+	return all
+}
+
+// errorsOf makes so large a share of a tenant's requests fail, or of everybody's.
+func errorsOf(tenant string, share float64) func(*load) {
+	return func(l *load) {
+		if tenant == "" || l.tenant == tenant {
+			l.failed = share
+		}
+	}
+}
+
+// sendOlder sends an hour, then the two hours since a rollout that made all 1.3 times as slow: from
+// four minutes after it globex failed for 25 minutes, and 40 minutes ago an outage of ten ended.
+// It returns the traffic since.
+func (w *world) sendOlder() []load {
+	w.t.Helper()
+	loads := unequal()
+	w.send(time.Hour, loads...)
+	loads = with(loads, slow("", "", 1.3))
+	w.send(4*time.Minute, loads...)
+	w.send(25*time.Minute, with(loads, errorsOf("globex", 0.3))...)
+	w.send(41*time.Minute, loads...)
+	w.send(10*time.Minute, with(loads, errorsOf("", 0.25))...)
+	return loads
+}
+
+// A tenant's operation that became slow is told first and alone, by a rectangle that begins when
+// it did and by one that begins minutes later, whatever changed hours before, and whatever
+// failed: compared is a time shortly before it began.
+func TestExplainTheNewestCause(t *testing.T) {
+	const m = time.Minute
+	for _, c := range []struct {
+		name  string
+		begin func(w *world) []load
+	}{
+		{"after a rollout and errors", func(w *world) []load {
+			loads := w.sendOlder()
+			w.send(20*m, loads...)
+			return loads
+		}},
+		{"nothing before", func(w *world) []load {
+			loads := unequal()
+			w.send(2*time.Hour, loads...)
+			return loads
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			worlds(t, 1, 0.8, func(w *world) (bool, string) {
+				loads := c.begin(w)
+				since := w.clock().Sub(epoch)
+				loads = with(loads, slow("POST /checkout", "initech", 2))
+				right, said := true, ""
+				for _, x := range []struct{ sent, after time.Duration }{{20 * m, 0}, {0, 3 * m}, {0, 8 * m}, {7 * m, 15 * m}} {
+					w.send(x.sent, loads...)
+					w.advance(0)
+					r := w.between(since+x.after, since+x.after+12*m, 0.3)
+					near := r.Before.Start >= epoch.Add(since-time.Hour).Unix()
+					ok := near && strings.HasPrefix(r.Sentence, "operation POST /checkout with tenant initech: ") && len(r.Items) == 1 && len(r.Errors.Items) == 0
+					right = right && ok
+					said += all("\n", x.after, ok, r.Sentence, time.Unix(r.Before.Start, 0).UTC().Format(time.TimeOnly), r.Notes, r.Errors.Sentence)
+				}
+				return right, said
+			})
+		})
+	}
+}
+
+// Of two hours since a rollout, with nothing newer, the rollout is told, or nothing: nobody is
+// slower than just before.
+func TestExplainNothingNewer(t *testing.T) {
+	worlds(t, 1, 0.95, func(w *world) (bool, string) {
+		w.send(45*time.Minute, w.sendOlder()...)
+		w.advance(0)
+		right, said := true, ""
+		for _, from := range []time.Duration{33, 25, 18} {
+			r := w.between(140*time.Minute+from*time.Minute, 140*time.Minute+from*time.Minute+12*time.Minute, 0.3)
+			ok := len(r.Errors.Items) == 0 && (len(r.Items) == 0 || r.Before.End <= epoch.Add(time.Hour).Unix() && len(r.Items) == 1 && strings.HasPrefix(r.Sentence, "all requests: "))
+			right = right && ok
+			said += all("\n", from, ok, r.Sentence, time.Unix(r.Before.Start, 0).UTC().Format(time.TimeOnly), r.Notes, r.Errors.Sentence)
+		}
+		return right, said
+	})
+}

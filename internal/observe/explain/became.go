@@ -310,7 +310,7 @@ func (q *question) causes(tables []*table, are, were string) *causes {
 		var singles, both []*suspect
 		for i, s := range x.parts {
 			a, b := s.sums(keep(i), !q.Alone)
-			singles, both = append(singles, a...), append(both, b...)
+			singles, both = append(singles, slices.DeleteFunc(a, q.isSuccess)...), append(both, slices.DeleteFunc(b, q.isSuccess)...)
 		}
 		if len(x.items) == 0 {
 			x.labelsTried, x.pairsTried = len(singles), len(both)
@@ -426,21 +426,26 @@ func (c *suspect) matters() bool {
 	return now >= least*before
 }
 
-// narrower returns the pair of a label that accounts for all of it, if the label's other
-// requests would be inside more often had they moved as the pair's did.
+// narrower returns the pair of a label that accounts for all of it, or for most where the rest
+// did not surely rise, if the label's other requests would be inside more often had they moved
+// as the pair's did.
 func (c *suspect) narrower(list []*suspect) *suspect {
 	const (
 		all  = 0.9
+		most = 0.5
 		sure = 3 // standard errors
 	)
 	for _, p := range list {
-		if p.b < 0 || p.from != c.from || p.a != c.a && p.b != c.a || p.gain < all*c.gain {
+		if p.b < 0 || p.from != c.from || p.a != c.a && p.b != c.a || p.gain < most*c.gain {
 			continue
 		}
 		now, before, weight := p.from.shares(p)
 		shift := distuv.UnitNormal.Quantile(smooth(now, weight)) - distuv.UnitNormal.Quantile(smooth(before, weight))
 		expected, variance, seen := 0.0, 0.0, map[int]bool{}
 		_, rest, _ := p.from.split(p, c)
+		if e := p.from.test(&rest); p.gain < all*c.gain && e.above() {
+			continue
+		}
 		for row, at := range p.from.of {
 			x := &p.from.list[at]
 			if seen[at] || x.weight == 0 || p.from.explained[row] || p.from.has(row, p) || !p.from.has(row, c) {
@@ -566,6 +571,14 @@ func (s *strata) hasBut(row int, c *suspect) bool {
 		}
 	}
 	return true
+}
+
+// isSuccess reports whether a candidate is of requests that did not fail: what they do beyond
+// the few that did is what all do.
+func (q *question) isSuccess(c *suspect) bool {
+	return q.span && slices.ContainsFunc([]int32{c.a, c.b}, func(n int32) bool {
+		return n >= 0 && c.from.v.list[n].Name == series.LabelStatus && c.from.v.list[n].Value != series.StatusError
+	})
 }
 
 // isOutcome reports whether a candidate with a status gained what the same requests of other

@@ -31,42 +31,53 @@ const (
 )
 
 // lookBack is how long before the rectangle changes are searched at least, in seconds, and
-// mostStretches bounds the stretches that it is compared with.
+// mostStretches bounds the stretches before changes that it is compared with.
+//
+// Stretches before that no change ends are laid at multiples of its length, or of leastLag, and
+// reach back longestLag: over hours, requests become slower for the time of day alone.
 const (
 	lookBack      = int64(2 * time.Hour / time.Second)
 	mostStretches = 4
+	leastLag      = int64(10 * time.Minute / time.Second)
+	longestLag    = int64(time.Hour / time.Second)
 )
+
+var lags = []int64{0, 1, 3}
 
 // stretch is a stretch before, and what was found at its end.
 type stretch struct {
 	api.ExplainBefore
-	until *api.Change // nil if it ends elsewhere
+	until  *api.Change // nil if it ends elsewhere
+	lagged bool        // it lies before a stretch that no change ends
 }
 
-// stretches returns the stretches before: the one named, the same time of the day before, or
-// that which ends at a mark that is near or where the rectangle begins, and behind it those
-// before changes that were found. Each is as long as the rectangle and at least leastBefore,
-// and holds none of the changes.
+// stretches returns the stretches before of durations, and of errors: the one named, the same
+// time of the day before, or those that lie behind the newest change, the latest first, and
+// behind them those before changes that were found. Each is as long as the rectangle and at
+// least leastBefore, and holds none of the changes. The first ends at a mark that is near, or
+// where the rectangle begins.
 //
 // A mark is near up to half the rectangle's length from its beginning; failing that, it is
 // the last one inside. The rectangle begins at a mark inside, and a note says so; a mark
 // before it ends the stretch alone.
-func (q *question) stretches(ctx context.Context) ([]stretch, error) {
+func (q *question) stretches(ctx context.Context) (durations, errors []stretch, err error) {
 	var b api.ExplainBefore
 	if !q.BeforeEnd.IsZero() {
 		b.Start, b.End = query.Base(q.BeforeStart, q.BeforeEnd)
-		return []stretch{{ExplainBefore: b}}, nil
+		one := []stretch{{ExplainBefore: b}}
+		return one, one, nil
 	}
 	from, to := query.Base(q.From, q.To)
 	if q.Against == Day {
 		b.End = to - int64(24*time.Hour/time.Second)
 		b.Start = b.End - max(to-from, leastBefore)
-		return []stretch{{ExplainBefore: b}}, nil
+		one := []stretch{{ExplainBefore: b}}
+		return one, one, nil
 	}
 	b.End = from
 	mark, err := q.mark(ctx, from, to)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if mark.ID != "" {
 		b.Mark, b.Name = mark.ID, mark.Name
@@ -81,9 +92,21 @@ func (q *question) stretches(ctx context.Context) ([]stretch, error) {
 	b.Start = b.End - length
 	found, err := q.changes(ctx, min(b.Start, q.Start.Unix())-length, from, to)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return cutAtChanges(stretch{ExplainBefore: b}, found, length), nil
+	first := stretch{ExplainBefore: b}
+	return cutAtChanges(first, changesOf(found, changedDurations), length), cutAtChanges(first, changesOf(found, changedErrors), length), nil
+}
+
+// What changes are of, as they name it.
+const (
+	changedDurations = "durations"
+	changedErrors    = "errors"
+)
+
+// changesOf returns the changes of what is named: a change of errors alone makes nobody slow.
+func changesOf(found []api.Change, what string) []api.Change {
+	return slices.DeleteFunc(slices.Clone(found), func(c api.Change) bool { return !slices.Contains(c.Found, what) })
 }
 
 // changes returns the changes of the requests from a time on, at the latest lookBack before
@@ -127,9 +150,8 @@ func episodes(found []api.Change, from int64) (out []episode) {
 	return out
 }
 
-// cutAtChanges returns the stretches that end where the first one does and at changes before
-// it, the latest first. Where no mark ends it, what comes after a change for the worse is
-// slow, or fails, already, and ends none.
+// cutAtChanges returns the stretches that end where the first one does and before it, behind the
+// last change, and those that end at changes, the latest first.
 func cutAtChanges(first stretch, found []api.Change, length int64) (out []stretch) {
 	all := episodes(found, first.End)
 	// begin sets the beginning, behind the last episode.
@@ -145,11 +167,16 @@ func cutAtChanges(first stretch, found []api.Change, length int64) (out []stretc
 		}
 		all = all[:n-1]
 	}
-	begin(&first)
-	if n := len(all); n == 0 || first.Mark != "" || !all[n-1].worse() {
-		out = append(out, first)
+	for _, lag := range lags {
+		x := first
+		if x.End -= lag * max(length, leastLag); lag > 0 {
+			x.Mark, x.Name, x.until, x.lagged = "", "", nil, true
+		}
+		if begin(&x); lag == 0 || x.End-x.Start >= leastBefore && first.End-x.Start <= longestLag {
+			out = append(out, x)
+		}
 	}
-	for len(all) > 0 && len(out) < mostStretches {
+	for n := 0; len(all) > 0 && n < mostStretches; {
 		last := all[len(all)-1]
 		all = all[:len(all)-1]
 		if last.until == nil {
@@ -159,13 +186,9 @@ func cutAtChanges(first stretch, found []api.Change, length int64) (out []stretc
 		x.End = series.Base.Slot(last.low)
 		begin(&x)
 		out = append(out, x)
+		n++
 	}
 	return out
-}
-
-// worse reports whether what came after is slow, or fails.
-func (e *episode) worse() bool {
-	return e.until != nil && (e.until.Verdict == judge.Regression || e.until.Verdict == judge.Mixed)
 }
 
 // mark returns the mark that the stretch before ends at, if one is near.
@@ -191,7 +214,7 @@ func (q *question) mark(ctx context.Context, from, to int64) (near store.Mark, e
 // became explains the rectangle against the time before: against each stretch in turn, until
 // somebody became slow, and until somebody's requests fail more often.
 func (q *question) became(ctx context.Context) error {
-	all, err := q.stretches(ctx)
+	durations, errors, err := q.stretches(ctx)
 	if err != nil {
 		return err
 	}
@@ -199,58 +222,122 @@ func (q *question) became(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	q.out.Before = &all[0].ExplainBefore
-	q.out.Start, q.out.End = min(all[0].Start, q.out.From), max(all[0].End, q.out.To)
+	q.out.Before = &durations[0].ExplainBefore
+	q.out.Start, q.out.End = min(durations[0].Start, q.out.From), max(durations[0].End, q.out.To)
 	if now == nil {
 		return nil
 	}
-	var slow, failing *question
-	q.tries = float64(len(all))
-	for i := range all {
-		if b := &all[i]; slow != nil && !(b.ends("durations") && len(slow.out.Items) == 0) && !(b.ends("errors") && !slow.failing()) {
-			continue
-		}
-		x, err := q.compared(ctx, &all[i], ask, now)
-		if until := all[i].until; err == nil && until != nil && !x.judged {
-			// So few requests before the earliest time of a change: up to its likeliest one.
-			length := all[i].End - all[i].Start
-			all[i].End = min(q.out.From, series.Base.Slot(int64(until.Time)))
-			all[i].Start = all[i].End - max(length, q.out.To-q.out.From, leastBefore)
-			x, err = q.compared(ctx, &all[i], ask, now)
-		}
-		if err != nil {
+	for _, all := range []*[]stretch{&durations, &errors} {
+		if *all, err = q.held(ctx, *all, ask); err != nil {
 			return err
 		}
-		if slow == nil || len(slow.out.Items) == 0 && len(x.out.Items) > 0 {
-			slow = x
-		}
-		if failing == nil || !failing.failing() && x.failing() {
-			failing = x
-		}
 	}
-	errors := failing.out.Errors
+	c := comparisons{question: q, ask: ask, now: now, done: map[tried]*question{}, others: max(len(durations), len(errors)) - 1}
+	slow, err := c.first(ctx, durations, func(x *question) bool { return len(x.out.Items) > 0 })
+	if err != nil {
+		return err
+	}
+	failing, err := c.first(ctx, errors, func(x *question) bool { return x.out.Errors == nil && x.judged || x.failing() })
+	if err != nil {
+		return err
+	}
+	out := *slow.out // which the errors may be of as well
+	out.Errors = failing.out.Errors
 	*q = *slow
-	q.out.Errors = errors
+	q.out = &out
 	return nil
 }
 
-// compared returns the question, explained against one stretch before. Ask is the query of the
-// rectangle's time, and now what that holds.
-func (q *question) compared(ctx context.Context, before *stretch, ask store.Query, now *hist.Histogram) (*question, error) {
-	x := *q
-	out, b := *q.out, before.ExplainBefore
-	x.out, out.Notes, out.Before = &out, slices.Clone(out.Notes), &b
-	if err := x.against(ctx, ask, now); err != nil {
-		return nil, err
+// held returns the stretches without those behind the first of which nothing is stored.
+func (q *question) held(ctx context.Context, all []stretch, ask store.Query) ([]stretch, error) {
+	out := all[:1]
+	for _, x := range all[1:] {
+		ask.Start, ask.End, ask.Measure = x.Start, x.End, store.Moments
+		res, err := q.st.Query(ctx, ask)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(res.Groups, func(g store.Group) bool { return len(g.Points) > 0 }) {
+			out = append(out, x)
+		}
 	}
-	if before.until != nil {
-		x.note("the time before ends at a change that was found: %s", before.until.Sentence)
-	}
-	return &x, nil
+	return out, nil
 }
 
-// ends reports whether a stretch ends at a change of what is named.
-func (b *stretch) ends(of string) bool { return b.until != nil && slices.Contains(b.until.Found, of) }
+// comparisons of a question with stretches before. Ask is the query of the rectangle's time, and
+// now what that holds. The first stretch has half of the level, and the others share the rest.
+type comparisons struct {
+	*question
+	ask    store.Query
+	now    *hist.Histogram
+	done   map[tried]*question
+	others int // stretches but the first
+}
+
+// tried names a comparison: the stretch before, and the factor on probabilities.
+type tried struct {
+	start, end int64
+	tries      float64
+}
+
+// first returns the question, explained against the first stretch that answers it, or else
+// against the first one.
+func (c *comparisons) first(ctx context.Context, all []stretch, answers func(x *question) bool) (out *question, err error) {
+	for i := range all {
+		b := &all[i]
+		tries := 1.
+		switch {
+		case i > 0:
+			tries = 2 * float64(c.others)
+		case c.others > 0:
+			tries = 2
+		}
+		x, err := c.with(ctx, b, tries)
+		if until := b.until; err == nil && until != nil && !x.judged {
+			// So few requests before the earliest time of a change: up to its likeliest one.
+			length := b.End - b.Start
+			b.End = min(c.out.From, series.Base.Slot(int64(until.Time)))
+			b.Start = b.End - max(length, c.out.To-c.out.From, leastBefore)
+			x, err = c.with(ctx, b, tries)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if out != nil && !answers(x) {
+			continue
+		}
+		told := *x
+		copied := *x.out
+		told.out, copied.Notes = &copied, slices.Clone(copied.Notes)
+		switch {
+		case b.until != nil:
+			told.note("the time before ends at a change that was found: %s", b.until.Sentence)
+		case b.lagged:
+			told.note("against the time just before, nobody surely became slow: the rectangle is compared with an earlier time, %s", fromTo(x.out.Before.Start, x.out.Before.End))
+		}
+		if out = &told; answers(x) {
+			break
+		}
+	}
+	return out, nil
+}
+
+// with returns the question, explained against one stretch before.
+func (c *comparisons) with(ctx context.Context, before *stretch, tries float64) (*question, error) {
+	at := tried{before.Start, before.End, tries}
+	if x := c.done[at]; x != nil {
+		return x, nil
+	}
+	x := *c.question
+	x.tries = tries
+	out, b := *c.out, before.ExplainBefore
+	x.out, out.Notes, out.Before = &out, slices.Clone(out.Notes), &b
+	if err := x.against(ctx, c.ask, c.now); err != nil {
+		return nil, err
+	}
+	c.done[at] = &x
+	return &x, nil
+}
 
 // failing reports whether somebody's requests are found to fail more often.
 func (q *question) failing() bool { return q.out.Errors != nil && len(q.out.Errors.Items) > 0 }

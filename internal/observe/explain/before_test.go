@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -13,8 +14,10 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/judge"
+	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
+	"tailscope/internal/store/storetest"
 )
 
 // acmeSlow makes acme slow from slot 180 of the hour, its middle, and one operation always.
@@ -241,7 +244,7 @@ func TestManyTenantsBefore(t *testing.T) {
 	}
 }
 
-// A stretch ends at what lasts, and holds nothing of what got well.
+// A stretch lies behind the last change, or ends at what lasts, and holds nothing of what got well.
 func TestCutAtChanges(t *testing.T) {
 	change := func(low, high int64, verdict api.Verdict) api.Change {
 		return api.Change{Time: api.Float(low+high) / 2, Low: api.Float(low), High: api.Float(high), Verdict: verdict}
@@ -258,15 +261,15 @@ func TestCutAtChanges(t *testing.T) {
 		found []api.Change
 		want  string // start and end of each
 	}{
-		{"none", nil, "9000–10000"},
-		{"for the worse", worse(7000), "5940–6940"},
-		{"two", slices.Concat(worse(4000), worse(7000)), "5940–6940 2940–3940"},
-		{"for the better", []api.Change{change(6940, 7060, judge.Improvement)}, "9000–10000"},
-		{"what got well", spike(5000, 7000), "9000–10000"},
-		{"what got well just before", spike(8000, 9900), "6940–7940"},
-		{"what has not got well", spike(8000, 11000)[:1], "6940–7940"},
-		{"a change within what got well", slices.Concat(spike(5000, 8000)[:1], worse(6500), spike(5000, 8000)[1:]), "3940–4940"},
-		{"what got well before a change", slices.Concat(spike(3000, 5500), worse(7000)), "5940–6940"},
+		{"none", nil, "9000–10000 8000–9000"},
+		{"for the worse", worse(7000), "9000–10000 8000–9000 5940–6940"},
+		{"two", slices.Concat(worse(4000), worse(7000)), "9000–10000 8000–9000 5940–6940 2940–3940"},
+		{"for the better", []api.Change{change(6940, 7060, judge.Improvement)}, "9000–10000 8000–9000"},
+		{"what got well", spike(5000, 7000), "9000–10000 8000–9000"},
+		{"what got well just before", spike(8000, 9900), "6940–7940 5940–6940"},
+		{"what has not got well", spike(8000, 11000)[:1], "9000–10000 8060–9000 6940–7940"},
+		{"a change within what got well", slices.Concat(spike(5000, 8000)[:1], worse(6500), spike(5000, 8000)[1:]), "9000–10000 8060–9000 3940–4940"},
+		{"what got well before a change", slices.Concat(spike(3000, 5500), worse(7000)), "9000–10000 8000–9000 5940–6940"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
@@ -277,5 +280,43 @@ func TestCutAtChanges(t *testing.T) {
 				t.Errorf("%s, want %s", s, c.want)
 			}
 		})
+	}
+}
+
+// A rectangle that begins long after the cause, which no search found, is compared with an
+// earlier time, and a note says so.
+func TestLongAfterWhatWasNotFound(t *testing.T) {
+	r := ask(2400, 3000, 0.05, inf)
+	r.Against = Before
+	out := explained(t, send(t, 24, 360, 40, acmeSlow), r)
+	if got := said(out); len(got) != 1 || got[0] != "tenant acme" || out.Before.End != epoch+1800 || len(out.Errors.Items) != 0 ||
+		!strings.Contains(strings.Join(out.Notes, " "), "nobody surely became slow: the rectangle is compared with an earlier time, from 2026-05-09 08:20:00 to 08:30:00 UTC") {
+		t.Errorf("%v against %+v, %v", got, out.Before, out.Notes)
+	}
+}
+
+// A change of errors ends no stretch of durations, nor one of durations a stretch of errors.
+func TestStretchesOfWhatChanged(t *testing.T) {
+	change := func(at int64, found ...string) api.Change {
+		return api.Change{Time: api.Float(at), Low: api.Float(at - 60), High: api.Float(at + 60), Verdict: judge.Regression, Found: found}
+	}
+	r := ask(10000, 11000, 0.05, inf)
+	r.Against, r.Family = Before, series.SpanDuration
+	r.Changes = func(context.Context, query.Selection) ([]api.Change, error) {
+		return []api.Change{change(epoch+2000, "durations", "errors"), change(epoch+4000, "durations"), change(epoch+6000, "errors")}, nil
+	}
+	q := &question{Request: r, st: storetest.NewTwin(), out: &api.ExplainResponse{}}
+	durations, errors, err := q.stretches(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := func(all []stretch) (s string) {
+		for _, x := range all {
+			s += fmt.Sprintf("%d–%d ", x.Start-epoch, x.End-epoch)
+		}
+		return s
+	}
+	if d, e := text(durations), text(errors); d != "9000–10000 8000–9000 2940–3940 940–1940 " || e != "9000–10000 8000–9000 4940–5940 940–1940 " {
+		t.Errorf("of durations %s, of errors %s", d, e)
 	}
 }

@@ -83,7 +83,7 @@ type question struct {
 	// ones. Tables hold numbers of independent ones.
 	each   float64
 	judged bool // there is enough to say something
-	// tries is the number of stretches before that it may be compared with.
+	// tries is the factor on probabilities for the stretches that it is compared with.
 	tries float64
 }
 
