@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -19,7 +18,7 @@ func ownerOnly(f vfs.File) error {
 	if fd == vfs.InvalidFd {
 		return nil
 	}
-	return syscall.Fchmod(int(fd), 0o600)
+	return restrict(fd)
 }
 
 // createFile creates the file of a journal. It replaces only a file without frames,

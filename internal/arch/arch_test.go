@@ -29,7 +29,7 @@ var floors = [][]string{
 		"api", "hist", "internal/experiment/mirror/content", "internal/experiment/mirror/mirrortest",
 		"internal/experiment/mirror/redact", "internal/experiment/simulate/queueing", "internal/figure",
 		"internal/guard/check/event", "internal/http1", "internal/listen", "internal/observe/queuetime",
-		"internal/observe/sqltext", "internal/route", "internal/strictyaml", "internal/strictyaml/schematest", "internal/trials", "internal/weekday", "ui",
+		"internal/observe/sqltext", "internal/proc", "internal/route", "internal/strictyaml", "internal/strictyaml/schematest", "internal/trials", "internal/weekday", "ui",
 	},
 	{ // 2
 		"client", "internal/config", "internal/experiment/bench", "internal/experiment/bench/load",
@@ -94,7 +94,7 @@ var crossings = [][2]string{
 var forOthers = map[string][]string{"hist": nil, "stat": {"hist"}, "api": nil, "client": {"api"}}
 
 // standardOnly are the packages that import nothing but the standard library and ours.
-var standardOnly = []string{"hist", "api", "internal/figure", "internal/http1", "internal/listen", "internal/route", "ui"}
+var standardOnly = []string{"hist", "api", "internal/figure", "internal/http1", "internal/listen", "internal/proc", "internal/route", "ui"}
 
 // outside are trees that use the program and are used by no part of it.
 var outside = []string{"benchmarks", "docs", "test", "internal/arch", "scripts"}

@@ -4,12 +4,13 @@ import (
 	"context"
 	"math"
 	"runtime/metrics"
-	"syscall"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/sdk/instrumentation"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"tailscope/internal/proc"
 )
 
 // measureCPU adds the processor time of the process, which is that of the shop,
@@ -18,11 +19,7 @@ func measureCPU(mp metric.MeterProvider) error {
 	_, err := mp.Meter("tailscope/demo").Float64ObservableCounter("process.cpu.time", metric.WithUnit("s"),
 		metric.WithDescription("processor time of the whole demo, user and system"),
 		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
-			var u syscall.Rusage
-			if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-				return err
-			}
-			o.Observe(float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9)
+			o.Observe(proc.CPU().Seconds())
 			return nil
 		}))
 	return err

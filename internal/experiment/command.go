@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"tailscope/internal/proc"
 )
 
 // defaultTimeout bounds a command by default.
@@ -63,8 +65,8 @@ func (c Command) run(ctx context.Context, values map[string]string) (output stri
 	}
 	out := &tail{most: 4 << 10}
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	proc.OwnGroup(cmd)
+	cmd.Cancel = func() error { return proc.Signal(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Second
 	err = cmd.Run()
 	if errors.Is(err, exec.ErrWaitDelay) {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"tailscope/internal/proc"
 )
 
 // ErrRunning is returned when an experiment of the same file runs already.
@@ -47,7 +49,7 @@ func openJournal(file string) (*journal, *Left, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("the journal that says what to restore: %w", err)
 		}
-		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		if err := proc.Lock(f); err != nil {
 			f.Close()
 			if errors.Is(err, syscall.EWOULDBLOCK) {
 				return nil, nil, fmt.Errorf("%w: %s is locked", ErrRunning, path)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"tailscope/internal/proc"
 )
 
 // Pool is a set of servers that can be made smaller.
@@ -101,8 +103,8 @@ func (p *CommandPool) Set(ctx context.Context, n int) error {
 	// A key pressed in the terminal does not end the command half-way, and its
 	// children end with it: a command that is ended late must not change the pool
 	// after the next.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	proc.OwnGroup(cmd)
+	cmd.Cancel = func() error { return proc.Signal(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 2 * time.Second // for what it leaves running with its output open
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"syscall"
+
+	"tailscope/internal/proc"
 )
 
 // A poolGuard restores a pool if this program ends without doing so, for example by
@@ -32,7 +33,7 @@ func newPoolGuard(line, dir string, env []string) (*poolGuard, error) {
 	defer read.Close()
 	shell := exec.Command("/bin/sh", "-c", poolGuardScript, "sh", line)
 	shell.Stdin, shell.Dir, shell.Env = read, dir, env
-	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt of the terminal is not for it
+	proc.OwnGroup(shell) // an interrupt of the terminal is not for it
 	if err := shell.Start(); err != nil {
 		write.Close()
 		return nil, err

@@ -1,5 +1,3 @@
-//go:build unix
-
 package scenario
 
 import (
@@ -7,7 +5,8 @@ import (
 	"os/exec"
 	"strconv"
 	"sync"
-	"syscall"
+
+	"tailscope/internal/proc"
 )
 
 // A guard kills a process group if this program ends without doing so, for example by
@@ -32,7 +31,7 @@ func (g *guard) guardGroup(group int) error {
 	defer read.Close()
 	shell := exec.Command("/bin/sh", "-c", `read -r _; kill -9 "-$1"`, "sh", strconv.Itoa(group))
 	shell.Stdin, shell.Dir = read, "/"
-	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt of the terminal is not for it
+	proc.OwnGroup(shell) // an interrupt of the terminal is not for it
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ended { // the group ended meanwhile

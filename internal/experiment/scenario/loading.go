@@ -1,5 +1,3 @@
-//go:build unix
-
 package scenario
 
 import (
@@ -21,6 +19,7 @@ import (
 	"tailscope/internal/experiment/bench/load"
 	"tailscope/internal/experiment/bench/requests"
 	"tailscope/internal/experiment/bench/tally"
+	"tailscope/internal/proc"
 )
 
 // loader sends one DataLoad.
@@ -92,7 +91,7 @@ func (st *Stage) dataOf(ctx context.Context, s *Scenario, l *DataLoad) (in io.Re
 	c := *l.Command
 	cmd := c.Run.command()
 	cmd.Dir, cmd.Env = c.Dir, st.env(s, c.Env)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	proc.OwnGroup(cmd)
 	log := filepath.Join(st.dir, fileName("load-"+l.Name)+".log")
 	errs, err := os.Create(log)
 	if err != nil {
@@ -107,7 +106,7 @@ func (st *Stage) dataOf(ctx context.Context, s *Scenario, l *DataLoad) (in io.Re
 	if err := cmd.Start(); err != nil {
 		return nil, "", nil, fmt.Errorf("%s does not start: %w", c.Name, err)
 	}
-	kill := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	kill := func() { _ = proc.Signal(-cmd.Process.Pid, syscall.SIGKILL) }
 	stop := context.AfterFunc(ctx, kill) // what reads from it ends then
 	return out, c.Name, func(early bool) error {
 		if early && stop() {

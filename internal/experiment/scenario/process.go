@@ -1,5 +1,3 @@
-//go:build unix
-
 package scenario
 
 import (
@@ -14,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"tailscope/internal/proc"
 )
 
 // process is a program in a process group of its own. Its output goes straight into a
@@ -43,7 +43,7 @@ func start(c *Command, env []string, log string) (*process, error) {
 	}
 	cmd := c.Run.command()
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = c.Dir, env, out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	proc.OwnGroup(cmd)
 	if program := cmd.Args[0]; strings.ContainsRune(program, '/') && !strings.HasPrefix(program, "/") {
 		cmd.Path = c.Dir + "/" + program // as a shell in that directory would
 	}
@@ -74,7 +74,7 @@ func (p *process) ended() bool {
 
 // signal sends a signal to the whole group.
 func (p *process) signal(s syscall.Signal) error {
-	if err := syscall.Kill(-p.pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+	if err := proc.Signal(-p.pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("signal %s to %s: %w", s, p.name, err)
 	}
 	return nil
@@ -96,7 +96,7 @@ func (p *process) stop(ctx context.Context, s syscall.Signal, grace time.Duratio
 	if err := p.signal(s); err != nil {
 		return err
 	}
-	_ = p.signal(syscall.SIGCONT) // one that stands still could not end
+	_ = p.signal(proc.Resume) // one that stands still could not end
 	if p.waitEnded(ctx, grace) {
 		return nil
 	}

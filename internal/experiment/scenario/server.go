@@ -1,5 +1,3 @@
-//go:build unix
-
 package scenario
 
 import (
@@ -16,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"tailscope/internal/proc"
 )
 
 // server is a Server that runs.
@@ -90,7 +90,10 @@ func (v *server) find() (int, error) {
 			return 0, err
 		}
 	}
-	if err := syscall.Kill(pid, 0); err != nil && !errors.Is(err, syscall.EPERM) {
+	switch err := proc.Signal(pid, 0); {
+	case errors.Is(err, proc.ErrNotUnix):
+		return 0, err
+	case err != nil && !errors.Is(err, syscall.EPERM):
 		return 0, fmt.Errorf("there is no process %d", pid)
 	}
 	return pid, nil
@@ -228,7 +231,7 @@ func (v *server) signal(s syscall.Signal) error {
 		return fmt.Errorf("server %s does not run any more", v.Name)
 	}
 	for _, u := range tree {
-		if err := syscall.Kill(u.pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+		if err := proc.Signal(u.pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("signal %s to process %d of %s: %w", s, u.pid, v.Name, err)
 		}
 	}
@@ -240,7 +243,7 @@ func (v *server) pause() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.paused = true // even if it fails for a part of the processes
-	return v.signal(syscall.SIGSTOP)
+	return v.signal(proc.Suspend)
 }
 
 func (v *server) resume() error {
@@ -250,7 +253,7 @@ func (v *server) resume() error {
 		return nil
 	}
 	v.paused = false
-	return v.signal(syscall.SIGCONT)
+	return v.signal(proc.Resume)
 }
 
 // end ends a server that was started here by a signal. Another may be started then.

@@ -3,11 +3,13 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
+
+	"tailscope/internal/proc"
 )
 
 // usage holds the usage of a process, from ps.
@@ -35,6 +37,9 @@ func read(pid int) (usage, error) {
 // table runs ps, whose columns POSIX names.
 func table() (map[int]usage, error) {
 	b, err := exec.Command("ps", "-A", "-o", "pid=,ppid=,pgid=,rss=,time=,stat=").Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil, proc.ErrNotUnix
+	}
 	if err != nil {
 		return nil, fmt.Errorf("ps: %w", err)
 	}
@@ -55,12 +60,15 @@ func table() (map[int]usage, error) {
 	return out, nil
 }
 
-func groupLives(group int) bool { return syscall.Kill(-group, 0) == nil }
+func groupLives(group int) bool { return proc.Signal(-group, 0) == nil }
 
 func openFiles(int) int { return -1 }
 
 func listener(port int) (int, error) {
 	b, err := exec.Command("lsof", "-nP", "-t", "-iTCP:"+strconv.Itoa(port), "-sTCP:LISTEN").Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		return 0, proc.ErrNotUnix
+	}
 	if err != nil {
 		return 0, fmt.Errorf("nothing is found that listens on port %d: %w", port, err)
 	}

@@ -1,5 +1,3 @@
-//go:build unix
-
 package probe
 
 import (
@@ -12,12 +10,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
 
 	"tailscope/internal/guard/check/event"
 	"tailscope/internal/guard/check/spec"
+	"tailscope/internal/proc"
 )
 
 const (
@@ -33,6 +33,9 @@ const (
 // command runs a program in a process group of its own, which is killed as a
 // whole when the program has ended or the deadline has come.
 func (p *Prober) command(ctx context.Context, s *spec.Command, hide *secrets) event.Reading {
+	if runtime.GOOS == "windows" {
+		return failed(proc.ErrNotUnix)
+	}
 	env := map[string]string{"PATH": defaultPath, "LC_ALL": "C.UTF-8"}
 	for name, text := range s.Env {
 		value, err := hide.text("env "+name, text)
@@ -63,7 +66,7 @@ func (p *Prober) command(ctx context.Context, s *spec.Command, hide *secrets) ev
 	for name, value := range env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	proc.OwnGroup(cmd)
 	cmd.Cancel = func() error { return killGroup(cmd.Process.Pid) }
 	cmd.WaitDelay = lingers
 
@@ -166,7 +169,7 @@ func firstLine(s string) string {
 	return s
 }
 
-func killGroup(leader int) error { return syscall.Kill(-leader, syscall.SIGKILL) }
+func killGroup(leader int) error { return proc.Signal(-leader, syscall.SIGKILL) }
 
 // lookPath finds a program in the PATH that it will have, not in the server's.
 func lookPath(program, dir, path string) (string, error) {

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"syscall"
 
 	"github.com/zeebo/xxh3"
 )
@@ -115,13 +114,6 @@ func (s span) split(block []byte, offset int64) (before, within, after []byte) {
 	from := min(max(s.From, offset), end) - offset
 	to := min(max(s.To, offset), end) - offset
 	return block[:from], block[from:max(from, to)], block[max(from, to):]
-}
-
-func inode(info fs.FileInfo) uint64 {
-	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		return s.Ino
-	}
-	return 0
 }
 
 // is reports whether this is the file that was read so far.

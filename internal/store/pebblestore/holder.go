@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"golang.org/x/sys/unix"
 
 	"tailscope/internal/store"
 )
@@ -37,18 +36,4 @@ func inUse(o *Options, err error) *InUseError {
 		e.PID = lockHolder(o.FS.PathJoin(o.Dir, "LOCK"))
 	}
 	return e
-}
-
-// lockHolder returns the process that has locked a file, or 0 if that is not known.
-func lockHolder(path string) int {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return 0
-	}
-	defer f.Close()
-	spec := unix.Flock_t{Type: unix.F_WRLCK}
-	if err := unix.FcntlFlock(f.Fd(), unix.F_GETLK, &spec); err != nil || spec.Type == unix.F_UNLCK {
-		return 0
-	}
-	return int(spec.Pid)
 }

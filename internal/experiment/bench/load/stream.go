@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"tailscope/internal/proc"
 )
 
 // streams is a run of an engine without threads of its own: goroutines read answers,
@@ -57,7 +59,7 @@ func (s *streams) run(ctx context.Context, lines func(d *dispatcher, n int) (sto
 		defer lines(d, n)()
 	}
 
-	started, before := time.Now(), processCPU()
+	started, before := time.Now(), proc.CPU()
 	for _, d := range dispatchers {
 		d.start = started
 	}
@@ -74,7 +76,7 @@ func (s *streams) run(ctx context.Context, lines func(d *dispatcher, n int) (sto
 	close(quit)
 	watching.Wait()
 
-	a := Account{Started: started, Elapsed: time.Since(started), CPU: processCPU() - before, Connections: s.opened.Load()}
+	a := Account{Started: started, Elapsed: time.Since(started), CPU: proc.CPU() - before, Connections: s.opened.Load()}
 	a.Busiest = min(1, a.CPU.Seconds()/a.Elapsed.Seconds()/float64(runtime.GOMAXPROCS(0)))
 	for _, d := range dispatchers {
 		a.Due += d.account.Due

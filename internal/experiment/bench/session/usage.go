@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
+
+	"tailscope/internal/proc"
 )
 
 // usage holds what the generator and its machine have used up to a moment.
@@ -53,7 +55,7 @@ func (d *delays) sample() {
 }
 
 func measureUsage(now time.Time) usage {
-	u := usage{at: now, cpu: processCPU()}
+	u := usage{at: now, cpu: proc.CPU()}
 	if fs, err := procfs.NewDefaultFS(); err == nil {
 		if s, err := fs.Stat(); err == nil {
 			u.busy, u.total = hostSeconds(s.CPUTotal)

@@ -16,11 +16,11 @@ type probe struct {
 
 func newProbe(nc net.Conn) *probe {
 	p := &probe{}
-	if t := socket(nc); t != nil {
+	if t := socket(nc); t != nil && canPeek {
 		if raw, err := t.SyscallConn(); err == nil {
 			p.raw = raw
 			p.fn = func(fd uintptr) {
-				p.n, _, p.err = syscall.Recvfrom(int(fd), p.buf[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+				p.n, p.err = peek(fd, p.buf[:])
 			}
 		}
 	}

@@ -1,7 +1,0 @@
-//go:build !unix
-
-package session
-
-import "time"
-
-func processCPU() time.Duration { return 0 }
