@@ -1,4 +1,6 @@
 # make build      bin/tailscope, with the page in it
+# make release    static programs of every platform and SHA256SUMS, in bin/release
+# make image      and an OCI archive of the Linux ones, without a daemon or root
 # make demo       build it and run the demo
 # make test       every test that needs nothing but Go and Node
 # make test-all   every test there is, once: linters, the race detector, real servers, a browser
@@ -17,7 +19,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 PAGE        := $(shell find ui/src ui/public ui/index.html ui/package.json ui/package-lock.json ui/*.config.* ui/tsconfig.json -type f 2>/dev/null)
 FUZZTIME    ?= 10s
 
-.PHONY: build demo test test-go test-page test-all lint fuzz-short bench verdicts campaign clean
+.PHONY: build release image demo test test-go test-page test-all lint fuzz-short bench verdicts campaign clean
 
 build: ui/dist/index.html
 	go build -ldflags '-X tailscope/internal/cli.version=$(VERSION)' -o bin/tailscope ./cmd/tailscope
@@ -29,6 +31,12 @@ ui/node_modules/.package-lock.json: ui/package.json ui/package-lock.json
 ui/dist/index.html: ui/node_modules/.package-lock.json $(PAGE)
 	cd ui && npm run build
 	touch $@
+
+release: ui/dist/index.html
+	VERSION=$(VERSION) scripts/release
+
+image: release
+	VERSION=$(VERSION) scripts/image/build
 
 demo: build
 	bin/tailscope demo
@@ -50,7 +58,9 @@ lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'hint: gofmt -w the files above' >&2; exit 1; }
 	go vet ./...
 	go vet -tags servers,campaign ./test/...
+	GOOS=windows CGO_ENABLED=0 go build -o /dev/null ./cmd/tailscope
 	go -C benchmarks vet ./...
+	go -C scripts/image vet .
 	go run $(STATICCHECK) ./...
 	cd benchmarks && go run $(STATICCHECK) ./...
 
@@ -64,7 +74,8 @@ bench:
 verdicts:
 	dir=bin/verdicts-$$(git rev-parse --short HEAD); mkdir -p $$dir; go -C benchmarks run ./cmd/bench verdicts -keep $(CURDIR)/$$dir
 
-campaign:
+campaign: image
+	VERSION=$(VERSION) scripts/release-test
 	go -C benchmarks run ./cmd/bench all
 	go test -tags campaign -count 1 -timeout 1h ./test/demo
 	go test -tags servers -count 1 -timeout 2h ./test/e2e ./internal/agg
