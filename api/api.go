@@ -72,11 +72,72 @@ type Service struct {
 	Quantiles   map[string]Float `json:"quantiles"`
 	Error       Float            `json:"error"` // relative error of the quantiles
 	Sparkline   Sparkline        `json:"sparkline"`
+	Strip       *Strip           `json:"strip,omitempty"` // with rows
 	Weighted    bool             `json:"weighted,omitempty"`
+	// Now is the last minute of the range that is stored as a whole. Absent where only
+	// longer slots are kept.
+	Now *ServiceNow `json:"now,omitempty"`
+	// Usual is what comparable minutes before it were like. Absent while they are too few.
+	Usual *ServiceUsual `json:"usual,omitempty"`
+	// State is worse if p50, p99 or errors of now lie above what is usual, odd if only the
+	// rate lies outside it, else well. A figure lies outside if the interval of what was
+	// measured does. Absent without now or usual.
+	State ServiceState `json:"state,omitempty"`
+	// Outside has the figures of now that lie outside: rate, errors, p50, p99.
+	Outside map[string]ServiceState `json:"outside,omitempty"`
+	Why     string                  `json:"why,omitempty"` // a sentence about those figures
 	// LatestMark is the last one of the range at which the service changed; else
 	// the last of the service, else that of every service, else the last before
 	// the range. It has its verdict on the service.
 	LatestMark *Mark `json:"latest_mark,omitempty"`
+}
+
+// ServiceState says how a minute of a service compares with what is usual.
+type ServiceState string
+
+const (
+	Well  ServiceState = "well"
+	Odd   ServiceState = "odd"
+	Worse ServiceState = "worse"
+)
+
+// ServiceNow is one minute of a service.
+type ServiceNow struct {
+	Range
+	Requests  uint64           `json:"requests"`
+	Rate      Float            `json:"rate"` // per second
+	Errors    uint64           `json:"errors"`
+	ErrorRate Float            `json:"error_ratio"` // 0..1
+	Quantiles map[string]Float `json:"quantiles"`   // 0.5 and 0.99
+	// Last is the end of the last slot with requests if the minute has none, Unix seconds.
+	Last int64 `json:"last,omitempty"`
+}
+
+// ServiceUsual is what minutes of a service are like.
+type ServiceUsual struct {
+	// Of is days where they are the same minutes, and a quarter of an hour about them, a day
+	// and a week before; hours where they are of the three hours before.
+	Of      string    `json:"of"`
+	Minutes int       `json:"minutes"`
+	Rate    UsualBand `json:"rate"`
+	Errors  UsualBand `json:"error_ratio"`
+	P50     UsualBand `json:"p50"`
+	P99     UsualBand `json:"p99"`
+}
+
+// UsualBand holds nearly all minutes; null where too few are known.
+type UsualBand struct {
+	Middle Float `json:"middle"`
+	Low    Float `json:"low"`
+	High   Float `json:"high"`
+}
+
+// Strip is a small heatmap with a column per step, oldest first.
+type Strip struct {
+	Bounds []Float `json:"bounds"` // of rows, ascending; one more than rows
+	From   []int   `json:"from"`   // the lowest row of each column that has requests
+	// Counts holds the requests of each column from that row on; empty where nothing happened.
+	Counts [][]uint64 `json:"counts"`
 }
 
 // Sparkline has one entry per step, oldest first; null where nothing happened.

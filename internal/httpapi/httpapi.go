@@ -158,6 +158,7 @@ type server struct {
 	changes *changes.Finder
 
 	tenantCache *query.TenantCache
+	usual       query.UsualCache
 
 	page, slow, promql *turns
 

@@ -152,7 +152,7 @@ func (s *server) services(ctx context.Context, in *api.ServicesRequest) (*api.Se
 	if err != nil {
 		return nil, err
 	}
-	r := query.ServicesRequest{Selection: sel, ApdexT: in.ApdexT, Now: s.Now(), Newest: s.Seconds}
+	r := query.ServicesRequest{Selection: sel, ApdexT: in.ApdexT, Now: s.Now(), Newest: s.Seconds, Rows: in.Rows, Usual: &s.usual}
 	if r.Grid, err = grid(in.Grid); err != nil {
 		return nil, err
 	}

@@ -40,7 +40,15 @@ type ServicesRequest struct {
 	Target func(service string) float64
 	Now    time.Time     // zero: all of the range is stored
 	Newest *seconds.Ring // the newest requests; nil if they are not kept
+	Rows   int           // the most rows of each service's strip; 0: no strips
+	Usual  *UsualCache   // nil reads what is usual each time
 }
+
+// servicesBy tells the requests of services apart, and those that failed.
+var servicesBy = []string{series.LabelService, series.LabelEnvironment, series.LabelKind, series.LabelStatus}
+
+// mostStripRows bounds the rows of a strip, of which each service has one.
+const mostStripRows = 64
 
 // serviceIn is a service in one environment. Each is listed and judged by itself.
 type serviceIn struct{ name, environment string }
@@ -57,8 +65,10 @@ func Services(ctx context.Context, st store.Store, r ServicesRequest) (*api.Serv
 	if r.ApdexT < 0 || math.IsNaN(r.ApdexT) || math.IsInf(r.ApdexT, 1) {
 		return nil, Invalid("apdex_t", "apdex_t must be a positive number of seconds, such as 0.5")
 	}
-	by := []string{series.LabelService, series.LabelEnvironment, series.LabelKind, series.LabelStatus}
-	sel, err := resolve(ctx, st, r.Selection, by)
+	if r.Rows < 0 || r.Rows == 1 || r.Rows > mostStripRows {
+		return nil, Invalid("rows", "rows %d is not between 2 and %d", r.Rows, mostStripRows)
+	}
+	sel, err := resolve(ctx, st, r.Selection, servicesBy)
 	if err != nil {
 		return nil, err
 	}
@@ -82,11 +92,7 @@ func Services(ctx context.Context, st store.Store, r ServicesRequest) (*api.Serv
 	if err != nil {
 		return nil, err
 	}
-	found := map[serviceIn][]store.Group{}
-	for _, g := range res.Groups {
-		of := serviceInOf(g.Labels)
-		found[of] = append(found[of], g)
-	}
+	found := byService(res.Groups)
 	t := r.ApdexT
 	for of, groups := range found {
 		if r.ApdexT == 0 {
@@ -109,7 +115,16 @@ func Services(ctx context.Context, st store.Store, r ServicesRequest) (*api.Serv
 	slices.SortFunc(out.Services, func(a, b api.Service) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Environment, b.Environment))
 	})
-	return out, nil
+	return out, nowOfServices(ctx, st, sel.q, r, out, found)
+}
+
+func byService(groups []store.Group) map[serviceIn][]store.Group {
+	found := map[serviceIn][]store.Group{}
+	for _, g := range groups {
+		of := serviceInOf(g.Labels)
+		found[of] = append(found[of], g)
+	}
+	return found
 }
 
 func service(of serviceIn, groups []store.Group, q store.Query, n int, r ServicesRequest, apdexT float64) (api.Service, error) {
@@ -146,6 +161,9 @@ func service(of serviceIn, groups []store.Group, q store.Query, n int, r Service
 				s.Sparkline.P95[i] = api.Float(c.hist.Quantile(0.95))
 			}
 		}
+		if r.Rows > 0 {
+			s.Strip = stripOf(g.cells, r.Rows)
+		}
 	}
 	s.Requests = all.Count
 	s.ErrorRate = api.Float(float64(s.Errors) / float64(all.Count))
@@ -155,4 +173,42 @@ func service(of serviceIn, groups []store.Group, q store.Query, n int, r Service
 	s.Error = api.Float(all.RelativeError())
 	s.Weighted, s.Effective = all.Weighted, Effective(all.Moment())
 	return s, nil
+}
+
+// stripOf returns the cells of one service, of which one at least has requests, as a small
+// heatmap.
+func stripOf(cells []timelineCell, limit int) *api.Strip {
+	var all []*hist.Histogram
+	for _, c := range cells {
+		if c.hist != nil {
+			all = append(all, c.hist)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	rows := NewRows(all, limit)
+	bounds := rows.Bounds()
+	out := &api.Strip{Bounds: make([]api.Float, len(bounds)), From: make([]int, len(cells)), Counts: make([][]uint64, len(cells))}
+	for i, b := range bounds {
+		out.Bounds[i] = api.Float(b)
+	}
+	dense := make([]uint64, len(bounds)-1)
+	for i, c := range cells {
+		out.Counts[i] = []uint64{}
+		if c.hist == nil {
+			continue
+		}
+		clear(dense)
+		rows.Add(c.hist, dense)
+		from, to := 0, len(dense)
+		for from < to && dense[from] == 0 {
+			from++
+		}
+		for to > from && dense[to-1] == 0 {
+			to--
+		}
+		out.From[i], out.Counts[i] = from, slices.Clone(dense[from:to])
+	}
+	return out
 }

@@ -91,18 +91,21 @@ func (x *slowTenants) fill(t *api.Tenant, i int, rare float64) {
 func (x *slowTenants) judge(ctx context.Context, rare float64) error {
 	var may []int
 	for i, share := range x.share {
-		if share > rare && wilsonLow(share, x.alone[i]) > rare {
+		if share <= rare {
+			continue
+		}
+		if low, _ := wilson(share, x.alone[i]); low > rare {
 			may = append(may, i)
 		}
 	}
 	return x.know(ctx, may)
 }
 
-// wilsonLow is the lower end of Wilson's 95 % interval (1927, JASA 22).
-func wilsonLow(p, n float64) float64 {
+// wilson is Wilson's 95 % interval (1927, JASA 22) of a share of n.
+func wilson(p, n float64) (low, high float64) {
 	const c = 1.959
-	mid := p + c*c/(2*n)
-	return (mid - c*math.Sqrt(p*(1-p)/n+c*c/(4*n*n))) / (1 + c*c/n)
+	mid, half := p+c*c/(2*n), c*math.Sqrt(p*(1-p)/n+c*c/(4*n*n))
+	return (mid - half) / (1 + c*c/n), (mid + half) / (1 + c*c/n)
 }
 
 // know makes the intervals of tenants, given by their places, that are not known.

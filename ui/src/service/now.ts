@@ -1,8 +1,9 @@
 // What is wrong, for the first page: changes that made requests worse, one line
 // for each event. Pure.
 
-import type { Change, Mark } from '../shared/api/schema';
-import { shortSlotName } from '../shared/text/time';
+import type { Change, Incident, Mark, Service } from '../shared/api/schema';
+import { sentenceOf } from '../shared/text/format';
+import { momentName, shortSlotName } from '../shared/text/time';
 import { leads } from './changes';
 
 export interface Moment {
@@ -12,6 +13,8 @@ export interface Moment {
   more: Change[];
   /** The figures came back to what they were, by themselves or with a later improvement. */
   over: boolean;
+  /** When they did, if they are. */
+  end?: number;
 }
 
 /** The longest range that is searched of all services together. */
@@ -38,16 +41,19 @@ function returned(c: Change, by: Change): boolean {
  * What requests call may change without anybody's waiting longer for it, and is none by itself.
  */
 export function momentsOf(all: Change[]): Moment[] {
-  const over = (c: Change) => c.shape?.kind === 'spike' || all.some((x) => x.verdict === 'improvement' && x.time > c.time && !x.part && !x.family && same(x, c) && returned(c, x));
+  const end = (c: Change): number | undefined =>
+    c.shape?.kind === 'spike' ? c.shape.end : all.filter((x) => x.verdict === 'improvement' && x.time > c.time && !x.part && !x.family && same(x, c) && returned(c, x)).map((x) => x.time).sort((a, b) => a - b)[0];
   return all
     .filter((c) => worse(c) && leads(c, all) && !c.part && !c.family)
-    .map((lead) => ({ lead, more: all.filter((c) => c.under === lead.id), over: over(lead) }))
+    .map((lead) => ({ lead, more: all.filter((c) => c.under === lead.id), end: end(lead) }))
+    .map((m) => ({ ...m, over: m.end != null }))
     .sort((a, b) => Number(a.over) - Number(b.over) || b.lead.time - a.lead.time);
 }
 
 /** The title of the first page's account. */
-export function titleOf(s: { wrong: number; looking: boolean; searched: boolean; requests: boolean; checks: number }): string {
+export function titleOf(s: { wrong: number; looking: boolean; searched: boolean; requests: boolean; checks: number; unusual?: number }): string {
   if (s.wrong) return 'What is wrong';
+  if (s.unusual) return s.unusual === 1 ? 'A service is not as usual' : `${s.unusual} services are not as usual`;
   if (!s.requests) return 'No requests in this range'; // nothing is known of a time without requests
   if (s.looking) return 'Looking for what changed…';
   if (s.searched) return 'Nothing is wrong now';
@@ -69,4 +75,17 @@ export function moreWords(m: Moment): string {
   const services = [...new Set(m.more.map((c) => c.service))];
   const names = services.length > 3 ? [...services.slice(0, 2), `${services.length - 2} others`] : services;
   return `${m.more.length} more in ${names.length > 1 ? `${names.slice(0, -1).join(', ')} and ${names[names.length - 1]}` : names[0]}`;
+}
+
+/** What is said of services that are not as usual now: the worst, and how many more. */
+export function unusualWords(of: readonly Pick<Service, 'name' | 'state' | 'why'>[]): string {
+  const worst = of.find((s) => s.state === 'worse') ?? of[0];
+  if (!worst) return '';
+  return `${worst.name}: ${sentenceOf(worst.why ?? '').replace(/\.$/, '')}${of.length > 1 ? `, and ${of.length - 1} more` : ''}`;
+}
+
+/** Since when all is well: the end of the last incident or moment, else the whole of what was searched, from start on. */
+export function wellSince(moments: readonly Moment[], incidents: readonly Pick<Incident, 'end'>[], start: number): string {
+  const last = Math.max(0, ...moments.map((m) => m.end ?? 0), ...incidents.map((i) => i.end ?? 0));
+  return last > start ? `since ${momentName(last)}` : `well since before ${momentName(start)}`;
 }

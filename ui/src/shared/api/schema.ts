@@ -1770,13 +1770,41 @@ export interface components {
             latest_mark?: components["schemas"]["Mark"];
             mean: number | null;
             name: string;
+            now?: components["schemas"]["ServiceNow"];
+            outside?: {
+                [key: string]: string;
+            };
             quantiles: {
                 [key: string]: number | null;
             };
             rate: number | null;
             requests: number;
             sparkline: components["schemas"]["Sparkline"];
+            state?: string;
+            strip?: components["schemas"]["Strip"];
+            usual?: components["schemas"]["ServiceUsual"];
             weighted?: boolean;
+            why?: string;
+        };
+        ServiceNow: {
+            end: number;
+            error_ratio: number | null;
+            errors: number;
+            last?: number;
+            quantiles: {
+                [key: string]: number | null;
+            };
+            rate: number | null;
+            requests: number;
+            start: number;
+        };
+        ServiceUsual: {
+            error_ratio: components["schemas"]["UsualBand"];
+            minutes: number;
+            of: string;
+            p50: components["schemas"]["UsualBand"];
+            p99: components["schemas"]["UsualBand"];
+            rate: components["schemas"]["UsualBand"];
         };
         ServiceVerdict: {
             after: components["schemas"]["Range"];
@@ -1967,6 +1995,11 @@ export interface components {
             problems: components["schemas"]["Problem"][];
             version: string;
         };
+        Strip: {
+            bounds: (number | null)[];
+            counts: number[][];
+            from: number[];
+        };
         Tenant: {
             cohort?: string;
             effective?: number;
@@ -2104,6 +2137,11 @@ export interface components {
             link?: string;
             start: number;
             traces: components["schemas"]["TraceRow"][];
+        };
+        UsualBand: {
+            high: number | null;
+            low: number | null;
+            middle: number | null;
         };
         Verb: {
             calls: number;
@@ -2284,6 +2322,8 @@ export type ScalingPoint = components['schemas']['ScalingPoint'];
 export type ScalingResponse = components['schemas']['ScalingResponse'];
 export type ScalingValue = components['schemas']['ScalingValue'];
 export type Service = components['schemas']['Service'];
+export type ServiceNow = components['schemas']['ServiceNow'];
+export type ServiceUsual = components['schemas']['ServiceUsual'];
 export type ServiceVerdict = components['schemas']['ServiceVerdict'];
 export type ServicesResponse = components['schemas']['ServicesResponse'];
 export type Session = components['schemas']['Session'];
@@ -2300,6 +2340,7 @@ export type SimulationWork = components['schemas']['SimulationWork'];
 export type Skew = components['schemas']['Skew'];
 export type Sparkline = components['schemas']['Sparkline'];
 export type StatusResponse = components['schemas']['StatusResponse'];
+export type Strip = components['schemas']['Strip'];
 export type Tenant = components['schemas']['Tenant'];
 export type TenantCohort = components['schemas']['TenantCohort'];
 export type TenantsResponse = components['schemas']['TenantsResponse'];
@@ -2310,6 +2351,7 @@ export type TraceResponse = components['schemas']['TraceResponse'];
 export type TraceRow = components['schemas']['TraceRow'];
 export type TraceSpan = components['schemas']['TraceSpan'];
 export type TracesResponse = components['schemas']['TracesResponse'];
+export type UsualBand = components['schemas']['UsualBand'];
 export type Verb = components['schemas']['Verb'];
 export type Verdict = components['schemas']['Verdict'];
 export type Way = components['schemas']['Way'];

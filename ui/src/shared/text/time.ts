@@ -126,6 +126,9 @@ export function shortSlotName(start: number, end: number, zone?: string): string
   return `${from}${sameDay(start, end - 1, zone) ? '–' : ` – ${part(end, date, zone)} `}${part(end, clock, zone)}`;
 }
 
+/** A time of day: 14:20, with seconds where it is not a whole minute. */
+export const clockName = (t: number, zone?: string): string => part(t, t % 60 ? exactClock : clock, zone);
+
 /** A moment: "Fri 20 Nov 14:20:30 CET". */
 export function momentName(t: number, zone?: string): string {
   return `${part(t, day, zone).replace(',', '')} ${part(t, exactClock, zone)} ${zoneName(t, zone)}`;

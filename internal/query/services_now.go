@@ -1,0 +1,507 @@
+package query
+
+import (
+	"context"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/api"
+	"tailscope/hist"
+	"tailscope/internal/figure"
+	"tailscope/internal/judge"
+	"tailscope/internal/judge/refresh"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+// What a minute of a service is compared with, and from when on it differs.
+const (
+	minuteLong = int64(series.Minute)
+	// fewestMinutes is the least number of comparable minutes.
+	fewestMinutes = 10
+	// aroundClock is how far, in seconds, comparable minutes of earlier days lie from the
+	// same time of day.
+	aroundClock = 15 * 60
+	// usualHours is how long before now minutes are comparable, in seconds. The last
+	// third is left out: what has just changed is not usual yet.
+	usualHours = 3 * 3600
+
+	// widest is how many deviations of minutes a band reaches to either side. The deviation
+	// follows from the median one, which a few bad minutes do not move.
+	widest      = 3.0
+	ofMedian    = 1.4826 // a normal variable's deviation over its median absolute one
+	tailMinutes = 0.05   // the share of minutes that may lie beyond either end of a band
+
+	// From here on a difference matters, however well it is known.
+	leastOfDuration = 0.10
+	leastOfRate     = 0.25
+	leastOfErrors   = 0.001
+
+	// fewestErrors is the least number of failed requests that differ from none.
+	fewestErrors = 3
+)
+
+// usualDays are how many days before now minutes are comparable.
+var usualDays = [...]int64{1, 7}
+
+// nowQuantiles are those of the last minute.
+var nowQuantiles = []Quantile{{"0.5", 0.5}, {"0.99", 0.99}}
+
+// latestMinute bounds how long ago, in seconds, the last whole minute ended.
+const latestMinute = 300
+
+// The figures of a minute that are compared, as api.Service.Outside has them.
+const (
+	figureRate, figureErrors, figureP50, figureP99 = "rate", "errors", "p50", "p99"
+)
+
+// UsualCache keeps what is usual for the minutes asked about last. The zero value is ready.
+type UsualCache struct {
+	once sync.Once
+	kept refresh.Cache[usualOfAll]
+}
+
+// usualOfAll is what is usual of each service, before one minute.
+type usualOfAll struct {
+	of   map[serviceIn]*usual
+	last map[serviceIn]int64 // end of the last minute with requests in the hours before
+}
+
+// usual is what minutes of a service are like.
+type usual struct {
+	bands  api.ServiceUsual
+	weight float64 // how many requests one that was measured stands for
+}
+
+// minute is what the requests of one minute come to.
+type minute struct {
+	start         int64
+	count, errors float64
+	squares       float64 // Σw² of all
+	p50, p99      float64 // NaN where they are not known
+}
+
+// get returns what is usual of services before the minute at.
+func (c *UsualCache) get(ctx context.Context, st store.Store, q store.Query, at int64, now time.Time, services map[serviceIn][]store.Group) (*usualOfAll, error) {
+	read := func() (*usualOfAll, error) { return readUsual(ctx, st, q, at, services) }
+	if c == nil || now.IsZero() {
+		return read()
+	}
+	parts := []string{q.Family, strconv.FormatInt(at, 10)}
+	for _, m := range q.Matchers {
+		parts = append(parts, m.String())
+	}
+	slices.Sort(parts[2:])
+	c.once.Do(func() { c.kept.Size, c.kept.Fresh = 16, 2*time.Minute }) // a minute is asked about for a minute
+	return c.kept.Get(ctx, strings.Join(parts, "\x00"), now, read)
+}
+
+// nowOfServices adds to an answer what its last whole minute was like, what is usual, and
+// how the two compare. q is the question that was answered.
+func nowOfServices(ctx context.Context, st store.Store, q store.Query, r ServicesRequest, out *api.ServicesResponse, found map[serviceIn][]store.Group) error {
+	first, last := int64(math.MaxInt64), int64(0)
+	ends := make([]int64, len(out.Services))
+	for i, s := range out.Services {
+		ends[i] = lastBase(r.End)
+		if !r.Now.IsZero() {
+			// What comes late is read late, as its rate would dip.
+			ends[i] = min(ends[i], series.Base.Slot(max(WholeUntil(r.Now, r.Newest, s.Name), r.Now.Unix()-latestMinute)))
+		}
+		first, last = min(first, ends[i]), max(last, ends[i])
+	}
+	if last <= r.Start.Unix() {
+		return nil
+	}
+	q.Start, q.End, q.Step = first-minuteLong, last, int64(series.Base)
+	res, err := st.Query(ctx, q)
+	if err != nil {
+		return err
+	}
+	if res.Resolution > series.Base {
+		last = series.Minute.Slot(last)
+		for i := range ends {
+			ends[i] = last
+		}
+		q.Start, q.End, q.Step = last-minuteLong, last, minuteLong
+		if res, err = st.Query(ctx, q); err != nil || res.Resolution > series.Minute {
+			return err
+		}
+	}
+	recent := byService(res.Groups)
+	all, err := r.Usual.get(ctx, st, q, series.Minute.Slot(last-minuteLong), r.Now, found)
+	if err != nil {
+		return err
+	}
+	for i := range out.Services {
+		s := &out.Services[i]
+		of := serviceIn{s.Name, s.Environment}
+		h, errors, err := mergeRequests(recent[of], ends[i]-minuteLong, ends[i])
+		if err != nil {
+			return err
+		}
+		s.Now = serviceNow(ends[i], h, errors)
+		if h.Count == 0 {
+			s.Now.Last = lastRequest(found[of], out.Step, all.last[of], s.Now.Start)
+		}
+		u := all.of[of]
+		if u == nil {
+			continue
+		}
+		s.Usual = &u.bands
+		if len(res.Groups) > 0 { // else nothing is measured
+			u.judge(s, h)
+		}
+	}
+	return nil
+}
+
+// serviceNow describes the minute that ends at end.
+func serviceNow(end int64, h *hist.Histogram, errors uint64) *api.ServiceNow {
+	return &api.ServiceNow{
+		Range: api.Range{Start: end - minuteLong, End: end}, Requests: h.Count, Rate: api.Float(float64(h.Count) / float64(minuteLong)),
+		Errors: errors, ErrorRate: api.Float(float64(errors) / float64(h.Count)), Quantiles: quantiles(h, nowQuantiles),
+	}
+}
+
+// lastRequest returns the end of the last slot with requests, before until, of groups in
+// slots of step; minute is that of the last minute with any, 0 if it is not known.
+func lastRequest(groups []store.Group, step, minute, until int64) (last int64) {
+	for _, g := range groups {
+		for _, p := range g.Points {
+			if p.Hist != nil && p.Hist.Count > 0 {
+				last = max(last, p.Start)
+			}
+		}
+	}
+	if last = min(last+step, until); minute > 0 && minute < last {
+		return minute
+	}
+	return last
+}
+
+// mergeRequests merges the requests of a service from start to end. It uses the memory of
+// groups.
+func mergeRequests(groups []store.Group, start, end int64) (h *hist.Histogram, errors uint64, err error) {
+	h = hist.New(hist.MaxSchema)
+	for _, g := range onlyRequests(groups) {
+		failed := g.Labels.Get(series.LabelStatus) == statusError
+		for _, p := range g.Points {
+			if p.Hist == nil || p.Start < start || p.Start >= end {
+				continue
+			}
+			if failed {
+				errors += p.Hist.Count
+			}
+			if err := h.Merge(p.Hist); err != nil {
+				return nil, 0, err
+			}
+		}
+	}
+	return h, errors, nil
+}
+
+// readUsual reads what is usual of services before the minute at: the same minutes of
+// earlier days, else the hours before.
+func readUsual(ctx context.Context, st store.Store, q store.Query, at int64, services map[serviceIn][]store.Group) (*usualOfAll, error) {
+	qs := onlyOfRequests(q, services)
+	days := map[serviceIn][]minute{}
+	for _, d := range usualDays {
+		from := at - d*86400 - aroundClock
+		found, err := readMinutes(ctx, st, qs, from, from+2*aroundClock+minuteLong)
+		if err != nil {
+			return nil, err
+		}
+		for of, ms := range found {
+			days[of] = append(days[of], ms...)
+		}
+	}
+	known := true
+	for of := range services {
+		known = known && usualOf("days", days[of]) != nil
+	}
+	if known { // of the hours before only the rate is asked
+		for i := range qs {
+			qs[i].Measure = store.Moments
+		}
+	}
+	hours, err := readMinutes(ctx, st, qs, at-usualHours, at+minuteLong)
+	if err != nil {
+		return nil, err
+	}
+	out := &usualOfAll{of: map[serviceIn]*usual{}, last: map[serviceIn]int64{}}
+	for of, ms := range hours {
+		for _, m := range ms {
+			if m.count > 0 {
+				out.last[of] = m.start + minuteLong
+			}
+		}
+		if u := usualOf("hours", settled(ms, at)); u != nil {
+			out.of[of] = u
+		}
+	}
+	for of, ms := range days {
+		u := usualOf("days", ms)
+		if u == nil {
+			continue
+		}
+		// A weekend is not a working day: its rate is odd only if it is unlike the hours
+		// before, too.
+		if h := out.of[of]; h != nil {
+			u.bands.Rate.Low, u.bands.Rate.High = min(u.bands.Rate.Low, h.bands.Rate.Low), max(u.bands.Rate.High, h.bands.Rate.High)
+		}
+		out.of[of] = u
+	}
+	return out, nil
+}
+
+// settled returns the minutes from the first with requests on, without the last third of
+// the time before at.
+func settled(ms []minute, at int64) []minute {
+	first := slices.IndexFunc(ms, func(m minute) bool { return m.count > 0 })
+	if first < 0 {
+		return nil
+	}
+	until := at - (at-ms[first].start)/3
+	return slices.DeleteFunc(slices.Clone(ms[first:]), func(m minute) bool { return m.start+minuteLong > until })
+}
+
+// onlyOfRequests returns questions that read no more than the requests of services: of
+// those that serve requests these alone, and all spans of the others.
+func onlyOfRequests(q store.Query, services map[serviceIn][]store.Group) []store.Query {
+	var others []string
+	for of, groups := range services {
+		if !slices.ContainsFunc(groups, isRequest) {
+			others = append(others, regexp.QuoteMeta(of.name))
+		}
+	}
+	with := func(name, pattern string) store.Query {
+		q := q
+		q.Matchers = append(slices.Clone(q.Matchers), labels.MustNewMatcher(labels.MatchRegexp, name, pattern))
+		return q
+	}
+	out := []store.Query{with(series.LabelKind, "server|consumer")}
+	if len(others) > 0 {
+		out = append(out, with(series.LabelService, strings.Join(others, "|")))
+	}
+	return out
+}
+
+// readMinutes returns the minutes of each service in which any service has requests; a
+// later question's answer supersedes an earlier one's. It returns none where only longer
+// slots are kept.
+func readMinutes(ctx context.Context, st store.Store, qs []store.Query, from, to int64) (map[serviceIn][]minute, error) {
+	from = max(from, 0)
+	if to <= from {
+		return nil, nil
+	}
+	found := map[serviceIn][]store.Group{}
+	for _, q := range qs {
+		q.Start, q.End, q.Step = from, to, minuteLong
+		res, err := st.Query(ctx, q)
+		if err != nil || res.Resolution > series.Minute {
+			return nil, err
+		}
+		maps.Copy(found, byService(res.Groups))
+	}
+	n := int((to - from) / minuteLong)
+	any, moments := make([]bool, n), qs[0].Measure == store.Moments
+	out := map[serviceIn][]minute{}
+	for of, groups := range found {
+		all := make([]*hist.Histogram, n)
+		ms := make([]minute, n)
+		for _, g := range onlyRequests(groups) {
+			failed := g.Labels.Get(series.LabelStatus) == statusError
+			for _, p := range g.Points {
+				if p.Hist == nil || p.Hist.Count == 0 {
+					continue
+				}
+				i := (p.Start - from) / minuteLong
+				any[i] = true
+				ms[i].add(p.Hist, failed)
+				if moments {
+					continue
+				}
+				if all[i] == nil {
+					all[i] = p.Hist
+				} else if err := all[i].Merge(p.Hist); err != nil {
+					return nil, err
+				}
+			}
+		}
+		for i, h := range all {
+			ms[i].start = from + int64(i)*minuteLong
+			ms[i].durations(h)
+		}
+		out[of] = ms
+	}
+	for of, ms := range out {
+		out[of] = slices.DeleteFunc(ms, func(m minute) bool { return !any[(m.start-from)/minuteLong] })
+	}
+	return out, nil
+}
+
+func (m *minute) add(h *hist.Histogram, failed bool) {
+	m.count += float64(h.Count)
+	m.squares += h.SquaredWeights()
+	if failed {
+		m.errors += float64(h.Count)
+	}
+}
+
+// durations takes those of all requests of the minute; h may be nil.
+func (m *minute) durations(h *hist.Histogram) {
+	m.p50, m.p99 = math.NaN(), math.NaN()
+	if h != nil {
+		m.p50, m.p99 = h.Quantile(0.5), h.Quantile(0.99)
+	}
+}
+
+// usualOf returns the bands of minutes, nil if they are too few or none has requests.
+func usualOf(of string, ms []minute) *usual {
+	var rates, errors, p50, p99, busy []float64
+	requests, squares := 0.0, 0.0
+	for _, m := range ms {
+		rates = append(rates, m.count/float64(minuteLong))
+		if m.count == 0 {
+			continue
+		}
+		requests, squares = requests+m.count, squares+m.squares
+		busy = append(busy, m.count)
+		errors = append(errors, m.errors/m.count)
+		if !math.IsNaN(m.p50) {
+			p50, p99 = append(p50, math.Log(max(m.p50, shortest))), append(p99, math.Log(max(m.p99, shortest)))
+		}
+	}
+	if len(ms) < fewestMinutes || requests == 0 {
+		return nil
+	}
+	u := &usual{weight: max(1, squares/requests), bands: api.ServiceUsual{Of: of, Minutes: len(ms)}}
+	count := func(rate float64) float64 { return rate * float64(minuteLong) / u.weight }
+	u.bands.Rate = band(rates, func(v float64) float64 {
+		return max(leastOfRate*v, widest*math.Sqrt(count(v))*u.weight/float64(minuteLong))
+	})
+	u.bands.Rate.Low = max(0, u.bands.Rate.Low)
+
+	duration := func(logs []float64) api.UsualBand {
+		b := band(logs, func(float64) float64 { return math.Log1p(leastOfDuration) })
+		return api.UsualBand{Middle: api.Float(math.Exp(float64(b.Middle))), Low: api.Float(math.Exp(float64(b.Low))), High: api.Float(math.Exp(float64(b.High)))}
+	}
+	u.bands.P50, u.bands.P99 = duration(p50), duration(p99)
+
+	u.bands.Errors = band(errors, func(float64) float64 { return leastOfErrors })
+	if len(errors) >= fewestMinutes {
+		// Where a minute seldom has errors, what one may have follows from all of them but
+		// for the worst.
+		worst := quantileOf(errors, 1-tailMinutes)
+		failed, of := 0.0, 0.0
+		for _, m := range ms {
+			if m.count > 0 && m.errors/m.count <= worst {
+				failed, of = failed+m.errors, of+m.count
+			}
+		}
+		_, share := wilson(failed/of, of/u.weight)
+		deviation := math.Sqrt(share * (1 - share) / (quantileOf(busy, 0.5) / u.weight))
+		u.bands.Errors.High = min(1, max(u.bands.Errors.High, api.Float(share+widest*deviation)))
+		u.bands.Errors.Low = max(0, u.bands.Errors.Low)
+	}
+	return u
+}
+
+// shortest stands for durations of 0, which have no logarithm.
+const shortest = 1e-9
+
+// band returns a band that holds nearly all values, and the middle with at least so much to
+// either side of it. It is NaN of too few. It sorts values.
+func band(values []float64, least func(middle float64) float64) api.UsualBand {
+	if len(values) < fewestMinutes {
+		nan := api.Float(math.NaN())
+		return api.UsualBand{Middle: nan, Low: nan, High: nan}
+	}
+	middle := quantileOf(values, 0.5)
+	from := make([]float64, len(values))
+	for i, v := range values {
+		from[i] = math.Abs(v - middle)
+	}
+	low, high := quantileOf(values, tailMinutes), quantileOf(values, 1-tailMinutes)
+	reach := max(widest*ofMedian*quantileOf(from, 0.5), least(middle))
+	return api.UsualBand{Middle: api.Float(middle), Low: api.Float(min(low, middle-reach)), High: api.Float(max(high, middle+reach))}
+}
+
+// quantileOf sorts values, of which there is one at least, and returns their q-quantile.
+func quantileOf(values []float64, q float64) float64 {
+	slices.Sort(values)
+	at := q * float64(len(values)-1)
+	i := int(at)
+	if i+1 == len(values) {
+		return values[i]
+	}
+	return values[i] + (at-float64(i))*(values[i+1]-values[i])
+}
+
+// judge says which figures of s.Now, whose requests are h, lie outside of what is usual: those
+// whose whole 95 % interval does.
+func (u *usual) judge(s *api.Service, h *hist.Histogram) {
+	s.State = api.Well
+	var why []string
+	outside := func(name string, state api.ServiceState, value func(api.Float) string, now api.Float, b api.UsualBand) {
+		if s.Outside == nil {
+			s.Outside = map[string]api.ServiceState{}
+		}
+		s.Outside[name] = state
+		if s.State != api.Worse {
+			s.State = state
+		}
+		why = append(why, name+" "+value(now)+", usually "+betweenValues(value(b.Low), value(b.High)))
+	}
+	alone := h.Effective()
+	if low, _ := wilson(float64(s.Now.ErrorRate), alone); h.Count > 0 && float64(s.Now.ErrorRate)*alone >= fewestErrors && low > float64(u.bands.Errors.High) {
+		outside(figureErrors, api.Worse, func(v api.Float) string { return figure.Percent(float64(v)) }, s.Now.ErrorRate, u.bands.Errors)
+	}
+	seconds := func(v api.Float) string { return judge.Value(float64(v), "seconds") }
+	for _, f := range []struct {
+		name string
+		q    Quantile
+		b    api.UsualBand
+	}{{figureP99, nowQuantiles[1], u.bands.P99}, {figureP50, nowQuantiles[0], u.bands.P50}} {
+		if alone*(1-f.q.Q) < 1 { // no observation beyond it
+			continue
+		}
+		if low, _ := wilson(f.q.Q, alone); h.Quantile(low) > float64(f.b.High) {
+			outside(f.name, api.Worse, seconds, s.Now.Quantiles[f.q.Key], f.b)
+		}
+	}
+	if low, high := u.rateOf(h); low > float64(u.bands.Rate.High) || high < float64(u.bands.Rate.Low) {
+		outside(figureRate, api.Odd, func(v api.Float) string { return judge.Value(float64(v), "") + "/s" }, s.Now.Rate, u.bands.Rate)
+	}
+	s.Why = strings.Join(why, "; ")
+}
+
+// rateOf returns the interval of the rate of a minute's requests: the score interval of a
+// Poisson count, of as many independent requests as say as much.
+func (u *usual) rateOf(h *hist.Histogram) (low, high float64) {
+	const c = 1.959
+	weight := u.weight
+	if h.Count > 0 {
+		weight = max(1, h.SquaredWeights()/float64(h.Count))
+	}
+	n := float64(h.Count) / weight
+	mid, half := n+c*c/2, c*math.Sqrt(n+c*c/4)
+	return (mid - half) * weight / float64(minuteLong), (mid + half) * weight / float64(minuteLong)
+}
+
+// betweenValues names a unit that both ends have once.
+func betweenValues(low, high string) string {
+	unit := func(s string) string { return strings.TrimLeft(s, "0123456789.,e+-") }
+	if u := unit(low); u == unit(high) {
+		low = strings.TrimSuffix(low, u)
+	}
+	return figure.Between(low, high, "")
+}
