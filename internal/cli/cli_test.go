@@ -63,7 +63,8 @@ func (s *fakeServer) answer(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/api/v1/services":
 		body = api.ServicesResponse{Services: []api.Service{
-			{Name: "shop", Requests: 122814, Rate: 34.115, ErrorRate: 0.0013, Apdex: 0.987, Mean: 0.025, Quantiles: qs(0.0093, 0.048, 0.21), Error: 0.022},
+			{Name: "shop", Requests: 122814, Rate: 34.115, ErrorRate: 0.0013, Apdex: 0.987, Mean: 0.025, Quantiles: qs(0.0093, 0.048, 0.21), Error: 0.022,
+				State: api.Worse, Why: "p99 351 ms, usually 180 … 240 ms"},
 			{Name: "shop-jobs", Requests: 3, Rate: 0.0008, Apdex: api.Float(math.NaN()), Mean: 71.2, Quantiles: qs(70, 75, 75)},
 		}}
 	case "/api/v1/distribution":

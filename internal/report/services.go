@@ -10,6 +10,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/figure"
+	"tailscope/internal/judge"
 )
 
 // whole writes a count for scripts.
@@ -83,6 +84,11 @@ func Services(r *api.ServicesResponse) *Document {
 		rows = append(rows, append(row, s.Environment, effectively(s.Effective)))
 	}
 	d.Table(t)
+	for _, s := range r.Services {
+		if s.Why != "" {
+			d.Line(judge.Where(s.Name, s.Environment, "") + " is " + map[api.ServiceState]string{api.Worse: "worse than usual", api.Odd: "not as usual"}[s.State] + " now: " + s.Why)
+		}
+	}
 	d.Sheet(append(append([]string{"service", "requests", "rate", "error_ratio", "apdex", "mean"}, qs...), "environment", "effective"), rows)
 	return d
 }

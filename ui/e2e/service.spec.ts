@@ -13,9 +13,29 @@ test('the services overview agrees with the API', async ({ page }) => {
   const d = await ask<DistributionResponse>(page, 'distribution', { match: match(), start: s.start, end: s.end, q: '0.5,0.95,0.99' });
   const g = d.groups[0];
   expect(g.count).toBe(s.requests);
-  await expect(row).toContainText(count(s.requests));
-  await expect(row).toContainText('1.0 %'); // errors: one in a hundred
-  for (const q of ['0.5', '0.95', '0.99']) await expect(row).toContainText(value(g.quantiles[q]));
+  await expect(row).toContainText(`${count(s.requests)} requests`);
+  // Figures are those of the last minute; of the whole range they are in the titles.
+  const now = await ask<DistributionResponse>(page, 'distribution', { match: match(), start: s.end - 60, end: s.end, q: '0.5,0.99' });
+  const last = now.groups[0];
+  await expect(row.locator('[data-name=Errors]')).toHaveAttribute('title', /whole range: 1\.0 %/); // one in a hundred
+  for (const [name, q] of [['p50', '0.5'], ['p99', '0.99']]) {
+    await expect(row.locator(`[data-name=${name}]`)).toContainText(value(last.quantiles[q]));
+    await expect(row.locator(`[data-name=${name}]`)).toHaveAttribute('title', new RegExp(`whole range: ${value(g.quantiles[q])}`));
+  }
+  // A strip reads shares, by pointer and by keys.
+  const strip = row.getByTestId('strip');
+  const reads = /^\d\d:\d\d(:\d\d)?, [<>]? ?[\d.]+ % of [\d,]+ requests are below [\d.,]+ (µs|ms|s)$/;
+  const box = (await strip.boundingBox())!;
+  await page.mouse.move(box.x + box.width / 2, box.y + 14);
+  await expect(page.getByTestId('strip-reading')).toHaveText(reads);
+  await page.mouse.move(0, 0);
+  await expect(page.getByTestId('strip-reading')).toHaveCount(0);
+  await strip.focus();
+  await page.keyboard.press('End');
+  await page.keyboard.press('ArrowUp');
+  await expect(page.getByTestId('strip-reading')).toHaveText(reads);
+  await page.keyboard.press('Escape');
+  await expect(page.getByTestId('strip-reading')).toHaveCount(0);
   await row.getByRole('link', { name: s.service }).click();
   await settled(page);
   await expect(page.getByRole('heading', { level: 1 })).toHaveText(s.service);

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Change, CompareMeasure, Mark } from '../shared/api/schema';
-import { causeOf, momentsOf, moreWords, notSearchedYet, titleOf } from './now';
+import { causeOf, momentsOf, moreWords, notSearchedYet, titleOf, unusualWords, wellSince } from './now';
 
 const change = (id: string, time: number, o: Partial<Change> = {}): Change => ({
   id, time, low: time - 10, high: time + 10, service: 'shop', p: 0.01, before: { start: 0, end: 100 }, after: { start: 200, end: 300 }, measures: [], verdict: 'regression',
@@ -56,6 +56,25 @@ test('the title claims nothing before it is known', () => {
   expect([
     title({}), title({ wrong: 1, looking: true }), title({ looking: true, searched: false, checks: 3 }), title({ requests: false, looking: true }), title({ searched: false, checks: 3 }), title({ searched: false }),
   ]).toEqual(['Nothing is wrong now', 'What is wrong', 'Looking for what changed…', 'No requests in this range', 'No check fails', 'What is wrong is not known']);
+});
+
+test('services that are not as usual are named where nothing else is wrong', () => {
+  const title = (s: Partial<Parameters<typeof titleOf>[0]>) => titleOf({ wrong: 0, looking: false, searched: true, requests: true, checks: 0, ...s });
+  expect([title({ unusual: 1 }), title({ unusual: 2, looking: true }), title({ unusual: 1, wrong: 1 })]).toEqual(['A service is not as usual', '2 services are not as usual', 'What is wrong']);
+  const odd = { name: 'cart', state: 'odd' as const, why: 'rate 0/s, usually 1 … 2/s' };
+  const worse = { name: 'shop', state: 'worse' as const, why: 'p99 1 s, usually 80 … 120 ms' };
+  expect([unusualWords([]), unusualWords([odd]), unusualWords([odd, worse])].map((s) => s.replace(/\u00a0/g, ' '))).toEqual(['', 'cart: rate 0/s, usually 1 … 2/s', 'shop: p99 1 s, usually 80 … 120 ms, and 1 more']);
+});
+
+test('all is well since the last incident or moment ended', () => {
+  const start = Date.UTC(2026, 10, 20, 10) / 1000;
+  const spikes = momentsOf([change('a', start + 60, { shape: { ...spike!, end: start + 90 } })]);
+  expect(spikes[0].end).toBe(start + 90);
+  const since = (...args: Parameters<typeof wellSince>) => wellSince(...args).replace(/.*(\d\d:\d\d:\d\d).*/, (whole, at) => `${whole.startsWith('well') ? 'before ' : ''}${at}`);
+  const [from, later] = [since([], [], start), since(spikes, [{ end: start + 30 }], start)];
+  expect(from).toMatch(/^before ..:00:00$/);
+  expect(later).toMatch(/^..:01:30$/);
+  expect(since(spikes, [{ end: start + 200 }], start)).toMatch(/^..:03:20$/);
 });
 
 test('what is not searched yet is said', () => {
