@@ -4,6 +4,7 @@
 package route
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -49,10 +50,26 @@ func (r *Rule) Append(dst, s []byte) ([]byte, bool) {
 // Methods lists the methods that are counted apart. Any other counts as the last, since
 // a client may send any word.
 var Methods = [...]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE",
-	"PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "REPORT", "SEARCH", "PURGE", "_OTHER"}
+	"PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "REPORT", "SEARCH", "PURGE", "QUERY", "_OTHER"}
 
 // NumMethods is len(Methods).
 const NumMethods = len(Methods)
+
+// PathOf returns the path of a request's target or URL: without scheme and host, and
+// without parameters, query and fragment.
+func PathOf(target string) string {
+	if i := strings.Index(target, "://"); i > 0 && i < 8 {
+		target = target[i+3:]
+		if i = strings.IndexAny(target, "/?#"); i < 0 {
+			return "/"
+		}
+		target = target[i:]
+	}
+	if i := strings.IndexAny(target, "?#;"); i >= 0 {
+		target = target[:i]
+	}
+	return cmp.Or(target, "/")
+}
 
 // Method returns the index of b in Methods.
 func Method(b []byte) int {

@@ -41,6 +41,9 @@ type Node[T any] struct {
 // NewTree returns an empty tree.
 func NewTree[T any]() *Tree[T] { return &Tree[T]{root: &Node[T]{}, nodes: 1} }
 
+// Nodes returns the number of nodes.
+func (t *Tree[T]) Nodes() int { return t.nodes }
+
 // Place returns the node of a path. It returns nil if there is none and learn is false.
 func (t *Tree[T]) Place(path []byte, learn bool) *Node[T] {
 	n := t.root

@@ -5,11 +5,8 @@ import "tailscope/internal/route"
 // maxRules bounds the operations of one service that are named by rules.
 const maxRules = 2_000
 
-// Operations that are not routes.
-const (
-	invalidRequest = "invalid request" // not HTTP at all
-	notFound       = "{not found}"     // 404 where no route is known
-)
+// invalidRequest is the operation of what is not HTTP at all.
+const invalidRequest = "invalid request"
 
 // operation is a method and a route, under which requests are counted.
 type operation struct {
@@ -18,22 +15,19 @@ type operation struct {
 	count  uint64
 }
 
-// byMethod holds the operations of one route.
-type byMethod [route.NumMethods]*operation
-
 // router names operations. It is not for concurrent use.
 type router struct {
-	tree       *route.Tree[byMethod]
+	routes     *route.Learner[operation]
 	operations []*operation
 	byName     map[string]*operation
-	special    [route.NumMethods][3]*operation
-	invalid    *operation
 	ruled      map[string]*operation
 	scratch    []byte
 }
 
 func newRouter() *router {
-	return &router{tree: route.NewTree[byMethod](), byName: map[string]*operation{}, ruled: map[string]*operation{}}
+	r := &router{byName: map[string]*operation{}, ruled: map[string]*operation{}}
+	r.routes = route.NewLearner(r.operation)
+	return r
 }
 
 func (r *router) operation(name string) *operation {
@@ -46,14 +40,11 @@ func (r *router) operation(name string) *operation {
 	return o
 }
 
-// operationOf returns the operation of a request, and learns from the request unless it was not
-// found: what scanners ask for is not a route.
+// operationOf returns the operation of a request: that of the first rule that matches, or
+// else a learned one.
 func (r *router) operationOf(rec *record, rules []route.Rule) *operation {
 	if len(rec.path) == 0 {
-		if r.invalid == nil {
-			r.invalid = r.operation(invalidRequest)
-		}
-		return r.invalid
+		return r.operation(invalidRequest)
 	}
 	m := route.Method(rec.method)
 	for i := range rules {
@@ -61,35 +52,7 @@ func (r *router) operationOf(rec *record, rules []route.Rule) *operation {
 			return o
 		}
 	}
-	if route.IsStatic(rec.path) {
-		return r.specially(m, 0, route.StaticFiles)
-	}
-	n := r.tree.Place(rec.path, rec.status != 404 && rec.status != 400 && rec.status != 405)
-	if n == nil {
-		return r.specially(m, 1, notFound)
-	}
-	o := n.Value[m]
-	if o == nil {
-		o = r.operation(route.Methods[m] + " " + pathOr(n.Path))
-		n.Value[m] = o
-	}
-	return o
-}
-
-func pathOr(path string) string {
-	if path == "" {
-		return "/"
-	}
-	return path
-}
-
-func (r *router) specially(m, which int, name string) *operation {
-	o := r.special[m][which]
-	if o == nil {
-		o = r.operation(route.Methods[m] + " " + name)
-		r.special[m][which] = o
-	}
-	return o
+	return r.routes.Operation(m, rec.path, rec.status)
 }
 
 func (r *router) byRule(rule *route.Rule, m int, path []byte) *operation {
@@ -101,7 +64,7 @@ func (r *router) byRule(rule *route.Rule, m int, path []byte) *operation {
 		return o
 	}
 	if len(r.ruled) >= maxRules { // a group that matches every value
-		return r.specially(m, 2, "_other")
+		return r.operation(route.Methods[m] + " _other")
 	}
 	o := r.operation(string(r.scratch))
 	r.ruled[o.name] = o

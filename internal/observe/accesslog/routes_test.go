@@ -94,7 +94,7 @@ func TestVariablesAreLearned(t *testing.T) {
 	}
 
 	again := newRouter()
-	again.tree.Restore(r.tree.Variables())
+	again.routes.Restore(r.routes.Variables())
 	for path, want := range map[string]string{
 		"/users/somebody/photo": "GET /users/{name}/photo", "/users/me/photo": "GET /users/me/photo",
 	} {
@@ -102,7 +102,7 @@ func TestVariablesAreLearned(t *testing.T) {
 			t.Errorf("after a restart: %s: got %s, want %s", path, got, want)
 		}
 	}
-	if a, b := r.tree.Variables(), again.tree.Variables(); fmt.Sprint(a) != fmt.Sprint(b) {
+	if a, b := r.routes.Variables(), again.routes.Variables(); fmt.Sprint(a) != fmt.Sprint(b) {
 		t.Errorf("variables after a restart: %v, want %v", b, a)
 	}
 }

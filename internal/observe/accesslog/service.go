@@ -107,7 +107,7 @@ func (s *service) restoreRoutes(value []byte) error {
 	if err := json.Unmarshal(value, &vs); err != nil {
 		return fmt.Errorf("saved routes of %s: %w", s.name, err)
 	}
-	s.router.tree.Restore(vs)
+	s.router.routes.Restore(vs)
 	return nil
 }
 
@@ -117,13 +117,13 @@ func routesKey(service string) string { return "routes/" + service + "\x00" }
 func (s *service) learned() (value []byte, changed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.router.tree.Changed {
+	if !s.router.routes.Changed {
 		return nil, false, nil
 	}
-	if value, err = json.Marshal(s.router.tree.Variables()); err != nil {
+	if value, err = json.Marshal(s.router.routes.Variables()); err != nil {
 		return nil, false, fmt.Errorf("saved routes of %s: %w", s.name, err)
 	}
-	s.router.tree.Changed = false
+	s.router.routes.Changed = false
 	return value, true, nil
 }
 

@@ -3,7 +3,6 @@ package otlp
 import (
 	"math"
 	"strconv"
-	"strings"
 	"sync/atomic"
 
 	"github.com/zeebo/xxh3"
@@ -12,6 +11,7 @@ import (
 	"tailscope/internal/observe/semconv"
 	"tailscope/internal/observe/sqltext"
 	"tailscope/internal/observe/traces"
+	"tailscope/internal/route"
 )
 
 // Assembler receives accepted spans for the breakdown; see traces.Assembler.
@@ -146,15 +146,11 @@ func (d *decoder) detail(s *spanFields, message []byte) []byte {
 	case s.of == semconv.Server && d.attrs.Mask.Has(semconv.URLPath):
 		path = d.attrs.V[semconv.URLPath]
 	case d.attrs.Mask.Has(semconv.URL):
-		if _, rest, ok := strings.Cut(d.attrs.V[semconv.URL], "://"); ok {
-			if i := strings.IndexByte(rest, '/'); i >= 0 {
-				path = rest[i:]
-			}
-		}
+		path = d.attrs.V[semconv.URL]
 	}
-	path = path[:min(len(path), traces.MaxDetail)]
-	if i := strings.IndexAny(path, "?#"); i >= 0 {
-		path = path[:i]
+	if path != "" {
+		path = route.PathOf(path)
+		path = path[:min(len(path), traces.MaxDetail)]
 	}
 	if !s.failed && d.httpStatus < 300 {
 		return bytesOf(path)

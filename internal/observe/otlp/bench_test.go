@@ -29,10 +29,11 @@ func perSpan(b *testing.B, before time.Duration) {
 // BenchmarkTraces decodes requests of 200 spans: step=walk reads every field
 // that matters and resolves nothing, step=map adds recognising each span among
 // those seen, step=agg puts them into an aggregator that journals to a file,
-// step=assemble is map that also makes what an assembler takes.
+// step=assemble is map that also makes what an assembler takes, step=learn is map where
+// a fifth of the spans are requests whose routes are learned.
 func BenchmarkTraces(b *testing.B) {
 	reqs := payload.TracesAt(1, benchRequests, time.Now())
-	run := func(name string, r *receiver, take func([]byte) error) {
+	run := func(name string, take func([]byte) error) {
 		b.Run("step="+name, func(b *testing.B) {
 			for _, p := range reqs { // warm
 				if err := take(p); err != nil {
@@ -54,17 +55,22 @@ func BenchmarkTraces(b *testing.B) {
 	}
 	r := testReceiver(b, nullSink{})
 	d := &decoder{r: r, batch: nullBatch{}}
-	run("walk", r, func(p []byte) error { return d.walkOnly(p) })
-	run("map", r, func(p []byte) error { _, err := r.ingest(context.Background(), traceSignal, p); return err })
+	run("walk", func(p []byte) error { return d.walkOnly(p) })
+	run("map", func(p []byte) error { _, err := r.ingest(context.Background(), traceSignal, p); return err })
+	with := reqs
+	reqs = withoutRoutes(b)
+	learning := testReceiver(b, nullSink{})
+	run("learn", func(p []byte) error { _, err := learning.ingest(context.Background(), traceSignal, p); return err })
+	reqs = with
 	withNames := testReceiver(b, nullSink{})
 	withNames.assembler = &nullAssembler{}
-	run("assemble", withNames, func(p []byte) error {
+	run("assemble", func(p []byte) error {
 		_, err := withNames.ingest(context.Background(), traceSignal, p)
 		return err
 	})
 	a := openAgg(b)
 	r = testReceiver(b, Into(a))
-	run("agg", r, func(p []byte) error { _, err := r.ingest(context.Background(), traceSignal, p); return err })
+	run("agg", func(p []byte) error { _, err := r.ingest(context.Background(), traceSignal, p); return err })
 	b.Logf("%+v", a.Stats())
 }
 

@@ -72,6 +72,7 @@ type receiver struct {
 	longest    int64 // nanoseconds of the longest span that is accepted
 	seed       uint64
 	cache      *cache
+	routes     *routes
 	resources  resources
 	families   families
 	bounds     boundsTable
@@ -90,6 +91,7 @@ func newReceiver(s Sink, assembler Assembler, tenant, extra []string, longest ti
 		return nil, err
 	}
 	r := &receiver{sink: s, assembler: assembler, keys: keys, longest: int64(longest), seed: rand.Uint64(), cache: newCache(targets)}
+	r.routes = newRoutes(r.seed)
 	for i := range keys.Extras {
 		r.extraOrder = append(r.extraOrder, i)
 	}
@@ -115,10 +117,11 @@ type decoder struct {
 	extra      []labels.Label
 	id         agg.SpanIdentity
 	pending    []pending
-	targets    []resolved   // of pending; target 0 if not found
-	fetched    uint64       // see cache.find
-	members    []agg.Member // tenants of pending
-	kept       []byte       // tenants that are not texts in the payload
+	targets    []resolved    // of pending; target 0 if not found
+	fetched    uint64        // see cache.find
+	members    []agg.Member  // tenants of pending
+	kept       []byte        // tenants and paths that are not texts in the payload
+	paths      []requestPath // of pending requests whose routes are learned
 
 	spans       []traces.Span // of the request, for the breakdown
 	names       uint32        // the assembler's epoch
@@ -226,6 +229,7 @@ func (d *decoder) releasePayload() {
 	d.pending = d.pending[:0]
 	clear(d.members)
 	d.members = d.members[:0]
+	d.releasePaths()
 	d.releaseSpans()
 	d.h.Bounds = nil
 	d.attrs.Mask = 0

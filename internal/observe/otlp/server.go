@@ -15,6 +15,7 @@ import (
 
 	"tailscope/internal/agg"
 	"tailscope/internal/listen"
+	"tailscope/internal/store"
 )
 
 // Options configures a Server. Only Sink is required; each other field has a default for
@@ -28,6 +29,8 @@ type Options struct {
 
 	TenantKeys  []string // attributes that name the tenant, preferred first; default semconv.DefaultTenantKeys
 	ExtraLabels []string // attributes kept as labels: `attribute` or `attribute=label`
+
+	Routes store.Records // keeps what was learned of routes; nil: a start learns anew
 
 	LongestSpan time.Duration // spans that took longer are refused; default 24 h
 
@@ -130,6 +133,11 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if s.r, err = newReceiver(o.Sink, o.Assembler, o.TenantKeys, o.ExtraLabels, o.LongestSpan, entriesOf(o.TargetBytes)); err != nil {
 		return nil, fmt.Errorf("otlp: %w", err)
 	}
+	if o.Routes != nil {
+		if err = s.r.routes.load(ctx, o.Routes); err != nil {
+			return nil, fmt.Errorf("otlp: %w", err)
+		}
+	}
 	var lc net.ListenConfig
 	if s.grpcListener == nil && o.GRPC != "" {
 		if s.grpcListener, err = lc.Listen(ctx, "tcp", o.GRPC); err != nil {
@@ -167,6 +175,9 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 		})
 	}
 	s.sweep()
+	if o.Routes != nil {
+		s.serving.Go(func() { s.r.routes.saveUntil(s.done, o.Routes, o.Log, o.RetryAfter) })
+	}
 	return s, nil
 }
 
@@ -220,6 +231,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		both.Wait()
 		close(s.done)
 		s.serving.Wait()
+		if s.o.Routes != nil {
+			errs = append(errs, s.r.routes.save(ctx, s.o.Routes))
+		}
 		s.stopped = errors.Join(errs...)
 	})
 	return s.stopped

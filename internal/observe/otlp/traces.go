@@ -78,6 +78,7 @@ type pending struct {
 	message  []byte
 	tenant   string // of the span's own attributes, as it came
 	entry    bool   // see spanFields.entry
+	path     uint16 // index in decoder.paths, from 1; 0 if the route is not learned
 }
 
 // maxPending bounds the pending spans.
@@ -86,6 +87,14 @@ const maxPending = 512
 // flushPending looks up the targets of the pending spans, which are of one resource, and
 // adds them to the batch with their tenants.
 func (d *decoder) flushPending() error {
+	if len(d.paths) > 0 {
+		d.r.routes.learn(d.res.service(), d.paths)
+		for i := range d.pending {
+			if p := &d.pending[i]; p.path > 0 {
+				p.hash = max(p.hash^d.paths[p.path-1].operation.hash, 1)
+			}
+		}
+	}
 	d.targets, d.fetched = d.r.cache.find(d.targets[:0], d.tables, d.pending)
 	d.members = d.members[:0]
 	for i := range d.pending {
@@ -130,6 +139,7 @@ func (d *decoder) flushPending() error {
 	clear(d.pending) // of references to the payload
 	d.pending = d.pending[:0]
 	clear(d.members)
+	d.releasePaths()
 	return nil
 }
 
@@ -145,8 +155,15 @@ func (d *decoder) resolve(p *pending) (resolved, error) {
 	}
 	d.present = d.attrs.Mask
 	d.attrs.Mask = semconv.Select(s.of, d.attrs.Mask)
-	var component string
-	d.operation, component = semconv.Operation(d.operation[:0], s.of, &d.attrs)
+	if d.attrs.HasPath(s.of) {
+		d.attrs.TakePath()
+	}
+	component := semconv.App
+	if p.path > 0 {
+		d.operation = append(d.operation[:0], d.paths[p.path-1].operation.name...)
+	} else {
+		d.operation, component = semconv.Operation(d.operation[:0], s.of, &d.attrs)
+	}
 	d.identify(&s, component)
 	to := resolved{target: d.r.sink.NamedTarget(&d.id)}
 	if d.r.assembler != nil {
@@ -191,17 +208,37 @@ func (d *decoder) span(b []byte) error {
 		d.assemble(&s, w, b)
 	}
 	p := pending{end: int64(s.end), duration: int64(s.end - s.start), weight: w, span: at, message: b, entry: s.entry()}
+	d.attrs.Mask = semconv.Select(s.of, d.attrs.Mask)
+	if d.attrs.HasPath(s.of) {
+		d.takePath(&p)
+	}
 	p.hash = max(d.targetHash(&s), 1) // 0 is an empty slot of the cache
-	if p.tenant = d.attrs.Get(semconv.Tenant); p.tenant != "" && len(d.arena) > 0 {
-		from := len(d.kept) // it may lie in the arena, which the next span overwrites
-		d.kept = append(d.kept, p.tenant...)
-		p.tenant = view(d.kept[from:])
+	if p.tenant = d.attrs.Get(semconv.Tenant); len(d.arena) > 0 {
+		p.tenant = d.keep(p.tenant)
 	}
 	d.pending = append(d.pending, p)
 	if len(d.pending) >= maxPending {
 		return d.flushPending()
 	}
 	return nil
+}
+
+// takePath has the route of a pending request learned if it has no operation of its own.
+func (d *decoder) takePath(p *pending) {
+	if method, path := d.attrs.TakePath(); path != "" {
+		d.paths = append(d.paths, requestPath{path: d.keep(path), method: method, status: d.httpStatus})
+		p.path = uint16(len(d.paths))
+	}
+}
+
+// keep returns a value of the span that outlives it: the next span overwrites the arena.
+func (d *decoder) keep(s string) string {
+	if s == "" || len(d.arena) == 0 {
+		return s
+	}
+	from := len(d.kept)
+	d.kept = append(d.kept, s...)
+	return view(d.kept[from:])
 }
 
 // spanFields holds the fields of a span beside its attributes.
@@ -310,11 +347,10 @@ func statusCode(b []byte, code uint64) (uint64, error) {
 	return code, nil
 }
 
-// targetHash returns the hash of what decides the labels of the span in d.attrs, except for
-// its tenant.
+// targetHash returns the hash of what decides the labels of the span in d.attrs, whose mask
+// is selected, except for its tenant and a route that is learned.
 func (d *decoder) targetHash(s *spanFields) uint64 {
 	a, k := &d.attrs, s.of
-	a.Mask = semconv.Select(k, a.Mask)
 	key := d.key[:16]
 	flags := byte(k) << 2
 	if s.failed {

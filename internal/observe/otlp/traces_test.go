@@ -22,6 +22,7 @@ import (
 
 	"tailscope/internal/agg"
 	"tailscope/internal/observe/semconv"
+	"tailscope/internal/route"
 	"tailscope/test/payload"
 )
 
@@ -246,8 +247,20 @@ func reference(t testing.TB, keys *semconv.Keys, b []byte) []string {
 					}
 				}
 				a.Mask = semconv.Select(k, a.Mask)
-				op, component := semconv.Operation(nil, k, &a)
-				id.Operation, id.Component = string(op), component
+				m, path := 0, ""
+				if a.HasPath(k) {
+					m, path = a.TakePath()
+				}
+				if path != "" {
+					id.Operation, id.Component = route.Methods[m]+" "+string(route.AppendPath(nil, []byte(path))), semconv.App
+					if code == 404 && path != "/" {
+						id.Operation = route.Methods[m] + " " + route.NotFound
+					}
+				} else {
+					op, component := semconv.Operation(nil, k, &a)
+					id.Operation, id.Component = string(op), component
+				}
+				component := id.Component
 				if component != "app" {
 					if id.System = a.Get(semconv.DBSystem); id.System == "" {
 						id.System = a.Get(semconv.MessagingSystem)
@@ -260,7 +273,7 @@ func reference(t testing.TB, keys *semconv.Keys, b []byte) []string {
 	return out
 }
 
-var someKeys = []string{"http.request.method", "http.method", "http.route", "http.status_code", "http.response.status_code", "db.system", "db.statement", "db.operation", "db.sql.table", "db.collection.name", "messaging.system", "messaging.destination.name", "rpc.system", "rpc.method", "peer.service", "server.address", "server.port", "deployment.environment", "deployment.environment.name", "tenant", "tenant.id", "variant", "service.name", "service.version", "host.name", "thread.id", "url.full", "user_agent.original"}
+var someKeys = []string{"http.request.method", "http.method", "http.route", "http.status_code", "http.response.status_code", "db.system", "db.statement", "db.operation", "db.sql.table", "db.collection.name", "messaging.system", "messaging.destination.name", "rpc.system", "rpc.method", "peer.service", "server.address", "server.port", "deployment.environment", "deployment.environment.name", "tenant", "tenant.id", "variant", "service.name", "service.version", "host.name", "thread.id", "url.full", "url.path", "http.target", "user_agent.original"}
 
 func genKV(t *rapid.T) *common.KeyValue {
 	key := rapid.SampledFrom(someKeys).Draw(t, "key")

@@ -88,7 +88,7 @@ func (a *Attrs) System() string {
 }
 
 var (
-	maskHTTP      = maskOf(HTTPMethod, HTTPRoute, Name)
+	maskHTTP      = maskOf(HTTPMethod, Name) | paths
 	maskHTTPFull  = maskOf(HTTPMethod, HTTPRoute)
 	maskRPC       = maskOf(RPCSystem, RPCService, RPCMethod)
 	maskDBFull    = maskOf(DBSystem, DBOperation, DBCollection)
@@ -100,6 +100,9 @@ var (
 	maskTask      = maskOf(MessagingSystem, Task, TaskAction, MessagingOperation)
 	maskGraphQL   = maskOf(GraphQLType, GraphQLName)
 )
+
+// paths holds the slots that a server's path is in.
+const paths Mask = 1<<URLPath | 1<<URL
 
 // Select returns the slots among present on which the labels of a span of this kind
 // depend.
@@ -439,20 +442,50 @@ func appendTask(dst []byte, k Kind, a *Attrs) ([]byte, string) {
 	return join(append(dst, action...), "", ' ', a.V[Task]), component
 }
 
-var methods = [...]string{"GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT", "QUERY"}
-
-// normalizeMethod returns the HTTP method in upper case, or _OTHER if it is unknown.
-func normalizeMethod(s string) string {
-	for _, m := range methods {
+// method returns the index of an HTTP method in route.Methods.
+func method(s string) int {
+	for i, m := range route.Methods {
 		if len(m) == len(s) && strings.EqualFold(m, s) {
-			return m
+			return i
 		}
 	}
-	return "_OTHER"
+	return route.NumMethods - 1
+}
+
+// normalizeMethod returns the HTTP method in upper case, or _OTHER if it is unknown.
+func normalizeMethod(s string) string { return route.Methods[method(s)] }
+
+// HasPath reports whether the route of a span of this kind may have to be learned; see
+// TakePath. a.Mask must be the result of Select.
+func (a *Attrs) HasPath(k Kind) bool { return k == Server && a.Mask&paths != 0 }
+
+// TakePath returns the path of a request whose route is to be learned, with the index of
+// its method in route.Methods: the span has no http.route, and its name is the method, the
+// path, or both. It removes from the mask what the route stands for. The path is empty,
+// and only those of paths are removed, if the span has an operation of its own. HasPath
+// must be true.
+func (a *Attrs) TakePath() (m int, path string) {
+	path = a.Get(URLPath)
+	if path == "" {
+		path = a.V[URL]
+	}
+	path = route.PathOf(path)
+	a.Mask &^= paths
+	m = method(a.V[HTTPMethod])
+	name := strings.TrimPrefix(a.Get(Name), "HTTP")
+	name = strings.TrimPrefix(name, " ")
+	if n := len(route.Methods[m]); len(name) >= n && strings.EqualFold(name[:n], route.Methods[m]) {
+		name = strings.TrimPrefix(name[n:], " ")
+	}
+	if name != "" && route.PathOf(name) != path {
+		return 0, ""
+	}
+	a.Mask &^= maskHTTP
+	return m, path
 }
 
 // appendServed appends the name of an incoming request: method and route. Without a route it
-// uses the span's name.
+// uses the span's name. See TakePath for those whose route is learned.
 func appendServed(dst []byte, a *Attrs) []byte {
 	m := normalizeMethod(a.V[HTTPMethod])
 	if route := a.Get(HTTPRoute); route != "" {

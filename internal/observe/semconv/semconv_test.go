@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"tailscope/internal/route"
 )
 
 // attrs builds what a decoder would find in name and key, value pairs.
@@ -42,7 +44,6 @@ func TestOperation(t *testing.T) {
 	// HTTP servers.
 	f("app: GET /cart/{id}", Server, "GET /cart/{id}", "http.request.method", "GET", "http.route", "/cart/{id}", "url.path", "/cart/8123")
 	f("app: GET /users/<int:id>", Server, "GET /users/<int:id>", "http.method", "GET", "http.route", "/users/<int:id>", "http.target", "/users/4", "http.scheme", "http") // Flask
-	f("app: GET", Server, "HTTP GET", "http.method", "GET", "http.target", "/x/1")                                                                                        // requests, WSGI without a route
 	f("app: GET", Server, "GET", "http.request.method", "GET")                                                                                                            // otelhttp, no pattern
 	f("app: GET /orders/{id}", Server, "GET /orders/{id}", "http.request.method", "GET", "http.route", "GET /orders/{id}")                                                // Go's ServeMux
 	f("app: GET /cart/{id}", Server, "GET /cart/8123", "http.request.method", "GET")
@@ -116,6 +117,50 @@ func TestOperation(t *testing.T) {
 	f("app: unnamed", Internal, "")
 	f("external: call legacy", Client, "call", "peer.service", "legacy")
 	f("messaging: enqueue", Producer, "enqueue")
+}
+
+// A path is taken of requests that have no operation of their own, and nothing else is
+// left of these than the labels.
+func TestTakePath(t *testing.T) {
+	keys, err := NewKeys(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(want string, k Kind, name string, kv ...string) {
+		t.Helper()
+		a := attrs(t, keys, name, append(kv, "tenant", "acme")...)
+		a.Mask = Select(k, a.Mask)
+		before := a.Mask
+		m, path := 0, ""
+		if a.HasPath(k) {
+			m, path = a.TakePath()
+		}
+		if got := strings.TrimSuffix(route.Methods[m]+" "+path, "GET "); got != want {
+			t.Errorf("%v %q %q: got %q, want %q", k, name, kv, got, want)
+		}
+		left := before
+		if k == Server {
+			left &^= paths
+		}
+		if path != "" {
+			left = Always & before
+		}
+		if a.Mask != left {
+			t.Errorf("%v %q %q: the mask is %b, want %b", k, name, kv, a.Mask, left)
+		}
+	}
+	f("GET /x/1", Server, "HTTP GET", "http.method", "GET", "http.target", "/x/1?a=b") // WSGI without a route
+	f("GET /x/1", Server, "GET /x/1", "http.request.method", "GET", "url.path", "/x/1", "url.full", "http://shop/x/1")
+	f("POST /", Server, "", "http.method", "post", "http.url", "http://shop")
+	f("PROPFIND /d", Server, "PROPFIND", "http.request.method", "PROPFIND", "url.path", "/d")
+	f("", Server, "GET /x/{n}", "http.request.method", "GET", "url.path", "/x/1")
+	f("", Server, "GETS", "http.request.method", "GET", "url.path", "/x/1")
+	f("", Server, "X.show", "http.request.method", "GET", "url.path", "/x/1")
+	f("", Server, "GET", "http.request.method", "GET", "url.path", "/x/1", "http.route", "/x/{n}")
+	f("", Server, "GET", "http.request.method", "GET")
+	f("", Server, "GET", "url.path", "/x/1")
+	f("", Client, "GET", "http.request.method", "GET", "url.full", "http://shop/x/1", "url.path", "/x/1")
+	f("", Internal, "GET", "http.request.method", "GET", "url.path", "/x/1")
 }
 
 func TestKeys(t *testing.T) {
