@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/url"
@@ -26,6 +27,9 @@ import (
 type classic struct {
 	suffix string // _bucket, _count or _sum; empty if it asks for histograms
 	le     []*labels.Matcher
+	as     string            // the alias that was asked for; see aliases
+	job    bool              // the query names jobs
+	filter []*labels.Matcher // on labels that are made of others
 }
 
 var classicSuffixes = [...]string{"_bucket", "_count", "_sum"}
@@ -38,8 +42,9 @@ var boundsOfSeconds = []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5,
 var boundsOfNumbers = []float64{0, 5, 10, 25, 50, 75, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000}
 
 // classicOf returns the distribution of which a selector asks for the classic series, with its
-// other matchers. ok is false if it asks for something else.
-func classicOf(families map[string]store.FamilyInfo, ms []*labels.Matcher) (family string, c classic, rest []*labels.Matcher, ok bool) {
+// other matchers; that of an alias is the one of spans. The family is empty if it asks for
+// something else by its job. ok is false if it asks for something else.
+func classicOf(families map[string]store.FamilyInfo, ms []*labels.Matcher, job bool) (family string, c classic, rest []*labels.Matcher, ok bool) {
 	for _, m := range ms {
 		switch {
 		case m.Name == labels.BucketLabel:
@@ -53,20 +58,34 @@ func classicOf(families map[string]store.FamilyInfo, ms []*labels.Matcher) (fami
 					m = labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, name)
 				}
 			}
+			if a, is := aliases[m.Value]; is && family == "" && families[series.SpanDuration].Name != "" {
+				family, c.suffix, c.as = series.SpanDuration, a.suffix, m.Value
+				m = labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, family)
+			}
 		}
 		rest = append(rest, m)
 	}
-	return family, c, rest, family != "" && (c.suffix == "_bucket" || len(c.le) == 0)
+	ok = family != "" && (c.suffix == "_bucket" || len(c.le) == 0)
+	if !ok && job {
+		family, c, rest, ok = "", classic{}, ms, true
+	}
+	if c.job = job; ok {
+		rest = c.translate(rest)
+	}
+	return family, c, rest, ok
 }
 
 // classics has selectors of classic series select their distributions, and returns what each
 // asks for.
-func classics(families map[string]store.FamilyInfo, e parser.Expr) map[*parser.VectorSelector]classic {
+func classics(families map[string]store.FamilyInfo, e parser.Expr, job bool) map[*parser.VectorSelector]classic {
 	out := map[*parser.VectorSelector]classic{}
-	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
+	parser.Inspect(e, func(n parser.Node, above []parser.Node) error {
 		if vs, ok := n.(*parser.VectorSelector); ok {
-			if family, c, rest, ok := classicOf(families, vs.LabelMatchers); ok {
-				if vs.LabelMatchers, out[vs] = rest, c; vs.Name != "" {
+			if family, c, rest, ok := classicOf(families, vs.LabelMatchers, job); ok {
+				if (c.as != "" || c.job) && slices.ContainsFunc(above, isAbsent) {
+					return nil // whose labels are its matchers
+				}
+				if vs.LabelMatchers, out[vs] = rest, c; vs.Name != "" && family != "" {
 					vs.Name = family
 				}
 			}
@@ -76,12 +95,26 @@ func classics(families map[string]store.FamilyInfo, e parser.Expr) map[*parser.V
 	return out
 }
 
+func isAbsent(n parser.Node) bool {
+	call, ok := n.(*parser.Call)
+	return ok && strings.HasPrefix(call.Func.Name, "absent")
+}
+
 // String encodes c for a marker.
 func (c classic) String() string {
 	var b strings.Builder
 	b.WriteString(c.suffix)
 	for _, m := range c.le {
 		fmt.Fprintf(&b, ",%d%s", m.Type, url.QueryEscape(m.Value))
+	}
+	for _, m := range c.filter {
+		fmt.Fprintf(&b, ",f%d%s=%s", m.Type, url.QueryEscape(m.Name), url.QueryEscape(m.Value))
+	}
+	if c.as != "" {
+		b.WriteString(",a" + c.as)
+	}
+	if c.job {
+		b.WriteString(",j")
 	}
 	return b.String()
 }
@@ -91,6 +124,22 @@ func parseClassic(s string) (classic, error) {
 	parts := strings.Split(s, ",")
 	c := classic{suffix: parts[0]}
 	for _, p := range parts[1:] {
+		name, into := labels.BucketLabel, &c.le
+		switch {
+		case p == "j":
+			c.job = true
+			continue
+		case strings.HasPrefix(p, "a"):
+			c.as = p[1:]
+			continue
+		case strings.HasPrefix(p, "f") && len(p) > 2:
+			escaped, value, _ := strings.Cut(p[2:], "=")
+			var err error
+			if name, err = url.QueryUnescape(escaped); err != nil {
+				return c, fmt.Errorf("classic %q: %w", s, err)
+			}
+			p, into = p[1:2]+value, &c.filter
+		}
 		if p == "" || p[0] < '0'+byte(labels.MatchEqual) || p[0] > '0'+byte(labels.MatchNotRegexp) {
 			return c, fmt.Errorf("classic %q: %q is not a matcher", s, p)
 		}
@@ -98,11 +147,11 @@ func parseClassic(s string) (classic, error) {
 		if err != nil {
 			return c, fmt.Errorf("classic %q: %w", s, err)
 		}
-		m, err := labels.NewMatcher(labels.MatchType(p[0]-'0'), labels.BucketLabel, text)
+		m, err := labels.NewMatcher(labels.MatchType(p[0]-'0'), name, text)
 		if err != nil {
 			return c, fmt.Errorf("classic %q: %w", s, err)
 		}
-		c.le = append(c.le, m)
+		*into = append(*into, m)
 	}
 	return c, nil
 }
@@ -134,6 +183,9 @@ func (c classic) bounds(family string, samples []promSample) (out []le) {
 		known = own
 	}
 	all := slices.Clone(known)
+	for i := range all {
+		all[i] *= c.scale()
+	}
 	for _, text := range c.asked() { // what is asked for by its number is there
 		if v, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
 			all = append(all, v)
@@ -154,6 +206,9 @@ func (c classic) bounds(family string, samples []promSample) (out []le) {
 	}
 	return out
 }
+
+// scale returns the units of the asked series in one of the distribution.
+func (c classic) scale() float64 { return cmp.Or(aliases[c.as].scale, 1) }
 
 // asked returns the texts of the bounds that matchers name one by one.
 func (c classic) asked() (out []string) {
@@ -201,12 +256,14 @@ func (s *promSet) keepAs(c classic, family string, l labels.Labels, samples []pr
 	case "_count":
 		return add(l, func(h *histogram.FloatHistogram) float64 { return h.Count })
 	case "_sum":
-		return add(l, func(h *histogram.FloatHistogram) float64 { return h.Sum })
+		return add(l, func(h *histogram.FloatHistogram) float64 { return h.Sum * c.scale() })
+	case "_info":
+		return add(l, func(*histogram.FloatHistogram) float64 { return 1 })
 	}
 	exact := true
 	for _, b := range c.bounds(family, samples) {
 		err := add(labels.NewBuilder(l).Set(labels.BucketLabel, b.text).Labels(), func(h *histogram.FloatHistogram) float64 {
-			n, is := countUpTo(h, b.bound)
+			n, is := countUpTo(h, b.bound/c.scale())
 			exact = exact && is
 			return n
 		})

@@ -41,8 +41,8 @@ func (m marker) String() string {
 		by[i] = url.QueryEscape(n)
 	}
 	text := fmt.Sprintf("%s/%d/%d/%d/%d/%s", flags, m.view, m.window, m.period, m.phase, strings.Join(by, ","))
-	if m.classic.suffix != "" {
-		text += "/" + url.QueryEscape(m.classic.String())
+	if c := m.classic.String(); c != "" {
+		text += "/" + url.QueryEscape(c)
 	}
 	return text
 }

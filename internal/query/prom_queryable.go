@@ -126,10 +126,13 @@ func (q *promQuerier) selectInto(ctx context.Context, set *promSet, hints *stora
 	}
 	if !marked {
 		// Not through the rewriter, or a selector whose matchers must stay as they are.
-		if _, c, others, ok := classicOf(families, ms); ok {
+		if _, c, others, ok := classicOf(families, ms, named(ms, labelJob) || slices.Contains(hints.Grouping, labelJob)); ok {
 			m.classic, ms, rest = c, others, without(others, labels.MetricName)
 		}
-		names := append(matcherNames(rest), series.LabelOperation)
+		if m.classic.suffix == "_info" {
+			m.sum, m.by = true, infoBy
+		}
+		names := append(append(matcherNames(rest), m.by...), series.LabelOperation)
 		var ok bool
 		if m.view, ok = ViewOf(series.SpanDuration, names...); !ok {
 			return Invalid("query", "tenant and instance are not kept together; name one of the two")
@@ -137,6 +140,7 @@ func (q *promQuerier) selectInto(ctx context.Context, set *promSet, hints *stora
 	}
 	selected := selectFamilies(families, ms)
 	for _, f := range selected {
+		set.as = m.classic
 		q, err := q.settled(ctx, f.Name, rest, m.by)
 		if err != nil {
 			return err
@@ -186,7 +190,7 @@ func (q *promQuerier) labelSets(ctx context.Context, set *promSet, f store.Famil
 	}
 	start, end := q.slots()
 	res, err := q.store.Query(ctx, store.Query{
-		Family: f.Name, View: view, Matchers: ms, Start: start, End: end, Each: true, Measure: store.Moments, MaxSeries: q.maxSeries,
+		Family: f.Name, View: view, Matchers: ms, Start: start, End: end, By: m.by, Each: !m.sum, Measure: store.Moments, MaxSeries: q.maxSeries,
 	})
 	if err != nil {
 		return AsError(err)
@@ -241,7 +245,7 @@ func (q *promQuerier) distributions(ctx context.Context, set *promSet, f store.F
 				samples = append(samples, promSample{t: (p.Start - q.shift + step) * 1000, h: m.convert(p.Hist)})
 			}
 		}
-		if hints.Range == 0 {
+		if hints.Range == 0 && m.classic.suffix != "_info" {
 			samples = q.endings(samples, gap*1000)
 		}
 		if err := set.keepAs(m.classic, f.Name, g.Labels, samples); err != nil {
@@ -345,15 +349,23 @@ func (q *promQuerier) LabelValues(ctx context.Context, name string, hints *stora
 	if err != nil {
 		return nil, nil, err
 	}
-	suffix := ""
-	if family, c, others, ok := classicOf(families, ms); ok {
+	suffix, asked := "", ms
+	if family, c, others, ok := classicOf(families, ms, false); ok {
 		if ms, suffix = others, c.suffix; name == labels.BucketLabel {
 			return c.texts(family), nil, nil
 		}
 	}
+	var out []string
+	if ok, err := q.listed(ctx, families, name, asked, func(l labels.Labels) {
+		if v := l.Get(name); v != "" {
+			out = append(out, v)
+		}
+	}); ok || err != nil {
+		sort.Strings(out)
+		return limited(slices.Compact(out), hints), nil, err
+	}
 	rest := without(without(ms, labels.MetricName), markerName)
 	start, end := q.slots()
-	var out []string
 	for _, f := range selectFamilies(families, ms) {
 		if name == labels.MetricName && len(rest) == 0 {
 			out = append(out, f.Name+suffix)
@@ -388,7 +400,13 @@ func (q *promQuerier) LabelNames(ctx context.Context, hints *storage.LabelHints,
 		return nil, nil, err
 	}
 	var out []string
-	if _, c, others, ok := classicOf(families, ms); ok {
+	if ok, err := q.listed(ctx, families, "", ms, func(l labels.Labels) {
+		l.Range(func(l labels.Label) { out = append(out, l.Name) })
+	}); ok || err != nil {
+		sort.Strings(out)
+		return limited(slices.Compact(out), hints), nil, err
+	}
+	if _, c, others, ok := classicOf(families, ms, false); ok {
 		if ms = others; c.suffix == "_bucket" {
 			out = append(out, labels.BucketLabel)
 		}

@@ -39,16 +39,17 @@ type rewriter struct {
 	noStep   func(rangeMillis int64) int64
 	tenant   bool // the query names tenants somewhere, or their cohorts
 	cohort   bool // the query names cohorts somewhere
+	job      bool // likewise jobs
 	classics map[*parser.VectorSelector]classic
 }
 
 // rewrite returns the query as the engine should run it. Errors say what to
 // write instead.
 func (r *rewriter) rewrite(e parser.Expr) (parser.Expr, error) {
-	r.classics = classics(r.families, e)
 	if err := r.survey(e); err != nil {
 		return nil, err
 	}
+	r.classics = classics(r.families, e, r.job)
 	return r.expr(e, around{times: times{period: r.interval, at: r.start}})
 }
 
@@ -72,6 +73,7 @@ func (a around) inner() around { return around{times: a.times} }
 func (r *rewriter) survey(e parser.Expr) error {
 	names := func(ns []string) {
 		r.cohort = r.cohort || slices.Contains(ns, series.LabelCohort)
+		r.job = r.job || slices.Contains(ns, labelJob)
 		r.tenant = r.tenant || r.cohort || slices.Contains(ns, series.LabelTenant)
 	}
 	var failed error
@@ -334,13 +336,20 @@ func compareString(a, b string) int {
 // mark adds m, completed by the view, to a selector that can match a distribution.
 func (r *rewriter) mark(vs *parser.VectorSelector, a around, m marker) error {
 	distributions, _ := r.resolve(vs)
-	if len(distributions) == 0 || a.absent {
+	m.classic = r.classics[vs]
+	if len(distributions) == 0 && !m.classic.job || a.absent {
 		return nil
 	}
 	m.moments = m.moments || a.moments
-	if m.classic = r.classics[vs]; m.classic.suffix != "" {
+	switch m.classic.suffix {
+	case "":
+	case "_info":
+		m.sum, m.by, m.moments = true, infoBy, true
+	default:
 		m.moments = m.classic.suffix != "_bucket"
-		m.by = slices.DeleteFunc(slices.Clone(m.by), func(name string) bool { return name == labels.BucketLabel })
+	}
+	if m.sum {
+		m.by = m.classic.owns(m.by)
 	}
 	names := matcherNames(vs.LabelMatchers)
 	switch {

@@ -34,6 +34,8 @@ type promSet struct {
 	grow, longer int
 
 	listed bool // no query runs
+
+	as classic // names the series that are added
 }
 
 // What samples and series take, and what the engine takes of labels in passing:
@@ -54,6 +56,10 @@ func (s *promSet) hold(bytes int) error {
 // add adds a series whose samples are held already.
 func (s *promSet) add(family string, l labels.Labels, samples []promSample) error {
 	if len(samples) == 0 {
+		return nil
+	}
+	family, l, ok := s.as.relabel(family, l)
+	if !ok {
 		return nil
 	}
 	if err := s.hold(s.sizeOfLabels(l)); err != nil {
