@@ -3,6 +3,8 @@ package server
 import (
 	"fmt"
 	"maps"
+	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +50,16 @@ func TestLearnedRoutes(t *testing.T) {
 	}
 	if before["GET /users/{name}"] == "" || len(before) > 4+200 {
 		t.Errorf("%d operations: %v", len(before), before)
+	}
+	// As rules and dashboards ask for them.
+	for path, want := range map[string]string{
+		"label/http_route/values?match[]=" + url.QueryEscape(`http_server_request_duration_seconds_count{job="checkout"}`):                                                                                                 `"/orders/{id}"`,
+		fmt.Sprintf("query?time=%d&query=", time.Now().Unix()+12) + url.QueryEscape(`sum by (job) (http_server_request_duration_seconds_count{job=~"check.*",http_route="/orders/{id}",http_response_status_code="200"})`): `{"metric":{"job":"checkout"},"value":`,
+		fmt.Sprintf("query?time=%d&query=", time.Now().Unix()+12) + url.QueryEscape(`target_info`):                                                                                                                         `"service_name":"checkout","service_version":"1.2.3"`,
+	} {
+		if status, body := get(t, "http://"+s.Addr()+"/prometheus/api/v1/"+path); status != 200 || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %s, want %s in it", path, status, body, want)
+		}
 	}
 	stop(t, s)
 	s = start(t, cfg)

@@ -514,7 +514,8 @@ func appendServed(dst []byte, a *Attrs) []byte {
 // appendCalled appends the name of an outgoing request: method and peer, and the template of
 // the path if there is one.
 func appendCalled(dst []byte, a *Attrs) []byte {
-	dst = append(dst, normalizeMethod(a.V[HTTPMethod])...)
+	m := normalizeMethod(a.V[HTTPMethod])
+	dst = append(dst, m...)
 	peer := a.Get(PeerService)
 	if peer == "" {
 		peer = a.Get(ServerAddress)
@@ -526,10 +527,11 @@ func appendCalled(dst []byte, a *Attrs) []byte {
 		dst = append(dst, ' ')
 		dst = append(dst, peer...)
 	} else if name := a.Get(Name); name != "" && !a.Mask.Has(URLTemplate) {
-		if word, rest, _ := strings.Cut(strings.TrimPrefix(name, "HTTP "), " "); normalizeMethod(word) == "_OTHER" || rest != "" {
-			if normalizeMethod(word) == "_OTHER" {
-				rest = name
-			}
+		word, rest, _ := strings.Cut(strings.TrimPrefix(name, "HTTP "), " ")
+		if !strings.EqualFold(word, m) {
+			rest = name
+		}
+		if rest != "" {
 			dst = append(dst, ' ')
 			dst = appendSpanName(dst, rest)
 		}

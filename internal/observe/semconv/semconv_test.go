@@ -62,6 +62,8 @@ func TestOperation(t *testing.T) {
 	f("external: GET [::1]", Client, "GET", "http.method", "GET", "http.url", "http://[::1]:80/")
 	f("external: GET", Client, "GET", "http.method", "GET")
 	f("external: GET something", Client, "something", "http.method", "GET")
+	f("external: GET search items", Client, "search items", "http.method", "GET")
+	f("external: GET items", Client, "HTTP GET items", "http.method", "GET")
 	f("app: render", Internal, "render", "http.method", "GET") // some template engines copy it
 
 	// RPC.
