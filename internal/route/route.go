@@ -58,15 +58,20 @@ const NumMethods = len(Methods)
 // PathOf returns the path of a request's target or URL: without scheme and host, and
 // without parameters, query and fragment.
 func PathOf(target string) string {
-	if i := strings.Index(target, "://"); i > 0 && i < 8 {
-		target = target[i+3:]
-		if i = strings.IndexAny(target, "/?#"); i < 0 {
-			return "/"
+	if target != "" && target[0] != '/' {
+		if i := strings.Index(target, "://"); i > 0 && i < 8 {
+			target = target[i+3:]
+			if i = strings.IndexAny(target, "/?#"); i < 0 {
+				return "/"
+			}
+			target = target[i:]
 		}
-		target = target[i:]
 	}
-	if i := strings.IndexAny(target, "?#;"); i >= 0 {
-		target = target[:i]
+	for i := range len(target) {
+		if c := target[i]; c == '?' || c == '#' || c == ';' {
+			target = target[:i]
+			break
+		}
 	}
 	return cmp.Or(target, "/")
 }

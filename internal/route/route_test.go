@@ -47,3 +47,14 @@ func TestTemplate(t *testing.T) {
 	f("", "")
 	f("Ünïcode/1", "Ünïcode/{id}")
 }
+
+func TestPathOf(t *testing.T) {
+	for target, want := range map[string]string{
+		"/a/b": "/a/b", "/a?b=/c#d": "/a", "/a;sid=1/b?c": "/a", "/a#b": "/a", "": "/", "?a": "/", "*": "*", "/x?u=http://y/z": "/x",
+		"http://shop:80/a/b?c": "/a/b", "https://u:p@shop/": "/", "http://shop": "/", "http://shop?a=/b": "/", "http://shop#a": "/",
+	} {
+		if got := PathOf(target); got != want {
+			t.Errorf("%q: got %q, want %q", target, got, want)
+		}
+	}
+}
