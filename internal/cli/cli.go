@@ -13,7 +13,6 @@ import (
 	"tailscope/internal/report"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // version is printed by `tailscope version`; the Makefile sets it.
@@ -122,43 +121,17 @@ terminal, or through its API.
 			}
 			return usage{withHint(err, "tailscope --help lists the commands")}
 		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	showVersion := root.Flags().BoolP("version", "v", false, "version for tailscope")
-	root.RunE = func(cmd *cobra.Command, _ []string) error {
-		if *showVersion {
-			_, err := fmt.Fprintln(io.out, "tailscope", Version())
-			return err
-		}
-		return cmd.Help()
-	}
+	root.Version = Version()
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SuggestionsMinimumDistance = 2
-	root.SetUsageFunc(wrapFlags(root.UsageFunc()))
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", helpWidth)))
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage{flagError(cmd, err)}
 	})
 	root.AddCommand(newServe(io), newDemo(io), newQuery(io), newCompare(io), newChanges(io), newApdex(io), newReport(io), newMark(io), newMirror(io), newExperiment(io), newSession(io), newBench(io), newCapacity(io), newSimulate(io), newCheck(io), newImport(io), newDoctor(io), newBackup(io), newRestore(io), newVersion(io))
 	return root
-}
-
-// wrapFlags wraps the flags that a usage function writes. A template of Cobra would do so
-// too, but calls methods by their names, and the linker then keeps every method of every
-// package: an eighth of the program.
-func wrapFlags(show func(*cobra.Command) error) func(*cobra.Command) error {
-	return func(cmd *cobra.Command) error {
-		out := cmd.OutOrStderr()
-		var text strings.Builder
-		cmd.SetOut(&text)
-		err := show(cmd)
-		cmd.SetOut(out)
-		wrapped := text.String()
-		for _, flags := range []*pflag.FlagSet{cmd.LocalFlags(), cmd.InheritedFlags()} {
-			if long := strings.TrimRight(flags.FlagUsages(), "\n"); long != "" {
-				wrapped = strings.Replace(wrapped, long, strings.TrimRight(flags.FlagUsagesWrapped(helpWidth), "\n"), 1)
-			}
-		}
-		_, written := fmt.Fprint(out, wrapped)
-		return errors.Join(err, written)
-	}
 }
 
 // exactArgs is cobra.ExactArgs with a sentence that says what to write.

@@ -8,13 +8,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"github.com/DataDog/datadog-agent/pkg/template/text"
 	"net"
 	"net/mail"
 	"net/textproto"
 	"slices"
 	"strconv"
 	"strings"
+	"text/template"
 
 	gomail "github.com/wneessen/go-mail"
 	"github.com/wneessen/go-mail/smtp"
@@ -33,8 +33,8 @@ Value:     {{if .Value}}{{.Value}}{{.Unit}}{{else}}none{{end}}
 {{with .Threshold}}Threshold: {{.}}{{$.Unit}}{{with $.Rule}} by {{.}}{{end}}
 {{end}}{{with .Warning}}Warning:   {{.}}{{$.Unit}}
 {{end}}{{with .Critical}}Critical:  {{.}}{{$.Unit}}
-{{end}}Time:      {{date "2006-01-02 15:04:05 MST" .Time}}
-Since:     {{date "2006-01-02 15:04:05 MST" .Opened}}
+{{end}}Time:      {{.Time.Format "2006-01-02 15:04:05 MST"}}
+Since:     {{.Opened.Format "2006-01-02 15:04:05 MST"}}
 Incident:  {{.Incident}}
 {{with .User}}By:        {{.}}
 {{end}}{{with .Comment}}Comment:   {{.}}

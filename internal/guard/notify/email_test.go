@@ -313,8 +313,6 @@ func TestEmailDefinitions(t *testing.T) {
 		"to":       func(e *spec.Email) { e.To = []string{"b"} },
 		"starttls": func(e *spec.Email) { e.StartTLS = "maybe" },
 		"subject":  func(e *spec.Email) { e.Subject = "{{.Nope}}" },
-
-		`write {{date "15:04" .Time}}`: func(e *spec.Email) { e.Subject = `{{.Time.Format "15:04"}}` },
 	} {
 		s := good
 		change(&s)

@@ -3,8 +3,8 @@ package notify
 import (
 	"encoding/json"
 	"fmt"
-	"github.com/DataDog/datadog-agent/pkg/template/text"
 	"strings"
+	"text/template"
 	"time"
 
 	"tailscope/internal/guard/check/event"
@@ -57,7 +57,6 @@ var templateFuncs = template.FuncMap{
 		b, err := json.Marshal(v)
 		return string(b), err
 	},
-	"date":  func(layout string, t time.Time) string { return t.Format(layout) },
 	"upper": strings.ToUpper,
 	"lower": strings.ToLower,
 }
@@ -70,9 +69,6 @@ func parseTemplate(name, text string) (*template.Template, error) {
 		return nil, err
 	}
 	_, err = execute(t, &event.Event{Kind: event.Opened, Labels: map[string]string{}, Value: nan, To: event.Critical})
-	if err != nil && strings.Contains(err.Error(), "in type time.Time") {
-		err = fmt.Errorf(`%w; methods cannot be called: write {{date "15:04" .Time}}`, err)
-	}
 	return t, err
 }
 

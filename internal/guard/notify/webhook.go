@@ -7,12 +7,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"github.com/DataDog/datadog-agent/pkg/template/text"
 	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"text/template"
 	"time"
 
 	"tailscope/internal/guard/check/event"

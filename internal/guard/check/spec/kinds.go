@@ -2,13 +2,13 @@ package spec
 
 import (
 	"fmt"
-	"github.com/DataDog/datadog-agent/pkg/template/text"
 	"math"
 	"net/mail"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"text/template"
 	"time"
 
 	"tailscope/internal/guard/check/expr"
