@@ -112,7 +112,8 @@ type Request struct {
 }
 
 // Chosen says that a side ends at one of so many moments, where a search found a change: there
-// it is likelier to show the verdicts of Of by chance, as few errors just before they begin.
+// it is likelier to show the verdicts of Of by chance, as few errors just before they begin, and
+// a better Apdex.
 type Chosen struct {
 	Of    []judge.Verdict
 	Among int
@@ -120,7 +121,7 @@ type Chosen struct {
 
 // adjust allows for the choice of the end in what a measure shows.
 func (c *Chosen) adjust(m *api.CompareMeasure) {
-	if c != nil && slices.Contains(c.Of, m.Verdict) {
+	if c != nil && (slices.Contains(c.Of, m.Verdict) || m.Name == judge.Apdex && m.Change == judge.Better) {
 		m.Adjusted = min(1, m.Adjusted*api.Float(c.Among))
 	}
 }

@@ -56,7 +56,10 @@ func (s *sides) late(found []api.Change, first *api.Change, end int64) *api.Mark
 		case low > s.after.start+LateWithin && low >= from+fewest*slot:
 			end = series.Base.Slot(low)
 		default:
-			from, s.causes = max(from, int64(c.High)), append(s.causes, c)
+			from = max(from, int64(c.High))
+			if c.ID != first.ID || c.Low != first.Low {
+				s.causes = append(s.causes, c)
+			}
 			if !slices.Contains(then.Changes, c.ID) { // what came and went is two of one id
 				then.Changes = append(then.Changes, c.ID)
 			}
@@ -272,23 +275,24 @@ func (s *sides) nameRollouts(marks []store.Mark, i int, service string, calls se
 
 // judgeThen gives what began a while after the mark its verdict, that of a comparison of the
 // time after it. Where that is too short yet, the change speaks for itself, unless r has
-// gates: of those it knows nothing. Changed are the measures that changed up to then.
+// gates, of which it knows nothing, or asks for nothing that changed then. Changed are the measures that changed up to then.
 func (s *sides) judgeThen(ctx context.Context, st store.Store, r compare.Request, changed []api.CompareMeasure, now time.Time) error {
 	if s.then == nil {
 		return nil
 	}
-	if len(r.Gates) > 0 {
+	asked := s.asked(&r)
+	if len(r.Gates) > 0 || len(asked) == 0 {
 		s.then.Verdict = judge.TooLittle
 	}
 	after := span{s.then.After.Start, min(s.then.After.End, series.Base.Slot(now.Unix()-ripe))}
-	if after.end < after.start+fewest*slot {
+	if after.end < after.start+fewest*slot || len(asked) == 0 {
 		return nil
 	}
 	r.B, r.Newest, r.Chosen = after.window(), nil, nil
 	again := s.withoutChanged(&r, changed)
 	out, err := compare.Compare(ctx, st, r)
 	switch {
-	case refused(err) != nil || err == nil && (out.Verdict == judge.TooLittle || again && len(s.causes) == 1 && !judge.Moved(out.Verdict)):
+	case refused(err) != nil || err == nil && (out.Verdict == judge.TooLittle || again && !s.back() && !judge.Moved(out.Verdict)):
 		return nil
 	case err != nil:
 		return err
@@ -300,27 +304,39 @@ func (s *sides) judgeThen(ctx context.Context, st store.Store, r compare.Request
 	return nil
 }
 
-// withoutChanged narrows a question about the time after a late change to what was found to
-// change then, so that it does not repeat what the mark did at once. If that changed before
-// and again in the same way, the question is about the time between and the time after, and
-// withoutChanged returns true. Gates are of all that differs from the time before the mark: a
-// question with gates stays as it is.
-func (s *sides) withoutChanged(r *compare.Request, changed []api.CompareMeasure) (again bool) {
-	if len(r.Gates) > 0 || r.Family != "" && r.Family != series.SpanDuration {
-		return false
-	}
+// asked returns which of the measures that are asked for, of all if none is named, are of what
+// a late change was found in. Gates are of all that differs from the time before the mark, and
+// what metrics changed in is not told apart: of those it returns all.
+func (s *sides) asked(r *compare.Request) []string {
 	all := r.Measures
 	if len(all) == 0 {
 		all = measures
 	}
-	asked := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !s.moved(name, "") })
-	if len(asked) == 0 {
+	if len(r.Gates) > 0 || r.Family != "" && r.Family != series.SpanDuration {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !s.moved(name, "") })
+}
+
+// back reports whether one of the causes goes the other way than the first.
+func (s *sides) back() bool {
+	return slices.ContainsFunc(s.causes, func(c *api.Change) bool { return judge.Opposite(c.Verdict, s.causes[0].Verdict) })
+}
+
+// withoutChanged narrows a question about the time after a late change to what asked returns,
+// so that it does not repeat what the mark did at once. If that changed before and again in the
+// same way, the question is about the time between and the time after, and withoutChanged
+// returns true.
+func (s *sides) withoutChanged(r *compare.Request, changed []api.CompareMeasure) (again bool) {
+	if len(r.Gates) > 0 || r.Family != "" && r.Family != series.SpanDuration {
 		return false
 	}
-	if len(asked) < len(all) {
+	if asked := s.asked(r); len(asked) < cmp.Or(len(r.Measures), len(measures)) {
 		r.Measures = asked
 	}
-	again = slices.ContainsFunc(changed, func(m api.CompareMeasure) bool { return s.moved(m.Name, m.Change) })
+	again = slices.ContainsFunc(changed, func(m api.CompareMeasure) bool {
+		return m.Name != judge.Apdex && m.Name != judge.Rate && s.moved(m.Name, m.Change)
+	})
 	if again {
 		r.A, r.Moment = s.after.window(), s.causes[0].Time.Time()
 	}

@@ -573,12 +573,26 @@ func (s *strata) hasBut(row int, c *suspect) bool {
 	return true
 }
 
-// isSuccess reports whether a candidate is of requests that did not fail: what they do beyond
-// the few that did is what all do.
+// isSuccess reports whether a candidate is of requests that did not fail, where nearly all did
+// not: what they do beyond the few that did is what all do.
 func (q *question) isSuccess(c *suspect) bool {
-	return q.span && slices.ContainsFunc([]int32{c.a, c.b}, func(n int32) bool {
-		return n >= 0 && c.from.v.list[n].Name == series.LabelStatus && c.from.v.list[n].Value != series.StatusError
-	})
+	const nearly = 0.9
+	s := c.from
+	if !q.span || !slices.ContainsFunc([]int32{c.a, c.b}, func(n int32) bool {
+		return n >= 0 && s.v.list[n].Name == series.LabelStatus && s.v.list[n].Value != series.StatusError
+	}) {
+		return false
+	}
+	of, all := 0.0, 0.0
+	for row := range s.of {
+		if s.hasBut(row, c) {
+			n := sum(s.table.rows[row].all[:s.window])
+			if all += n; s.has(row, c) {
+				of += n
+			}
+		}
+	}
+	return of >= nearly*all
 }
 
 // isOutcome reports whether a candidate with a status gained what the same requests of other

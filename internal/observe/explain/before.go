@@ -95,14 +95,8 @@ func (q *question) stretches(ctx context.Context) (durations, errors []stretch, 
 		return nil, nil, err
 	}
 	first := stretch{ExplainBefore: b}
-	return cutAtChanges(first, changesOf(found, changedDurations), length), cutAtChanges(first, changesOf(found, changedErrors), length), nil
+	return cutAtChanges(first, changesOf(found, judge.Durations), length), cutAtChanges(first, changesOf(found, judge.ErrorShare), length), nil
 }
-
-// What changes are of, as they name it.
-const (
-	changedDurations = "durations"
-	changedErrors    = "errors"
-)
 
 // changesOf returns the changes of what is named: a change of errors alone makes nobody slow.
 func changesOf(found []api.Change, what string) []api.Change {
@@ -233,11 +227,15 @@ func (q *question) became(ctx context.Context) error {
 		}
 	}
 	c := comparisons{question: q, ask: ask, now: now, done: map[tried]*question{}, others: max(len(durations), len(errors)) - 1}
-	slow, err := c.first(ctx, durations, func(x *question) bool { return len(x.out.Items) > 0 })
+	nothing := "nobody surely became slow"
+	if !q.span {
+		nothing = "nothing surely rose"
+	}
+	slow, err := c.first(ctx, durations, nothing, func(x *question) bool { return len(x.out.Items) > 0 })
 	if err != nil {
 		return err
 	}
-	failing, err := c.first(ctx, errors, func(x *question) bool { return x.out.Errors == nil && x.judged || x.failing() })
+	failing, err := c.first(ctx, errors, "no more requests surely fail", func(x *question) bool { return x.out.Errors == nil && x.judged || x.failing() })
 	if err != nil {
 		return err
 	}
@@ -245,6 +243,9 @@ func (q *question) became(ctx context.Context) error {
 	out.Errors = failing.out.Errors
 	*q = *slow
 	q.out = &out
+	if a, b := slow.out.Before, failing.out.Before; failing.failing() && (a.Start != b.Start || a.End != b.End) {
+		q.note("whose requests fail more often is said against another time before, %s", fromTo(b.Start, b.End))
+	}
 	return nil
 }
 
@@ -281,8 +282,8 @@ type tried struct {
 }
 
 // first returns the question, explained against the first stretch that answers it, or else
-// against the first one.
-func (c *comparisons) first(ctx context.Context, all []stretch, answers func(x *question) bool) (out *question, err error) {
+// against the first one. Nothing says what the first one did not show.
+func (c *comparisons) first(ctx context.Context, all []stretch, nothing string, answers func(x *question) bool) (out *question, err error) {
 	for i := range all {
 		b := &all[i]
 		tries := 1.
@@ -313,7 +314,7 @@ func (c *comparisons) first(ctx context.Context, all []stretch, answers func(x *
 		case b.until != nil:
 			told.note("the time before ends at a change that was found: %s", b.until.Sentence)
 		case b.lagged:
-			told.note("against the time just before, nobody surely became slow: the rectangle is compared with an earlier time, %s", fromTo(x.out.Before.Start, x.out.Before.End))
+			told.note("against the time %s %s: the rectangle is compared with an earlier time, %s", fromTo(all[0].Start, all[0].End), nothing, fromTo(x.out.Before.Start, x.out.Before.End))
 		}
 		if out = &told; answers(x) {
 			break
