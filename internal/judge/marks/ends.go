@@ -185,6 +185,7 @@ func outageAt(has []bool, from, at int64) *api.MarkOutage {
 // nearer than the fewest slots of a side is taken for that of the mark: people mark late,
 // and what they do takes a while. Where its moment is surely another, near says so.
 func (s *sides) cutAt(found []api.Change) {
+	found = ofWholes(found)
 	end, cut := s.after.end, (*api.Change)(nil)
 	for i := range found {
 		c := &found[i]
@@ -192,15 +193,15 @@ func (s *sides) cutAt(found []api.Change) {
 		switch {
 		case low >= s.after.start+fewest*slot:
 			if low < s.after.end {
-				cut = wholeOf(found, c)
+				cut = c
 				s.after.end, s.cutAfter = series.Base.Slot(low), theChange(cut)
 			}
 		case high <= s.before.end-fewest*slot:
 			if high > s.before.start {
-				s.before.start, s.cutBefore = series.Base.Slot(high+slot-1), theChange(wholeOf(found, c))
+				s.before.start, s.cutBefore = series.Base.Slot(high+slot-1), theChange(c)
 			}
 		case low > s.after.start+surelyApart || high < s.before.end-surelyApart:
-			s.near = theChange(wholeOf(found, c))
+			s.near = theChange(c)
 		}
 	}
 	if cut != nil && s.after.end <= s.after.start+LateWithin {
@@ -208,13 +209,15 @@ func (s *sides) cutAt(found []api.Change) {
 	}
 }
 
-// wholeOf returns the change of the service as a whole at the moment of a change, if it
-// changed as well, else the change itself.
-func wholeOf(found []api.Change, c *api.Change) *api.Change {
-	if i := slices.IndexFunc(found, func(x api.Change) bool { return x.Operation == "" && x.Low <= c.High && c.Low <= x.High }); i >= 0 {
-		return &found[i]
-	}
-	return c
+// ofWholes returns the changes without those of operations that the service as a whole shows as
+// well, of the same things in the same direction: few requests date them far worse.
+func ofWholes(found []api.Change) []api.Change {
+	return slices.DeleteFunc(slices.Clone(found), func(c api.Change) bool {
+		return c.Operation != "" && slices.ContainsFunc(found, func(x api.Change) bool {
+			return x.Operation == "" && x.Low <= c.High && c.Low <= x.High && !judge.Opposite(x.Verdict, c.Verdict) &&
+				slices.ContainsFunc(x.Found, func(thing string) bool { return slices.Contains(c.Found, thing) })
+		})
+	})
 }
 
 // theChange names a change that was found, with its moment and how likely chance alone
