@@ -34,7 +34,7 @@ func (w *world) storyOf(service, id string) *api.ServiceVerdict {
 			w.t.Errorf("a comparison at the mark does not warn that %s", x.Text)
 		}
 	}
-	code, output := w.tailscope("compare", "--service", service, "--mark", id)
+	code, output := w.tailscope("compare", "--mark", id) // of the mark's service
 	want := map[api.Verdict]int{judge.Regression: 1, judge.Mixed: 1, judge.TooLittle: 2}[v.Verdict]
 	if code != want || !strings.Contains(output, v.Sentence) {
 		w.t.Errorf("compare --mark exits with %d, want %d: %s", code, want, output)

@@ -20,7 +20,7 @@ import (
 // Compare answers a comparison at the mark that r names. Its sides are those that the mark's
 // own verdict is of. Where the question is the mark's own, so are its verdict and its
 // sentence once that is final, by judge if there is one: a mark has one story wherever it is
-// told.
+// told. A mark of a service asks about its requests by default.
 func (o *Around) Compare(ctx context.Context, judge *Judge, r compare.Request) (*api.CompareResponse, error) {
 	marks, err := store.AllMarks(ctx, o.Store)
 	if err != nil {
@@ -32,6 +32,14 @@ func (o *Around) Compare(ctx context.Context, judge *Judge, r compare.Request) (
 	}
 	if r.Gates == nil {
 		r.Gates = gatesOf(&marks[i])
+	}
+	named := slices.ContainsFunc(r.Matchers, func(m *labels.Matcher) bool { return m.Name == series.LabelService })
+	if name := marks[i].Service; name != "" && !named && (r.Family == "" || r.Family == series.SpanDuration) {
+		of, err := ofService(name)
+		if err != nil {
+			return nil, err
+		}
+		r.Matchers = slices.Concat(r.Matchers, of)
 	}
 	out, refusal := o.compareAt(ctx, judge, r, marks, i, math.MaxInt64)
 	// Of marks that are judged as one the newest may have no slot after it yet: what the others
