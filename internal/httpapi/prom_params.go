@@ -74,7 +74,7 @@ func promOpts(r *http.Request) (promql.QueryOpts, error) {
 		}
 		lookback = d
 	}
-	return promql.NewPrometheusQueryOpts(false, lookback, nil), nil
+	return promql.NewPrometheusQueryOpts(false, lookback), nil
 }
 
 func promLimit(r *http.Request) (int, error) {

@@ -82,8 +82,8 @@ func classics(families map[string]store.FamilyInfo, e parser.Expr, job bool) map
 	parser.Inspect(e, func(n parser.Node, above []parser.Node) error {
 		if vs, ok := n.(*parser.VectorSelector); ok {
 			if family, c, rest, ok := classicOf(families, vs.LabelMatchers, job); ok {
-				if (c.as != "" || c.job) && slices.ContainsFunc(above, isAbsent) {
-					return nil // whose labels are its matchers
+				if (c.as != "" || c.job) && slices.ContainsFunc(above, readsMatchers) {
+					return nil
 				}
 				if vs.LabelMatchers, out[vs] = rest, c; vs.Name != "" && family != "" {
 					vs.Name = family
@@ -95,9 +95,11 @@ func classics(families map[string]store.FamilyInfo, e parser.Expr, job bool) map
 	return out
 }
 
-func isAbsent(n parser.Node) bool {
+// readsMatchers reports whether a node is a function that reads the matchers of its selectors:
+// absent has them as labels, and info joins by them.
+func readsMatchers(n parser.Node) bool {
 	call, ok := n.(*parser.Call)
-	return ok && strings.HasPrefix(call.Func.Name, "absent")
+	return ok && (strings.HasPrefix(call.Func.Name, "absent") || call.Func.Name == "info")
 }
 
 // String encodes c for a marker.

@@ -353,7 +353,7 @@ func (p *backtest) slid(ctx context.Context, from, to time.Time) (valuesAt, bool
 // prom asks PromQL for all runs at once.
 func (p *backtest) prom(ctx context.Context, from, to time.Time) (valuesAt, error) {
 	begin := lastWhole(from)
-	q, err := p.e.o.Prom.Range(ctx, promql.NewPrometheusQueryOpts(false, 0, nil), p.in.c.Value.PromQL, begin, lastWhole(to), p.every)
+	q, err := p.e.o.Prom.Range(ctx, promql.NewPrometheusQueryOpts(false, 0), p.in.c.Value.PromQL, begin, lastWhole(to), p.every)
 	if err != nil {
 		return nil, query.Invalid("value", "%v", err)
 	}

@@ -348,7 +348,7 @@ func promQL(ctx context.Context, e *query.PromEngine, text string, at time.Time)
 	if e == nil {
 		return null(errors.New("promql is not available here"))
 	}
-	q, err := e.Instant(ctx, promql.NewPrometheusQueryOpts(false, 0, nil), text, at)
+	q, err := e.Instant(ctx, promql.NewPrometheusQueryOpts(false, 0), text, at)
 	if err != nil {
 		return null(err)
 	}
