@@ -34,7 +34,7 @@ const (
 	// third is left out: what has just changed is not usual yet.
 	usualHours = 3 * 3600
 
-	// widest is how many deviations of minutes a band reaches to either side. The deviation
+	// widest is the number of deviations that a band reaches to either side. The deviation
 	// follows from the median one, which a few bad minutes do not move.
 	widest      = 3.0
 	ofMedian    = 1.4826 // a normal variable's deviation over its median absolute one
@@ -69,7 +69,7 @@ type UsualCache struct {
 	kept refresh.Cache[usualOfAll]
 }
 
-// usualOfAll is what is usual of each service, before one minute.
+// usualOfAll holds the usual minutes of each service, before one minute.
 type usualOfAll struct {
 	of   map[serviceIn]*usual
 	last map[serviceIn]int64 // end of the last minute with requests in the hours before

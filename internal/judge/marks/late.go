@@ -275,7 +275,8 @@ func (s *sides) nameRollouts(marks []store.Mark, i int, service string, calls se
 
 // judgeThen gives what began a while after the mark its verdict, that of a comparison of the
 // time after it. Where that is too short yet, the change speaks for itself, unless r has
-// gates, of which it knows nothing, or asks for nothing that changed then. Changed are the measures that changed up to then.
+// gates, of which it knows nothing, or asks for nothing that changed then. Changed are the
+// measures that changed up to then.
 func (s *sides) judgeThen(ctx context.Context, st store.Store, r compare.Request, changed []api.CompareMeasure, now time.Time) error {
 	if s.then == nil {
 		return nil
@@ -304,15 +305,20 @@ func (s *sides) judgeThen(ctx context.Context, st store.Store, r compare.Request
 	return nil
 }
 
+// canNarrow reports whether a question can be narrowed to what a late change was found in. Gates
+// are of all that differs from the time before the mark, and what metrics changed in is not known.
+func canNarrow(r *compare.Request) bool {
+	return len(r.Gates) == 0 && (r.Family == "" || r.Family == series.SpanDuration)
+}
+
 // asked returns which of the measures that are asked for, of all if none is named, are of what
-// a late change was found in. Gates are of all that differs from the time before the mark, and
-// what metrics changed in is not told apart: of those it returns all.
+// a late change was found in; all of them where the question cannot be narrowed.
 func (s *sides) asked(r *compare.Request) []string {
 	all := r.Measures
 	if len(all) == 0 {
 		all = measures
 	}
-	if len(r.Gates) > 0 || r.Family != "" && r.Family != series.SpanDuration {
+	if !canNarrow(r) {
 		return all
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !s.moved(name, "") })
@@ -328,7 +334,7 @@ func (s *sides) back() bool {
 // same way, the question is about the time between and the time after, and withoutChanged
 // returns true.
 func (s *sides) withoutChanged(r *compare.Request, changed []api.CompareMeasure) (again bool) {
-	if len(r.Gates) > 0 || r.Family != "" && r.Family != series.SpanDuration {
+	if !canNarrow(r) {
 		return false
 	}
 	if asked := s.asked(r); len(asked) < cmp.Or(len(r.Measures), len(measures)) {

@@ -52,7 +52,7 @@ type operation struct {
 	hash uint64
 }
 
-// savedRoutes is what was learned of a service that is not in memory, in its saved form.
+// savedRoutes holds the variables of a service that is not in memory, in their saved form.
 type savedRoutes struct {
 	variables []byte
 	unsaved   bool
