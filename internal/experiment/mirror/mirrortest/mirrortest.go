@@ -372,6 +372,19 @@ func Pour(every time.Duration) Way {
 	}}
 }
 
+// Processing answers with early answers that do not end, as fast as they are taken.
+func Processing() Way {
+	return Way{name: "processing", do: func(s *Server, x *Request) bool {
+		s.readBody(x)
+		many := strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 1000)
+		for {
+			if _, err := io.WriteString(x.Conn, many); err != nil {
+				return false
+			}
+		}
+	}}
+}
+
 // Garbage answers with bytes that are not HTTP.
 func Garbage() Way {
 	w := Raw("\x00\x01 this is not HTTP\r\n\r\n")

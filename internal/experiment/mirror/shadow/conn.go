@@ -70,6 +70,7 @@ type copyState struct {
 	delivered bool // all of the request was written
 	touched   bool // a byte of an answer has come
 	inBody    bool // the final head has been read
+	early     int  // bytes of early answers (1xx)
 	answered  bool // the answer is whole, and the request still being sent
 	lost      bool // nothing more is read, and the request still being sent
 	keep      bool

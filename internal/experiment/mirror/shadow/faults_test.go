@@ -36,6 +36,7 @@ func TestFaults(t *testing.T) {
 		{name: "endless", way: mirrortest.Endless(), causes: []pair.Cause{pair.AnswerLimit},
 			change: func(o *Options) { o.AnswerLimit = 1 << 20 }},
 		{name: "endless, without a limit", way: mirrortest.Endless(), causes: []pair.Cause{pair.TimedOut, pair.Expired}, change: func(o *Options) { o.AnswerLimit = 1 << 50 }},
+		{name: "early answers without end", way: mirrortest.Processing(), causes: []pair.Cause{pair.BadAnswer}},
 		{name: "garbage", way: mirrortest.Garbage(), causes: []pair.Cause{pair.BadAnswer}},
 		{name: "closes", way: mirrortest.CloseAfter(3, false), causes: []pair.Cause{pair.None}},
 		{name: "no connection in time", way: mirrortest.Hang(), causes: []pair.Cause{pair.ConnectTime}, change: func(o *Options) {

@@ -9,8 +9,13 @@ import (
 	"tailscope/internal/http1"
 )
 
-// readBytes is the size of a read, and bounds an answer's head.
-const readBytes = 32 << 10
+const (
+	// readBytes is the size of a read, and bounds an answer's head.
+	readBytes = 32 << 10
+	// maxEarlyBytes bounds the early answers (RFC 9110 section 15.2) before an answer. They
+	// may come without end, and none of them counts as part of the answer's body.
+	maxEarlyBytes = 64 << 10
+)
 
 // buffers are in use during reads, not during waits.
 var buffers = sync.Pool{New: func() any { return new([readBytes]byte) }}
@@ -151,6 +156,9 @@ func (c *conn) feed(p []byte, now int64) (then, pair.Cause) {
 		p = p[n:]
 		fresh = true
 		if c.head.Status < 200 {
+			if c.early += n; c.early > maxEarlyBytes {
+				return c.fail(pair.BadAnswer)
+			}
 			c.head.Status = 0
 			continue
 		}
