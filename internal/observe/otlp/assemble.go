@@ -27,7 +27,7 @@ type Assembler interface {
 	Add([]traces.Span)
 }
 
-// assemble appends the span whose attributes are in d.attrs to those of the request.
+// assemble appends the span just read to those of the request.
 func (d *decoder) assemble(s *spanFields, weight uint32, message []byte) {
 	if len(d.spans) < cap(d.spans) {
 		d.spans = d.spans[:len(d.spans)+1]
@@ -52,8 +52,12 @@ func (d *decoder) assemble(s *spanFields, weight uint32, message []byte) {
 			d.implausible++
 		}
 	}
-	if d.attrs.Mask.Has(semconv.DBText) {
-		x.Text = d.text(d.attrs.V[semconv.DBText], d.attrs.Get(semconv.DBSystem))
+	if d.present.Has(semconv.DBText) {
+		system := ""
+		if d.present.Has(semconv.DBSystem) {
+			system = d.value(semconv.DBSystem)
+		}
+		x.Text = d.text(d.value(semconv.DBText), system)
 	}
 	x.Detail = d.detail(s, message)
 }
@@ -77,13 +81,13 @@ func (d *decoder) name(s *spanFields) traces.Name {
 func (d *decoder) appendAddress(dst []byte) []byte {
 	switch {
 	case d.present.Has(semconv.ServerAddress):
-		dst = append(dst, d.attrs.V[semconv.ServerAddress]...)
+		dst = append(dst, d.value(semconv.ServerAddress)...)
 		if d.present.Has(semconv.ServerPort) {
 			dst = append(dst, ':')
-			dst = append(dst, d.attrs.V[semconv.ServerPort]...)
+			dst = append(dst, d.value(semconv.ServerPort)...)
 		}
 	case d.present.Has(semconv.PeerService):
-		dst = append(dst, d.attrs.V[semconv.PeerService]...)
+		dst = append(dst, d.value(semconv.PeerService)...)
 	}
 	return dst
 }
@@ -143,10 +147,10 @@ func eachBytes(b []byte, number int32, do func([]byte) error) error {
 func (d *decoder) detail(s *spanFields, message []byte) []byte {
 	path := ""
 	switch {
-	case s.of == semconv.Server && d.attrs.Mask.Has(semconv.URLPath):
-		path = d.attrs.V[semconv.URLPath]
-	case d.attrs.Mask.Has(semconv.URL):
-		path = d.attrs.V[semconv.URL]
+	case s.of == semconv.Server && d.present.Has(semconv.URLPath):
+		path = d.value(semconv.URLPath)
+	case d.present.Has(semconv.URL):
+		path = d.value(semconv.URL)
 	}
 	if path != "" {
 		path = route.PathOf(path)

@@ -104,6 +104,7 @@ func BenchmarkHistograms(b *testing.B) {
 // walkOnly reads as traces does, up to the key by which a span is recognised.
 func (d *decoder) walkOnly(b []byte) error {
 	sel := 0
+	d.payload = b
 	err := eachBytes(b, 1, func(rs []byte) error {
 		res, err := d.resource(rs)
 		if err != nil {
@@ -112,21 +113,11 @@ func (d *decoder) walkOnly(b []byte) error {
 		d.res = res
 		return eachBytes(rs, 2, func(ss []byte) error {
 			return eachBytes(ss, 2, func(s []byte) error {
-				d.attrs.Mask = 0
-				d.order.begin()
-				var f field
-				var err error
-				for i := 0; i < len(s); {
-					if i, err = f.next(s, i); err != nil {
-						return err
-					}
-					if f.number == 9 {
-						if err := d.attribute(f.data); err != nil {
-							return err
-						}
-					}
+				var of spanFields
+				if err := d.read(s, &of); err != nil {
+					return err
 				}
-				sel += int(semconv.Select(semconv.Server, d.attrs.Mask))
+				sel += int(semconv.Select(of.of, d.present))
 				return nil
 			})
 		})

@@ -128,26 +128,32 @@ func (c *cache) get(t *tables, h uint64) (resolved, bool) {
 	return to, ok
 }
 
-// find appends what the pending spans were resolved to; those not found have target 0.
-// sum has no meaning: it keeps the compiler from dropping loads.
-func (c *cache) find(out []resolved, t *tables, list []pending) (_ []resolved, sum uint64) {
+// latest returns the present tables if they are of the epoch of t, which at returned, or else t.
+func (c *cache) latest(t *tables) *tables {
 	if now := c.now.Load(); now.epoch == t.epoch {
-		t = now
+		return now
 	}
-	// The first loop's loads are independent of each other, so that the
-	// processor has many under way at once; the second finds them done.
+	return t
+}
+
+// fetch touches what find will read of the pending spans. The loads are independent of each
+// other, so that the processor has many under way at once. sum has no meaning: it keeps the
+// compiler from dropping them.
+func (t *tables) fetch(list []pending) (sum uint64) {
 	young := t.young
 	for i := range list {
 		sum += young.slot[list[i].hash&young.mask].hash.Load()
 	}
-	for i := range list {
-		to, ok := young.find(list[i].hash)
-		if !ok && t.old != nil {
-			to, _ = c.get(t, list[i].hash)
-		}
-		out = append(out, to)
+	return sum
+}
+
+// find is get of a hash that is not 0, without what was put since latest returned t.
+func (c *cache) find(t *tables, h uint64) (resolved, bool) {
+	to, ok := t.young.find(h)
+	if !ok && t.old != nil {
+		return c.get(t, h)
 	}
-	return out, sum
+	return to, ok
 }
 
 // put adds what was resolved in the epoch or later.

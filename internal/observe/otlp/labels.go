@@ -23,8 +23,7 @@ import (
 func (d *decoder) pointLabels(b []byte, attributes int32, quantile float64) (labels.Labels, error) {
 	type pair struct{ key, value string }
 	var own []pair
-	d.attrs.Mask = 0
-	d.arena = d.arena[:0]
+	d.beginAttributes()
 	var f field
 	for i := 0; i < len(b); {
 		var err error
@@ -39,7 +38,7 @@ func (d *decoder) pointLabels(b []byte, attributes int32, quantile float64) (lab
 			return labels.EmptyLabels(), err
 		}
 		if s, rank := d.r.keys.Find(view(key)); rank != 0 && (s == semconv.Tenant || s == semconv.Variant || s >= semconv.Extra) {
-			if err := d.value(s, rank, value); err != nil {
+			if err := d.setValue(s, rank, value); err != nil {
 				return labels.EmptyLabels(), err
 			}
 			continue
@@ -52,6 +51,7 @@ func (d *decoder) pointLabels(b []byte, attributes int32, quantile float64) (lab
 			own = append(own, pair{string(key), cloneLabel(string(text))})
 		}
 	}
+	d.readTexts(d.present)
 	out := map[string]string{}
 	set := func(name, value string) {
 		if value != "" {

@@ -107,9 +107,12 @@ type decoder struct {
 	tables *tables
 	res    *resource
 
+	payload    []byte
 	order      keyOrder
-	attrs      semconv.Attrs
+	present    semconv.Mask // slots that the attributes just read have values of
+	raw        [semconv.NumSlots]rawValue
 	rank       [semconv.NumSlots]uint8
+	attrs      semconv.Attrs // the selected ones as texts
 	httpStatus int
 	arena      []byte // texts of values that are not strings
 	key        []byte
@@ -117,8 +120,7 @@ type decoder struct {
 	extra      []labels.Label
 	id         agg.SpanIdentity
 	pending    []pending
-	targets    []resolved    // of pending; target 0 if not found
-	fetched    uint64        // see cache.find
+	fetched    uint64        // see table.fetch
 	members    []agg.Member  // tenants of pending
 	kept       []byte        // tenants and paths that are not texts in the payload
 	paths      []requestPath // of pending requests whose routes are learned
@@ -126,7 +128,6 @@ type decoder struct {
 	spans       []traces.Span // of the request, for the breakdown
 	names       uint32        // the assembler's epoch
 	from, to    int64         // ends that the batch accepts
-	present     semconv.Mask  // of the span's attributes, before Select
 	details     []byte
 	statement   []byte
 	address     []byte
@@ -167,6 +168,7 @@ func (s signal) what() string { return [...]string{"spans", "data points", "log 
 func (r *receiver) ingest(ctx context.Context, s signal, payload []byte) (Partial, error) {
 	d := r.decoders.Get().(*decoder)
 	defer r.decoders.Put(d)
+	d.payload = payload
 	d.items, d.noValue = 0, 0
 	d.kept = d.kept[:0]
 	clear(d.refused[:])
@@ -222,10 +224,9 @@ func (r *receiver) ingest(ctx context.Context, s signal, payload []byte) (Partia
 
 // releasePayload drops references to the payload, which its owner will reuse.
 func (d *decoder) releasePayload() {
-	d.batch, d.tables, d.res = nil, nil, nil
+	d.batch, d.tables, d.res, d.payload = nil, nil, nil, nil
 	d.m = metric{}
 	d.id, d.identity = agg.SpanIdentity{}, traces.Identity{}
-	clear(d.pending)
 	d.pending = d.pending[:0]
 	clear(d.members)
 	d.members = d.members[:0]

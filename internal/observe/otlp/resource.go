@@ -2,7 +2,6 @@ package otlp
 
 import (
 	"encoding/binary"
-	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,8 +14,8 @@ import (
 // resource is the sender of a group of spans or metrics. It owns its strings.
 type resource struct {
 	raw   xxh3.Uint128 // hash of all attributes, in any order: part of a stream's identity
-	key   [16]byte     // hash of those that become labels: part of a span's
-	kept  xxh3.Uint128 // the same, in every run of the program
+	hash  uint64       // of those that become labels: part of a span's
+	kept  xxh3.Uint128 // of the same, in every run of the program
 	attrs semconv.Attrs
 }
 
@@ -85,9 +84,7 @@ func (d *decoder) resource(b []byte) (*resource, error) {
 
 func (d *decoder) parseResource(messages [][]byte) (*resource, error) {
 	r := &resource{}
-	d.attrs.Mask = 0
-	d.order.begin()
-	d.arena = d.arena[:0]
+	d.beginAttributes()
 	var f field
 	for _, b := range messages {
 		for i := 0; i < len(b); {
@@ -103,7 +100,8 @@ func (d *decoder) parseResource(messages [][]byte) (*resource, error) {
 			}
 		}
 	}
-	r.attrs.Mask = d.attrs.Mask & semconv.Resource
+	d.readTexts(d.present & semconv.Resource)
+	r.attrs.Mask = d.attrs.Mask
 	key := d.key[:0]
 	for s := range semconv.Slot(semconv.NumSlots) {
 		if r.attrs.Mask.Has(s) {
@@ -113,7 +111,7 @@ func (d *decoder) parseResource(messages [][]byte) (*resource, error) {
 			key = append(key, r.attrs.V[s]...)
 		}
 	}
-	r.key, r.kept = xxh3.Hash128Seed(key, d.r.seed).Bytes(), xxh3.Hash128(key)
+	r.hash, r.kept = xxh3.HashSeed(key, d.r.seed), xxh3.Hash128(key)
 	d.key = key
 	return r, nil
 }
@@ -142,28 +140,56 @@ func addHashes(a, b xxh3.Uint128) xxh3.Uint128 {
 	return xxh3.Uint128{Hi: a.Hi + b.Hi, Lo: a.Lo + b.Lo}
 }
 
-// attribute decodes one KeyValue message and, if a slot has that name, keeps its value
-// in d.attrs.
+// beginAttributes begins the attributes of a span or a resource, or of a point.
+func (d *decoder) beginAttributes() {
+	d.present = 0
+	d.order.begin()
+	d.arena = d.arena[:0]
+}
+
+// attribute decodes one KeyValue message and, if a slot has that name, keeps its value.
 func (d *decoder) attribute(b []byte) error {
-	// The usual form: key, then value, both shorter than 128 bytes.
-	if len(b) >= 4 && b[0] == 1<<3|bytesT && b[1] < 0x80 {
-		n := int(b[1])
-		if rest := len(b) - 2 - n; rest >= 2 && b[2+n] == 2<<3|bytesT && b[3+n] < 0x80 && int(b[3+n]) == rest-2 {
-			s, rank := d.order.find(d.r.keys, b[2:2+n])
-			if rank == 0 {
+	if n := d.order.predict(b); n != nil {
+		if v := usualValue(b[n.size:]); v != nil {
+			if n.rank == 0 {
 				return nil
 			}
-			return d.value(s, rank, b[4+n:])
+			return d.setValue(n.slot, n.rank, v)
 		}
 	}
+	return d.unpredicted(b)
+}
+
+// usualValue returns the value that ends a KeyValue, given what follows its tag, or nil if it
+// does not.
+func usualValue(b []byte) []byte {
+	switch {
+	case len(b) > 1 && int(b[0]) == len(b)-1 && b[0] < 0x80:
+		return b[1:]
+	case len(b) > 2 && b[0] >= 0x80 && b[1] < 0x80 && int(b[0]&0x7F)|int(b[1])<<7 == len(b)-2:
+		return b[2:]
+	}
+	return nil
+}
+
+// unpredicted is attribute for a key that was not expected, and for unusual forms.
+func (d *decoder) unpredicted(b []byte) error {
 	key, value, err := keyValue(b)
 	if err != nil {
 		return err
 	}
-	if s, rank := d.r.keys.Find(view(key)); rank != 0 {
-		return d.value(s, rank, value)
+	var s semconv.Slot
+	var rank uint8
+	// The usual form: key, then value, of which the key is shorter than 128 bytes.
+	if n := len(key) + keyFrame; 0 < len(key) && len(key) < 0x80 && n < len(b) && b[0] == 1<<3|bytesT && int(b[1]) == len(key) && b[n-1] == 2<<3|bytesT && usualValue(b[n:]) != nil {
+		s, rank = d.order.find(d.r.keys, b[:n])
+	} else {
+		s, rank = d.r.keys.Find(view(key))
 	}
-	return nil
+	if rank == 0 {
+		return nil
+	}
+	return d.setValue(s, rank, value)
 }
 
 func keyValue(b []byte) (key, value []byte, err error) {
@@ -184,64 +210,50 @@ func keyValue(b []byte) (key, value []byte, err error) {
 	return key, value, nil
 }
 
-// value keeps the AnyValue message b in slot s, unless the slot has the value of a
+// unlabelled holds the slots whose values are numbers of the span rather than texts.
+const unlabelled semconv.Mask = 1<<semconv.HTTPStatus | 1<<semconv.RPCStatus | 1<<semconv.Queued
+
+// setValue keeps the AnyValue message b in slot s, unless the slot has the value of a
 // preferred name.
-func (d *decoder) value(s semconv.Slot, rank uint8, b []byte) error {
-	if d.attrs.Mask.Has(s) && d.rank[s] < rank {
+func (d *decoder) setValue(s semconv.Slot, rank uint8, b []byte) error {
+	if unlabelled.Has(s) {
+		return d.setNumber(s, b)
+	}
+	if d.present.Has(s) && d.rank[s] < rank {
 		return nil
 	}
-	if s == semconv.Queued {
-		return d.queueHeader(b, 0)
-	}
-	var text string
-	if len(b) >= 2 && b[0] == 1<<3|bytesT && int(b[1]) == len(b)-2 && b[1] < 0x80 {
-		text = view(b[2:])
-	} else {
+	if _, ok := isText(b); !ok {
 		v, err := scalar(b)
-		if err != nil {
+		if err != nil || v.number == 0 || v.number == 1 && len(v.data) == 0 {
 			return err
 		}
-		if s == semconv.HTTPStatus && v.wire == varint && v.number == 3 {
-			if v.num != 0 { // there was no answer
-				d.httpStatus = int(int64(v.num))
-			}
-			return nil
-		}
-		at := len(d.arena)
-		switch v.number {
-		case 1:
-			text = view(v.data)
-		case 2:
-			text = "false"
-			if v.num != 0 {
-				text = "true"
-			}
-		case 3:
-			d.arena = strconv.AppendInt(d.arena, int64(v.num), 10)
-			text = view(d.arena[at:])
-		case 4:
-			d.arena = strconv.AppendFloat(d.arena, math.Float64frombits(v.num), 'g', -1, 64)
-			text = view(d.arena[at:])
-		default:
-			return nil
-		}
 	}
-	if text == "" {
-		return nil
-	}
-	if s == semconv.RPCStatus {
-		d.rpcStatus = int8(semconv.RPCCode(text))
-		return nil
-	}
-	if s == semconv.HTTPStatus {
-		if n, err := strconv.Atoi(text); err == nil && n != 0 {
-			d.httpStatus = n
-		}
-		return nil
-	}
-	d.attrs.Mask |= 1 << s
-	d.attrs.V[s], d.rank[s] = text, rank
+	d.present |= 1 << s
+	d.raw[s], d.rank[s] = d.rawOf(b), rank
 	return nil
+}
+
+// setNumber is setValue of an unlabelled slot.
+func (d *decoder) setNumber(s semconv.Slot, b []byte) error {
+	switch s {
+	case semconv.Queued:
+		return d.queueHeader(b, 0)
+	case semconv.RPCStatus:
+		text, err := d.scalarText(b)
+		if text != "" {
+			d.rpcStatus = int8(semconv.RPCCode(text))
+		}
+		return err
+	}
+	if len(b) == 3 && b[0] == 3<<3|varint && b[1] >= 0x80 && 0 < b[2] && b[2] < 0x80 { // 128 to 16,383
+		d.httpStatus = int(b[1]&0x7F) | int(b[2])<<7
+		return nil
+	}
+	text, err := d.scalarText(b)
+	if n, bad := strconv.Atoi(text); bad == nil && n != 0 { // with 0 there was no answer
+		d.httpStatus = n
+	}
+	return err
 }
 
 // scalar returns the field of an AnyValue that holds a string (1), bool (2),

@@ -7,7 +7,6 @@ import (
 	"math/bits"
 
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/zeebo/xxh3"
 
 	"tailscope/internal/agg"
 	"tailscope/internal/observe/semconv"
@@ -37,7 +36,6 @@ func (d *decoder) resourceSpans(b []byte) error {
 		return err
 	}
 	d.res = res
-	d.key = append(d.key[:0], res.key[:]...)
 	var f field
 	for i := 0; i < len(b); {
 		if i, err = f.next(b, i); err != nil {
@@ -68,17 +66,18 @@ func (d *decoder) scopeSpans(b []byte) error {
 	return nil
 }
 
-// pending is a span whose target has not been looked up yet.
+// pending is a span whose target has not been looked up yet. It has no pointers, which the
+// garbage collector would follow.
 type pending struct {
 	hash     uint64 // of what decides the target, which has no tenant
 	end      int64
 	duration int64
 	weight   uint32
 	span     int32 // index in decoder.spans, or -1
-	message  []byte
-	tenant   string // of the span's own attributes, as it came
-	entry    bool   // see spanFields.entry
+	message  rawValue
+	member   uint16 // index in decoder.members
 	path     uint16 // index in decoder.paths, from 1; 0 if the route is not learned
+	entry    bool   // see spanFields.entry
 }
 
 // maxPending bounds the pending spans.
@@ -87,6 +86,9 @@ const maxPending = 512
 // flushPending looks up the targets of the pending spans, which are of one resource, and
 // adds them to the batch with their tenants.
 func (d *decoder) flushPending() error {
+	if len(d.pending) == 0 {
+		return nil
+	}
 	if len(d.paths) > 0 {
 		d.r.routes.learn(d.res.service(), d.paths)
 		for i := range d.pending {
@@ -95,32 +97,21 @@ func (d *decoder) flushPending() error {
 			}
 		}
 	}
-	d.targets, d.fetched = d.r.cache.find(d.targets[:0], d.tables, d.pending)
-	d.members = d.members[:0]
+	known := d.r.cache.latest(d.tables)
+	d.fetched = known.fetch(d.pending)
 	for i := range d.pending {
 		p := &d.pending[i]
-		if d.targets[i].target == 0 {
+		to, ok := d.r.cache.find(known, p.hash)
+		if !ok {
 			var err error
-			if d.targets[i], err = d.resolve(p); err != nil {
+			if to, err = d.resolve(p); err != nil {
 				return err
 			}
 		}
-		if i == 0 || p.tenant != d.pending[i-1].tenant {
-			m := agg.Member{Target: d.targets[i].target, Tenant: fitLabel(p.tenant)}
-			if p.tenant == "" {
-				m.Tenant = d.res.attrs.Get(semconv.Tenant)
-			}
-			d.members = append(d.members, m)
+		if i == 0 {
+			d.foldTenants(to.target)
 		}
-	}
-	d.r.sink.Fold(d.members)
-	member := -1
-	for i := range d.pending {
-		p, to := &d.pending[i], d.targets[i]
-		if i == 0 || p.tenant != d.pending[i-1].tenant {
-			member++
-		}
-		m := &d.members[member]
+		m := &d.members[p.member]
 		d.batch.ObserveTenant(to.target, m.Tenant, m.Folded, p.end, p.duration, p.weight)
 		if p.span < 0 {
 			continue
@@ -136,11 +127,35 @@ func (d *decoder) flushPending() error {
 		}
 		d.spans[p.span].Name = to.name
 	}
-	clear(d.pending) // of references to the payload
 	d.pending = d.pending[:0]
-	clear(d.members)
+	clear(d.members) // of references to the payload
+	d.members = d.members[:0]
 	d.releasePaths()
 	return nil
+}
+
+// member returns the index in d.members of the tenant of the span just read. Spans of one
+// tenant in a row share it.
+func (d *decoder) member() uint16 {
+	tenant := d.res.attrs.Get(semconv.Tenant)
+	if d.present.Has(semconv.Tenant) {
+		tenant = d.value(semconv.Tenant)
+	}
+	n := len(d.members)
+	if n == 0 || d.members[n-1].Tenant != tenant {
+		d.members = append(d.members, agg.Member{Tenant: d.keep(tenant)})
+		n++
+	}
+	return uint16(n - 1)
+}
+
+// foldTenants decides which of d.members are folded. The target is one of their service.
+func (d *decoder) foldTenants(t agg.Target) {
+	for i := range d.members {
+		m := &d.members[i]
+		m.Target, m.Tenant = t, fitLabel(m.Tenant)
+	}
+	d.r.sink.Fold(d.members)
 }
 
 // resolve returns the target and the name of a pending span, without a tenant. It adds them
@@ -150,12 +165,11 @@ func (d *decoder) resolve(p *pending) (resolved, error) {
 		return to, nil
 	}
 	var s spanFields
-	if err := d.read(p.message, &s); err != nil {
+	if err := d.read(d.bytes(p.message), &s); err != nil {
 		return resolved{}, err
 	}
-	d.present = d.attrs.Mask
-	d.attrs.Mask = semconv.Select(s.of, d.attrs.Mask)
-	if d.attrs.HasPath(s.of) {
+	d.readTexts(semconv.Select(s.of, d.present))
+	if d.attrs.Mask.HasPath(s.of) {
 		d.attrs.TakePath()
 	}
 	component := semconv.App
@@ -201,21 +215,13 @@ func (d *decoder) span(b []byte) error {
 	if len(s.state) > 0 {
 		w = sampleWeight(view(s.state), s.traceID)
 	}
-	d.present = d.attrs.Mask
-	at := int32(-1)
-	if end := int64(s.end); d.r.assembler != nil && d.from <= end && end <= d.to {
-		at = int32(len(d.spans))
+	p := pending{end: int64(s.end), duration: int64(s.end - s.start), weight: w, span: -1, message: d.rawOf(b), entry: s.entry()}
+	if d.r.assembler != nil && d.from <= p.end && p.end <= d.to {
+		p.span = int32(len(d.spans))
 		d.assemble(&s, w, b)
 	}
-	p := pending{end: int64(s.end), duration: int64(s.end - s.start), weight: w, span: at, message: b, entry: s.entry()}
-	d.attrs.Mask = semconv.Select(s.of, d.attrs.Mask)
-	if d.attrs.HasPath(s.of) {
-		d.takePath(&p)
-	}
-	p.hash = max(d.targetHash(&s), 1) // 0 is an empty slot of the cache
-	if p.tenant = d.attrs.Get(semconv.Tenant); len(d.arena) > 0 {
-		p.tenant = d.keep(p.tenant)
-	}
+	p.member = d.member()
+	p.hash = max(d.targetHash(&s, &p), 1) // 0 is an empty slot of the cache
 	d.pending = append(d.pending, p)
 	if len(d.pending) >= maxPending {
 		return d.flushPending()
@@ -255,36 +261,66 @@ func (s *spanFields) entry() bool {
 	return s.of == semconv.Server || s.of == semconv.Consumer || len(s.parent) != 8 || [8]byte(s.parent) == [8]byte{}
 }
 
-// read decodes a Span message into s, and its attributes into d.attrs.
+// read decodes a Span message into s, and where its attributes' values are into d.raw.
 func (d *decoder) read(b []byte, s *spanFields) error {
-	var (
-		kind, code uint64
-		name       []byte
-		f          field
-		err        error
-	)
-	d.attrs.Mask = 0
-	d.order.begin()
+	var kind, code uint64
+	d.beginAttributes()
 	d.httpStatus, d.rpcStatus, d.queued = 0, -1, 0
-	d.arena = d.arena[:0]
 	for i := 0; i < len(b); {
-		// The usual forms of a field are read in place: less than 128 bytes, fixed 64 bits,
-		// or a number below 128 under a tag of one byte. next reads the others.
-		switch tag := b[i]; {
-		case tag < 0x80 && tag&7 == bytesT && i+1 < len(b) && int(b[i+1]) < min(0x80, len(b)-i-1):
-			n := int(b[i+1])
-			f.number, f.wire, f.data = int32(tag>>3), bytesT, b[i+2:i+2+n:i+2+n]
-			i += 2 + n
-		case tag < 0x80 && tag&7 == fixed64 && len(b)-i > 8:
-			f.number, f.wire, f.num = int32(tag>>3), fixed64, binary.LittleEndian.Uint64(b[i+1:])
-			i += 9
-		case tag == 6<<3|varint && i+1 < len(b) && b[i+1] < 0x80:
-			f.number, f.wire, f.num = 6, varint, uint64(b[i+1])
-			i += 2
-		default:
-			if i, err = f.next(b, i); err != nil {
-				return err
+		// The usual forms of the usual fields are read in place.
+		rest := b[i:]
+		n := 0 // bytes of the field
+		switch rest[0] {
+		case 9<<3 | bytesT:
+			if size, at := shortLength(rest); at > 0 {
+				n = at + size
+				if err := d.attribute(rest[at:n:n]); err != nil {
+					return err
+				}
 			}
+		case 7<<3 | fixed64:
+			if len(rest) >= 9 {
+				s.start, n = binary.LittleEndian.Uint64(rest[1:]), 9
+			}
+		case 8<<3 | fixed64:
+			if len(rest) >= 9 {
+				s.end, n = binary.LittleEndian.Uint64(rest[1:]), 9
+			}
+		case 1<<3 | bytesT:
+			if len(rest) >= 18 && rest[1] == 16 {
+				s.traceID, n = rest[2:18], 18
+			}
+		case 2<<3 | bytesT:
+			if len(rest) >= 10 && rest[1] == 8 {
+				s.id, n = rest[2:10], 10
+			}
+		case 4<<3 | bytesT:
+			if len(rest) >= 10 && rest[1] == 8 {
+				s.parent, n = rest[2:10], 10
+			}
+		case 5<<3 | bytesT:
+			if size, at := shortLength(rest); at > 0 {
+				n = at + size
+				d.setName(rest[:n], size)
+			}
+		case 6<<3 | varint:
+			if len(rest) >= 2 && rest[1] < 0x80 {
+				kind, n = uint64(rest[1]), 2
+			}
+		case 0x85: // field 16 in 32 bits: flags
+			if len(rest) >= 6 && rest[1] == 1 {
+				n = 6
+			}
+		}
+		if n > 0 {
+			i += n
+			continue
+		}
+		var f field
+		begin := i
+		var err error
+		if i, err = f.next(b, i); err != nil {
+			return err
 		}
 		switch f.wire {
 		case bytesT:
@@ -298,7 +334,7 @@ func (d *decoder) read(b []byte, s *spanFields) error {
 			case 4:
 				s.parent = f.data
 			case 5:
-				name = f.data
+				d.setName(b[begin:i], len(f.data))
 			case 9:
 				if err := d.attribute(f.data); err != nil {
 					return err
@@ -321,15 +357,39 @@ func (d *decoder) read(b []byte, s *spanFields) error {
 			}
 		}
 	}
-	if len(name) > 0 {
-		d.attrs.Mask |= 1 << semconv.Name
-		d.attrs.V[semconv.Name] = view(name)
-	}
 	if kind <= uint64(semconv.Consumer) {
 		s.of = semconv.Kind(kind)
 	}
 	s.failed = code == 2 || code == 0 && (d.httpStatus >= 500 || d.rpcStatus > 0 && semconv.RPCFailed(s.of, int(d.rpcStatus)))
 	return nil
+}
+
+// shortLength returns the length of the field of bytes that b begins with, and where they
+// begin. at is 0 if they are not all in b, or the length has more than two bytes.
+func shortLength(b []byte) (size, at int) {
+	if len(b) < 2 {
+		return 0, 0
+	}
+	size, at = int(b[1]), 2
+	if size >= 0x80 {
+		if len(b) < 3 || b[2] >= 0x80 {
+			return 0, 0
+		}
+		size, at = size&0x7F|int(b[2])<<7, 3
+	}
+	if size > len(b)-at {
+		return 0, 0
+	}
+	return size, at
+}
+
+// setName keeps the span's name, whose field and size are given.
+func (d *decoder) setName(b []byte, size int) {
+	d.present &^= 1 << semconv.Name
+	if size > 0 {
+		d.present |= 1 << semconv.Name
+		d.raw[semconv.Name] = d.rawOf(b)
+	}
 }
 
 // statusCode reads the code (field 3) of a Status message.
@@ -347,47 +407,49 @@ func statusCode(b []byte, code uint64) (uint64, error) {
 	return code, nil
 }
 
-// targetHash returns the hash of what decides the labels of the span in d.attrs, whose mask
-// is selected, except for its tenant and a route that is learned.
-func (d *decoder) targetHash(s *spanFields) uint64 {
-	a, k := &d.attrs, s.of
-	key := d.key[:16]
-	flags := byte(k) << 2
+// targetHash returns the hash of what decides the labels of the span just read, except for its
+// tenant and a route that is learned. It is that of values as they came: those of one text in
+// two forms give one target two hashes.
+func (d *decoder) targetHash(s *spanFields, p *pending) uint64 {
+	k := s.of
+	flags := uint64(k) << 2
 	if s.failed {
 		flags |= 1
 	}
-	if s.entry() {
+	if p.entry {
 		flags |= 1 << 7
 	}
-	mask := a.Mask
-	if a.Volatile() {
+	secret := d.r.seed
+	h := d.res.hash
+	mask := semconv.Select(k, d.present)
+	if mask.HasPath(k) {
+		d.readTexts(mask)
+		d.takePath(p)
+		mask = d.attrs.Mask
+	}
+	if d.volatile(mask) {
+		d.readTexts(mask)
 		var component string
-		d.operation, component = semconv.Operation(d.operation[:0], k, a)
-		key = append(key, flags|2)
-		key = append(key, component...)
-		key = append(key, 0)
-		key = binary.AppendUvarint(key, uint64(len(d.operation)))
-		key = append(key, d.operation...)
+		d.operation, component = semconv.Operation(d.operation[:0], k, &d.attrs)
+		flags |= 2
+		h = mixBytes(mixBytes(h, secret, bytesOf(component)), secret, d.operation)
 		mask &= semconv.Always | semconv.Systems
-	} else {
-		key = append(key, flags)
 	}
-	for mask &^= 1 << semconv.Tenant; mask != 0; mask &= mask - 1 {
-		slot := bits.TrailingZeros64(uint64(mask))
-		v := a.V[slot]
-		if n := uint(len(v)); n < 0x80 {
-			key = append(key, byte(slot), byte(n))
-		} else {
-			key = append(key, byte(slot))
-			key = binary.AppendUvarint(key, uint64(n))
-		}
-		key = append(key, v...)
-	}
+	mask &^= 1 << semconv.Tenant
+	callee := semconv.Mask(0)
 	if k == semconv.Client || k == semconv.Producer {
-		key = d.appendAddress(append(key, 0xFF))
+		callee = semconv.Callee(d.present)
 	}
-	d.key = key
-	return xxh3.HashSeed(key, d.r.seed)
+	h = mix(h^uint64(mask), secret^uint64(callee)^flags<<56)
+	for mask |= callee; mask != 0; mask &= mask - 1 {
+		h = mixBytes(h, secret, d.bytes(d.raw[bits.TrailingZeros64(uint64(mask))%semconv.NumSlots]))
+	}
+	return h
+}
+
+// volatile reports whether the values of the selected slots are a poor key.
+func (d *decoder) volatile(selected semconv.Mask) bool {
+	return selected.Volatile() || selected.Has(semconv.Name) && semconv.VolatileName(d.value(semconv.Name))
 }
 
 // identify sets d.id to the identity of the span in d.attrs, without a tenant, and

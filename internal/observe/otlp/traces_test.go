@@ -248,7 +248,7 @@ func reference(t testing.TB, keys *semconv.Keys, b []byte) []string {
 				}
 				a.Mask = semconv.Select(k, a.Mask)
 				m, path := 0, ""
-				if a.HasPath(k) {
+				if a.Mask.HasPath(k) {
 					m, path = a.TakePath()
 				}
 				if path != "" {

@@ -169,23 +169,27 @@ func Select(k Kind, present Mask) Mask {
 	return m & present
 }
 
-// Volatile reports whether the selected values may differ between spans of one operation
-// (a statement with literals in it, a name with a number), so that they are a poor cache
-// key.
-func (a *Attrs) Volatile() bool {
-	if a.Mask.Has(DBText) || a.Mask.Has(URL) {
-		return true
-	}
-	if !a.Mask.Has(Name) {
-		return false
-	}
-	name := a.V[Name]
+// Volatile reports whether the values of the selected slots may differ between spans of one
+// operation (a statement with literals in it), so that they are a poor cache key. So are those
+// with a name for which VolatileName is true.
+func (m Mask) Volatile() bool { return m&(1<<DBText|1<<URL) != 0 }
+
+// VolatileName reports whether a span's name may be that of one call (it has a number).
+func VolatileName(name string) bool {
 	for i := 0; i < len(name); i++ {
 		if c := name[i]; '0' <= c && c <= '9' || c == '\'' || c == '"' || c == '?' {
 			return true
 		}
 	}
 	return false
+}
+
+// Callee returns the slots among present that say what a call went to.
+func Callee(present Mask) Mask {
+	if present.Has(ServerAddress) {
+		return present & (1<<ServerAddress | 1<<ServerPort)
+	}
+	return present & (1 << PeerService)
 }
 
 // Operation appends the span's operation to dst and returns its component. a.Mask must
@@ -456,8 +460,8 @@ func method(s string) int {
 func normalizeMethod(s string) string { return route.Methods[method(s)] }
 
 // HasPath reports whether the route of a span of this kind may have to be learned; see
-// TakePath. a.Mask must be the result of Select.
-func (a *Attrs) HasPath(k Kind) bool { return k == Server && a.Mask&paths != 0 }
+// TakePath. m must be the result of Select.
+func (m Mask) HasPath(k Kind) bool { return k == Server && m&paths != 0 }
 
 // TakePath returns the path of a request whose route is to be learned, with the index of
 // its method in route.Methods: the span has no http.route, and its name is the method, the
