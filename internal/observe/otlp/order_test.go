@@ -26,7 +26,7 @@ func TestKeyOrder(t *testing.T) {
 		span := rapid.SliceOfN(rapid.SampledFrom(list), 0, 40)
 		for _, of := range rapid.SliceOfN(span, 1, 20).Draw(t, "spans") {
 			for range rapid.IntRange(1, 3).Draw(t, "times") {
-				p.begin()
+				p.begin(0)
 				for _, key := range of {
 					slot, rank := p.find(keys, beginning(key))
 					if s, r := keys.Find(key); slot != s || rank != r {
@@ -42,7 +42,7 @@ func TestKeyOrder(t *testing.T) {
 	}
 	n := 0
 	if allocs := testing.AllocsPerRun(100, func() {
-		p.begin()
+		p.begin(0)
 		for range 50 {
 			p.find(keys, bytes[n%len(bytes)])
 			n += 7
@@ -62,7 +62,7 @@ func TestKeyOrderFollows(t *testing.T) {
 	spans := [][]string{{"http.request.method", "http.route", "app.cart"}, {"db.system.name", "db.operation.name", "server.address", "tenant.id"}, {"db.system.name", "db.operation.name", "db.collection.name", "tenant.id"}}
 	for round := range 3 {
 		for _, of := range spans {
-			p.begin()
+			p.begin(0)
 			for _, key := range of {
 				before := p.used
 				p.find(keys, beginning(key))

@@ -143,21 +143,28 @@ func addHashes(a, b xxh3.Uint128) xxh3.Uint128 {
 // beginAttributes begins the attributes of a span or a resource, or of a point.
 func (d *decoder) beginAttributes() {
 	d.present = 0
-	d.order.begin()
+	d.order.begin(0)
 	d.arena = d.arena[:0]
 }
 
 // attribute decodes one KeyValue message and, if a slot has that name, keeps its value.
 func (d *decoder) attribute(b []byte) error {
-	if n := d.order.predict(b); n != nil {
-		if v := usualValue(b[n.size:]); v != nil {
-			if n.rank == 0 {
-				return nil
-			}
-			return d.setValue(n.slot, n.rank, v)
-		}
+	p := &d.order
+	i := p.nodes[p.at].next[0]
+	n := &p.nodes[i]
+	if n.begins(b) {
+		p.at = i
+	} else if n = p.predictOther(b); n == nil {
+		return d.unpredicted(b)
 	}
-	return d.unpredicted(b)
+	v := usualValue(b[n.size:])
+	if v == nil {
+		return d.unpredicted(b)
+	}
+	if n.rank == 0 {
+		return nil
+	}
+	return d.setValue(n.slot, n.rank, v)
 }
 
 // usualValue returns the value that ends a KeyValue, given what follows its tag, or nil if it

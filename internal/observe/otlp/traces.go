@@ -266,55 +266,51 @@ func (d *decoder) read(b []byte, s *spanFields) error {
 	var kind, code uint64
 	d.beginAttributes()
 	d.httpStatus, d.rpcStatus, d.queued = 0, -1, 0
-	for i := 0; i < len(b); {
-		// The usual forms of the usual fields are read in place.
-		rest := b[i:]
-		n := 0 // bytes of the field
-		switch rest[0] {
-		case 9<<3 | bytesT:
-			if size, at := shortLength(rest); at > 0 {
-				n = at + size
-				if err := d.attribute(rest[at:n:n]); err != nil {
-					return err
-				}
-			}
-		case 7<<3 | fixed64:
-			if len(rest) >= 9 {
-				s.start, n = binary.LittleEndian.Uint64(rest[1:]), 9
-			}
-		case 8<<3 | fixed64:
-			if len(rest) >= 9 {
-				s.end, n = binary.LittleEndian.Uint64(rest[1:]), 9
-			}
-		case 1<<3 | bytesT:
-			if len(rest) >= 18 && rest[1] == 16 {
-				s.traceID, n = rest[2:18], 18
-			}
-		case 2<<3 | bytesT:
-			if len(rest) >= 10 && rest[1] == 8 {
-				s.id, n = rest[2:10], 10
-			}
-		case 4<<3 | bytesT:
-			if len(rest) >= 10 && rest[1] == 8 {
-				s.parent, n = rest[2:10], 10
-			}
-		case 5<<3 | bytesT:
-			if size, at := shortLength(rest); at > 0 {
-				n = at + size
-				d.setName(rest[:n], size)
-			}
-		case 6<<3 | varint:
-			if len(rest) >= 2 && rest[1] < 0x80 {
-				kind, n = uint64(rest[1]), 2
-			}
-		case 0x85: // field 16 in 32 bits: flags
-			if len(rest) >= 6 && rest[1] == 1 {
-				n = 6
+	i, alike := 0, uint32(0) // alike begins with the name
+	// Nearly all encoders write fields in the order of their numbers, and those of fixed
+	// size first: each is read where it is expected, and the loop reads what is left.
+	if len(b) > 64 {
+		if b[0] == 1<<3|bytesT && b[1] == 16 {
+			s.traceID, i = b[2:18], 18
+		}
+		if b[i] == 2<<3|bytesT && b[i+1] == 8 {
+			s.id, i = b[i+2:i+10], i+10
+		}
+		if b[i] == 4<<3|bytesT && b[i+1] == 8 {
+			s.parent, i = b[i+2:i+10], i+10
+		}
+		if b[i] == 5<<3|bytesT {
+			if size := int(b[i+1]); size < 0x80 && i+2+size+20 < len(b) { // and what is read next
+				d.setName(b[i:i+2+size], size)
+				alike = binary.LittleEndian.Uint32(b[i+2:])
+				i += 2 + size
 			}
 		}
-		if n > 0 {
-			i += n
-			continue
+		if b[i] == 6<<3|varint && b[i+1] < 0x80 {
+			kind, i = uint64(b[i+1]), i+2
+		}
+		if b[i] == 7<<3|fixed64 && b[i+9] == 8<<3|fixed64 {
+			s.start, s.end = binary.LittleEndian.Uint64(b[i+1:]), binary.LittleEndian.Uint64(b[i+10:])
+			i += 18
+		}
+	}
+	d.order.begin((alike ^ uint32(kind)) * 0x9E3779B1 >> 16)
+	for i < len(b) {
+		switch b[i] {
+		case 9<<3 | bytesT:
+			if size, at := shortLength(b[i:]); at > 0 {
+				at += i
+				i = at + size
+				if err := d.attribute(b[at:i:i]); err != nil {
+					return err
+				}
+				continue
+			}
+		case 0x85: // field 16 in 32 bits: flags
+			if len(b)-i >= 6 && b[i+1] == 1 {
+				i += 6
+				continue
+			}
 		}
 		var f field
 		begin := i
