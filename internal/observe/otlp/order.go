@@ -14,14 +14,14 @@ import (
 // different kinds and names begin at different roots, so that what differs between them is
 // known before their keys. It belongs to one decoder, and is not safe for concurrent use.
 type keyOrder struct {
-	at    uint16                              // the node of the last key
-	used  uint16                              // nodes in use, without the roots
-	nodes [orderRoots + maxOrdered]orderedKey // the roots are the first
+	at    uint16                 // the node of the last key
+	used  uint16                 // nodes in use, without the roots
+	nodes [orderNodes]orderedKey // the roots are the first
 }
 
 const (
 	orderRoots    = 32
-	maxOrdered    = 480 // nodes beside the roots
+	orderNodes    = 512 // with the roots
 	minOrderedKey = 8 - keyFrame
 	maxOrderedKey = 48 - keyFrame // bytes of a key that is predicted, which make a node 64 bytes
 
@@ -103,7 +103,7 @@ func (p *keyOrder) learn(keys *semconv.Keys, begin []byte) (semconv.Slot, uint8)
 	at := &p.nodes[p.at]
 	i := at.next[1] // replaced; what came after its key may come after this one
 	if i == 0 {
-		if p.used == maxOrdered {
+		if p.used == orderNodes-orderRoots {
 			p.used = 0
 			for i := range orderRoots {
 				p.nodes[i].next = [2]uint16{}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -53,6 +54,16 @@ func (d *decoder) resourceSpans(b []byte) error {
 func (d *decoder) scopeSpans(b []byte) error {
 	var f field
 	for i := 0; i < len(b); {
+		if b[i] == 2<<3|bytesT {
+			if size, at := shortLength(b[i:]); at > 0 {
+				at += i
+				i = at + size
+				if err := d.span(b[at:i:i]); err != nil {
+					return err
+				}
+				continue
+			}
+		}
 		var err error
 		if i, err = f.next(b, i); err != nil {
 			return err
@@ -215,14 +226,19 @@ func (d *decoder) span(b []byte) error {
 	if len(s.state) > 0 {
 		w = sampleWeight(view(s.state), s.traceID)
 	}
-	p := pending{end: int64(s.end), duration: int64(s.end - s.start), weight: w, span: -1, message: d.rawOf(b), entry: s.entry()}
+	if len(d.pending) == cap(d.pending) {
+		d.pending = slices.Grow(d.pending, 64)
+	}
+	d.pending = d.pending[:len(d.pending)+1]
+	p := &d.pending[len(d.pending)-1]
+	*p = pending{}
+	p.end, p.duration, p.weight, p.span, p.message, p.entry = int64(s.end), int64(s.end-s.start), w, -1, d.rawOf(b), s.entry()
 	if d.r.assembler != nil && d.from <= p.end && p.end <= d.to {
 		p.span = int32(len(d.spans))
 		d.assemble(&s, w, b)
 	}
 	p.member = d.member()
-	p.hash = max(d.targetHash(&s, &p), 1) // 0 is an empty slot of the cache
-	d.pending = append(d.pending, p)
+	p.hash = max(d.targetHash(&s, p), 1) // 0 is an empty slot of the cache
 	if len(d.pending) >= maxPending {
 		return d.flushPending()
 	}
@@ -295,6 +311,10 @@ func (d *decoder) read(b []byte, s *spanFields) error {
 		}
 	}
 	d.order.begin((alike ^ uint32(kind)) * 0x9E3779B1 >> 16)
+	i, err := d.attributes(b, i)
+	if err != nil {
+		return err
+	}
 	for i < len(b) {
 		switch b[i] {
 		case 9<<3 | bytesT:
@@ -306,6 +326,11 @@ func (d *decoder) read(b []byte, s *spanFields) error {
 				}
 				continue
 			}
+		case 15<<3 | bytesT:
+			if len(b)-i >= 2 && b[i+1] == 0 { // a status that says nothing
+				i += 2
+				continue
+			}
 		case 0x85: // field 16 in 32 bits: flags
 			if len(b)-i >= 6 && b[i+1] == 1 {
 				i += 6
@@ -314,7 +339,6 @@ func (d *decoder) read(b []byte, s *spanFields) error {
 		}
 		var f field
 		begin := i
-		var err error
 		if i, err = f.next(b, i); err != nil {
 			return err
 		}
@@ -358,6 +382,48 @@ func (d *decoder) read(b []byte, s *spanFields) error {
 	}
 	s.failed = code == 2 || code == 0 && (d.httpStatus >= 500 || d.rpcStatus > 0 && semconv.RPCFailed(s.of, int(d.rpcStatus)))
 	return nil
+}
+
+// attributes reads attributes from b[i:] on as long as they are short and have values in their
+// usual form. It returns the index after them.
+func (d *decoder) attributes(b []byte, i int) (int, error) {
+	p := &d.order
+	n := &p.nodes[p.at%orderNodes]
+	base := d.rawOf(b).at
+	for i+2 < len(b) && b[i] == 9<<3|bytesT && b[i+1] < 0x80 {
+		size := uint(b[i+1])
+		begin := i + 2
+		if size > uint(len(b)-begin) {
+			break
+		}
+		i = begin + int(size)
+		kv := b[begin:i:i]
+		at := n.next[0] % orderNodes
+		n = &p.nodes[at]
+		// What attribute does, without its calls. A root, whose size is 0, is not expected.
+		w, key := &n.words, uint(n.size)
+		if key-1 >= size-1 || word(kv, 0)^w[0]|word(kv, uint(n.second))^w[1]|word(kv, uint(n.third))^w[2]|word(kv, uint(n.last))^w[3] != 0 ||
+			key > 32 || uint(kv[key]) != size-key-1 {
+			if err := d.attribute(kv); err != nil {
+				return i, err
+			}
+			n = &p.nodes[p.at%orderNodes]
+			continue
+		}
+		p.at = at
+		if n.rank == 0 {
+			continue
+		}
+		v := kv[key+1:]
+		if s := n.slot; len(v) > 2 && v[0] == 1<<3|bytesT && int(v[1]) == len(v)-2 && !(d.present | unlabelled).Has(s) {
+			d.present |= 1 << s
+			d.raw[s] = rawValue{base + uint32(i-len(v)), uint32(len(v))}
+			d.rank[s] = n.rank
+		} else if err := d.setValue(s, n.rank, v); err != nil {
+			return i, err
+		}
+	}
+	return i, nil
 }
 
 // shortLength returns the length of the field of bytes that b begins with, and where they

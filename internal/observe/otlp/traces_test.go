@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -252,7 +253,7 @@ func reference(t testing.TB, keys *semconv.Keys, b []byte) []string {
 					m, path = a.TakePath()
 				}
 				if path != "" {
-					id.Operation, id.Component = route.Methods[m]+" "+string(route.AppendPath(nil, []byte(path))), semconv.App
+					id.Operation, id.Component = route.Methods[m]+" "+cmp.Or(route.NewTree[int]().Place([]byte(path), true).Path, "/"), semconv.App
 					if code == 404 && path != "/" {
 						id.Operation = route.Methods[m] + " " + route.NotFound
 					}
