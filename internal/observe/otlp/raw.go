@@ -90,6 +90,7 @@ func mix(a, b uint64) uint64 {
 // mixBytes continues hash h with the bytes of b. The secret prevents a search for collisions.
 func mixBytes(h, secret uint64, b []byte) uint64 {
 	n := len(b)
+	h += uint64(n) * 0x9E3779B97F4A7C15 // where a value ends counts too
 	switch {
 	case n >= 8:
 		for i := 0; n-i > 16; i += 16 {
