@@ -23,9 +23,9 @@ type decompressor struct {
 	name string
 	new  func(io.Reader) (resetter, error)
 	pool *sync.Pool
-	// block, if not nil, unpacks a body that is not a stream, of a size that it says first;
-	// ok is false of a stream.
-	block func(b []byte, limit int, hold func(int) bool) (out []byte, ok bool, err error)
+	// block, if not nil, unpacks a body that says its size, into dst if that has the capacity.
+	// ok is false of what is to be read as a stream.
+	block func(dst, b []byte, limit int, hold func(int) bool) (out []byte, ok bool, err error)
 }
 
 type resetter interface {
@@ -34,7 +34,7 @@ type resetter interface {
 }
 
 var (
-	gzipFormat = &decompressor{name: "gzip", pool: &sync.Pool{}, new: func(r io.Reader) (resetter, error) { return gzip.NewReader(r) }}
+	gzipFormat = &decompressor{name: "gzip", pool: &sync.Pool{}, block: gzipBlock, new: func(r io.Reader) (resetter, error) { return gzip.NewReader(r) }}
 	zstdFormat = &decompressor{name: "zstd", pool: &sync.Pool{}, new: func(r io.Reader) (resetter, error) {
 		return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(8<<20))
 	}}
@@ -66,9 +66,9 @@ func (z snappyReader) Reset(r io.Reader) error {
 // snappyStream is what a stream begins with.
 const snappyStream = "\xff\x06\x00\x00sNaPpY"
 
-func snappyBlock(b []byte, limit int, hold func(int) bool) (out []byte, ok bool, err error) {
+func snappyBlock(dst, b []byte, limit int, hold func(int) bool) (out []byte, ok bool, err error) {
 	if bytes.HasPrefix(b, []byte(snappyStream)) {
-		return nil, false, nil
+		return dst, false, nil
 	}
 	n, err := s2.DecodedLen(b)
 	switch {
@@ -76,10 +76,10 @@ func snappyBlock(b []byte, limit int, hold func(int) bool) (out []byte, ok bool,
 		return nil, true, malformed("snappy: %v", err)
 	case n > limit:
 		return nil, true, errTooLarge
-	case !hold(n):
+	case n > cap(dst) && !hold(n):
 		return nil, true, agg.ErrOverloaded
 	}
-	if out, err = s2.Decode(make([]byte, n), b); err != nil {
+	if out, err = s2.Decode(dst[:cap(dst)], b); err != nil {
 		return nil, true, malformed("snappy: %v", err)
 	}
 	return out, true, nil
@@ -109,8 +109,10 @@ func (d *decompressor) close(z resetter) {
 // before the memory grows; see readAll.
 func (d *decompressor) unpack(dst, b []byte, limit int, hold func(int) bool) ([]byte, error) {
 	if d.block != nil {
-		if out, ok, err := d.block(b, limit, hold); ok {
-			return out, err
+		var ok bool
+		var err error
+		if dst, ok, err = d.block(dst, b, limit, hold); ok {
+			return dst, err
 		}
 	}
 	z, err := d.open(bytes.NewReader(b))
