@@ -187,47 +187,90 @@ func newMark() (mark [16]byte) {
 var unpacking = limiter{maxBytes: 128 << 20}
 
 func (c *compressor) Decompress(r io.Reader) (io.Reader, error) {
+	p := &pooledReader{d: c.decompressor}
+	if c.block != nil {
+		if r = p.unpackWhole(r); p.from != nil || p.mark != nil {
+			return p, nil
+		}
+	}
 	z, err := c.open(r)
 	if err != nil {
-		return bytes.NewReader(damaged[:]), nil
+		p.mark = bytes.NewReader(damaged[:])
+		return p, nil
 	}
-	return &pooledReader{resetter: z, d: c.decompressor}, nil
+	p.stream, p.from = z, z
+	return p, nil
 }
 
 type pooledReader struct {
-	resetter
-	d    *decompressor
-	mark *bytes.Reader // unread part of damaged or crowded
-	held int           // bytes of unpacking
+	d                *decompressor
+	from             io.Reader
+	stream           resetter      // from, or nil if the message was unpacked whole
+	packed, unpacked *[]byte       // buffers, or nil
+	mark             *bytes.Reader // unread part of damaged or crowded
+	held             int           // bytes of unpacking
 }
 
-func (r *pooledReader) Read(b []byte) (int, error) {
-	if r.mark == nil {
-		n, err := r.resetter.Read(b)
+// unpackWhole unpacks a message at once, if it fits into a usual buffer and is of the usual
+// form. Otherwise it returns what is to be read as a stream.
+func (p *pooledReader) unpackWhole(r io.Reader) io.Reader {
+	p.packed = getBuffer(0)
+	b := (*p.packed)[:cap(*p.packed)]
+	n, err := io.ReadFull(r, b)
+	b = b[:n]
+	if err != io.EOF && err != io.ErrUnexpectedEOF {
+		return io.MultiReader(bytes.NewReader(b), r)
+	}
+	p.unpacked = getBuffer(0)
+	out, ok, err := p.d.block(*p.unpacked, b, largestKept, func(n int) bool {
+		if !unpacking.hold(n) {
+			return false
+		}
+		p.held += n
+		return true
+	})
+	switch {
+	case ok && err == nil:
+		*p.unpacked = out
+		p.from = bytes.NewReader(out)
+	case err != nil:
+		p.mark = bytes.NewReader(crowded[:])
+	}
+	return bytes.NewReader(b)
+}
+
+func (p *pooledReader) Read(b []byte) (int, error) {
+	if p.mark == nil {
+		n, err := p.from.Read(b)
 		switch {
 		case !unpacking.hold(n):
-			r.mark = bytes.NewReader(crowded[:])
-			return r.mark.Read(b)
+			p.mark = bytes.NewReader(crowded[:])
+			return p.mark.Read(b)
 		case err == nil || err == io.EOF:
-			r.held += n
+			p.held += n
 			return n, err
 		}
-		r.held += n
-		r.mark = bytes.NewReader(damaged[:])
+		p.held += n
+		p.mark = bytes.NewReader(damaged[:])
 		if n > 0 {
 			return n, nil
 		}
 	}
-	return r.mark.Read(b)
+	return p.mark.Read(b)
 }
 
 // Close is called by gRPC when the message has been read.
-func (r *pooledReader) Close() error {
-	if r.resetter != nil {
-		r.d.close(r.resetter)
-		r.resetter = nil
-		unpacking.release(r.held)
+func (p *pooledReader) Close() error {
+	if p.stream != nil {
+		p.d.close(p.stream)
 	}
+	for _, b := range []*[]byte{p.packed, p.unpacked} {
+		if b != nil {
+			putBuffer(b)
+		}
+	}
+	unpacking.release(p.held)
+	*p = pooledReader{mark: bytes.NewReader(nil)}
 	return nil
 }
 

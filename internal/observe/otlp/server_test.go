@@ -211,6 +211,27 @@ func TestGRPCDamaged(t *testing.T) {
 	}
 }
 
+// Messages of any size are unpacked: at once, or as a stream.
+func TestGRPCUnpacks(t *testing.T) {
+	l := newLedger()
+	s := start(t, Options{Sink: l})
+	conn := dial(t, s)
+	want := 0
+	for _, n := range []int{0, 1, 3, 40} { // requests in one
+		for _, compression := range []string{"gzip", "zstd"} {
+			if err := sendRaw(conn, exportTraces, bytes.Join(payload.Traces(1, n), nil), grpc.UseCompressor(compression)); err != nil {
+				t.Fatalf("%d by %s: %v", n, compression, err)
+			}
+			if want += n * payload.SpansPerRequest; l.len() != want {
+				t.Fatalf("%d by %s: %d spans, want %d", n, compression, l.len(), want)
+			}
+		}
+	}
+	if n := unpacking.bytes.Load(); n != 0 {
+		t.Errorf("%d bytes are still held", n)
+	}
+}
+
 // Compressed messages are refused, to be sent again, while those being unpacked
 // take all the memory they may; what was held is given back.
 func TestGRPCUnpackingIsBounded(t *testing.T) {
