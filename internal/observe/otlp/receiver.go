@@ -2,9 +2,9 @@
 // protocol, by gRPC and by HTTP.
 //
 // It decodes the protobuf bytes in one pass and makes no objects of them. Of a span it
-// reads only the fields that decide under which labels it is counted; the hash of all but
-// the tenant finds the target that it was resolved to before, so that a span costs a pass, a
-// hash and a look-up among few. All observations of a request go into one batch of the aggregator,
+// reads only the fields that decide under which labels it is counted; the hash of their bytes,
+// of all but the tenant, finds the target that it was resolved to before, so that a span costs
+// a pass, a hash and a look-up among few. All observations of a request go into one batch of the aggregator,
 // committed when the request has been read to its end: a malformed one leaves nothing
 // behind.
 //
