@@ -431,6 +431,7 @@ func (a *Aggregator) memory() int64 {
 // saveTenants adds changed tables of named tenants to the open generation. The caller
 // holds mu.
 func (a *Aggregator) saveTenants() {
+	a.reg.countWeights()
 	for _, s := range a.reg.services[1:] {
 		if s.tenants.dirty {
 			s.tenants.dirty = false

@@ -27,10 +27,12 @@ type Batch struct {
 	buf   []byte // the journal's frame of entries
 	first int    // length of buf before the first entry
 	seen  []observation
-	// tenants holds the tenants of ObserveTenant in order of their first observations; one
-	// that comes again after another is there again.
+	// tenants holds the tenants of ObserveTenant in order of their first observations. One
+	// that comes again after another may be there again: known remembers the last of a hash.
 	tenants []batchTenant
-	said    uint32 // the tenant that buf says the next durations are of
+	known   [knownTenants]uint32 // by hash: the place in tenants, from 1; 0 for none
+	last    uint32               // the place of the last tenant, from 1; 0 at first
+	said    uint32               // the tenant that buf says the next durations are of
 	ops     []operation
 	hist    []byte
 
@@ -46,9 +48,20 @@ type Batch struct {
 	fetched uint64   // keeps the compiler from dropping the loads
 }
 
+// knownTenants is a power of two.
+const knownTenants = 512
+
 type batchTenant struct {
 	name   string
+	hash   uint64 // of the name; see tenantHash
 	folded bool
+
+	// While the batch is committed:
+
+	number   uint32 // in the log, plus one; 0 until it is looked up
+	service  uint32 // the last service, 0 at first
+	spans    uint64 // weights in it of spans that are not requests, and of requests, not added to registry.weights yet
+	requests uint64
 }
 
 // observation is one duration, in order of arrival: 32 bytes.
@@ -101,8 +114,11 @@ func (a *Aggregator) NewBatch() *Batch {
 	b.buf = binary.AppendVarint(b.buf, b.base)
 	b.first = len(b.buf)
 	b.seen, b.ops = b.seen[:0], b.ops[:0]
-	clear(b.tenants) // of references to names
-	b.tenants, b.said = b.tenants[:0], 0
+	if len(b.tenants) > 0 {
+		clear(b.tenants) // of references to names
+		b.known = [knownTenants]uint32{}
+	}
+	b.tenants, b.last, b.said = b.tenants[:0], 0, 0
 	clear(b.handed)
 	b.handed, b.counts = b.handed[:0], b.counts[:0]
 	b.derived, b.derivations = false, b.derivations[:0]
@@ -150,10 +166,23 @@ func (b *Batch) ObserveTenant(t Target, tenant string, folded bool, endNanos, du
 		b.observe(t, 0, endNanos, durationNanos, weight)
 		return
 	}
-	if n, m := len(b.tenants), (batchTenant{tenant, folded}); n == 0 || b.tenants[n-1] != m {
-		b.tenants = append(b.tenants, m)
+	if b.last == 0 || !b.tenants[b.last-1].is(tenant, folded) {
+		b.last = b.tenant(tenant, folded)
 	}
-	b.observe(t, uint32(len(b.tenants)), endNanos, durationNanos, weight)
+	b.observe(t, b.last, endNanos, durationNanos, weight)
+}
+
+func (m *batchTenant) is(name string, folded bool) bool { return m.folded == folded && m.name == name }
+
+// tenant returns the place of a tenant in tenants, from 1.
+func (b *Batch) tenant(name string, folded bool) uint32 {
+	h := tenantHash(name)
+	k := &b.known[h%knownTenants]
+	if *k == 0 || !b.tenants[*k-1].is(name, folded) {
+		b.tenants = append(b.tenants, batchTenant{name: name, hash: h, folded: folded})
+		*k = uint32(len(b.tenants))
+	}
+	return *k
 }
 
 func (b *Batch) observe(t Target, tenant uint32, endNanos, durationNanos int64, weight uint32) {
@@ -400,10 +429,7 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 	targets := &a.reg.targets
 	folded := uint64(0)
 	recent := a.beginRecent(b.now)
-	var (
-		at  lastCells
-		run tenantRun
-	)
+	var at lastCells
 	for rest := b.seen; len(rest) > 0; {
 		some := rest[:min(len(rest), fetchAhead)]
 		rest = rest[len(some):]
@@ -415,7 +441,7 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 				recent.add(a.reg, t.marginal, t.request, s)
 			}
 			if s.tenant != 0 && t.tenantless() {
-				if a.observeTenant(g, b, &run, &at, s) {
+				if a.observeTenant(g, &b.tenants[s.tenant-1], &at, s) {
 					folded++
 				}
 				continue
@@ -429,7 +455,9 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 			a.observe(g, &at, t.full, t.marginal, s.slot, s.nanos, s.weight, int(s.bucket))
 		}
 	}
-	run.count(a.reg)
+	for i := range b.tenants {
+		b.tenants[i].count(a.reg)
+	}
 	recent.end()
 	for i := range b.ops {
 		op := &b.ops[i]

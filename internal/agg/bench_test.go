@@ -370,3 +370,51 @@ func BenchmarkFresh(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkTenants is ObserveTenant and Commit of batches of 1000 spans, and the flush of half a
+// million: of tenants by Zipf, and of as many series of theirs as given at most.
+func BenchmarkTenants(b *testing.B) {
+	for _, distinct := range []int{1_000, 146_000} {
+		b.Run(fmt.Sprint("series=", distinct), func(b *testing.B) {
+			a, err := Open(context.Background(), &nullStore{}, Options{Writer: "local", Dir: b.TempDir(), FlushInterval: time.Hour, MemoryBytes: 2 << 30})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { a.Close(context.Background()) })
+			const batch, each = 1000, 500_000
+			l, ns := newLoad(distinct, each), durations(1<<16)
+			members := make([]Member, len(l.ids))
+			for i := range l.ids {
+				id := l.ids[i]
+				id.Tenant = ""
+				members[i] = Member{Target: a.SpanTarget(&id), Tenant: l.ids[i].Tenant}
+			}
+			a.Fold(members)
+			end := time.Now().UnixNano()
+			var commits, flushes time.Duration
+			n := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				cpu := cpuTime()
+				for range each / batch {
+					bt := a.NewBatch()
+					for range batch {
+						m := &members[l.draws[n%each]]
+						bt.ObserveTenant(m.Target, m.Tenant, m.Folded, end, ns[n%len(ns)], 1)
+						n++
+					}
+					if _, err := bt.Commit(context.Background()); err != nil {
+						b.Fatal(err)
+					}
+				}
+				committed := cpuTime()
+				if err := a.Flush(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+				commits, flushes = commits+committed-cpu, flushes+cpuTime()-committed
+			}
+			b.ReportMetric(float64(commits)/float64(n), "commit-cpu-ns/span")
+			b.ReportMetric(float64(flushes)/float64(n), "flush-cpu-ns/span")
+		})
+	}
+}

@@ -228,67 +228,45 @@ func (a *Aggregator) observeMembers(g *generation, b *Batch) (folded uint64) {
 	return folded
 }
 
-// tenantRun is the state of applying spans of tenants, of which several of one tenant usually
-// follow each other.
-type tenantRun struct {
-	tenant   uint32 // in Batch.tenants, 0 at first
-	hash     uint64 // of its name
-	number   uint32 // in the log
-	folded   bool
-	other    bool // it is folded, or series.Other
-	service  uint32
-	spans    uint64 // weights of spans that are not requests, and of requests, not counted yet
-	requests uint64
-}
-
-// count adds what the run has seen of its tenant to the tenant's weight in its service.
-func (r *tenantRun) count(reg *registry) {
-	if r.spans+r.requests == 0 {
+// count adds what was seen of the tenant in its last service to its weight there.
+func (m *batchTenant) count(reg *registry) {
+	if m.spans+m.requests == 0 {
 		return
 	}
-	t := reg.services[r.service].tenants
-	if r.spans > 0 {
-		t.count(r.hash, r.spans, false)
+	h := m.hash // also of one that is folded, which may become heavy
+	if m.name == series.Other {
+		h = 0
 	}
-	if r.requests > 0 {
-		t.count(r.hash, r.requests, true)
-	}
-	r.spans, r.requests = 0, 0
+	reg.weigh(m.service, h, m.spans, m.requests)
+	m.spans, m.requests = 0, 0
 }
 
 // observeTenant adds a span of a tenant whose target has none: to the log and to the Marginal.
 // It adds the span of a folded tenant to the series of all such, and reports that.
-func (a *Aggregator) observeTenant(g *generation, b *Batch, run *tenantRun, at *lastCells, s *observation) (folded bool) {
+func (a *Aggregator) observeTenant(g *generation, m *batchTenant, at *lastCells, s *observation) (folded bool) {
 	n := s.target.index()
 	t := a.reg.targets.at(n)
-	if s.tenant != run.tenant || t.service != run.service {
-		run.count(a.reg)
-		run.service = t.service
-	}
-	if s.tenant != run.tenant {
-		m := &b.tenants[s.tenant-1]
-		run.tenant, run.hash, run.folded, run.other = s.tenant, 0, m.folded, m.folded || m.name == series.Other
-		if m.name != series.Other {
-			run.hash = tenantHash(m.name) // also of one that is folded, which may become heavy
-		}
-		if !run.other {
-			run.number = g.cells.memberTenant(m.name)
-		}
+	if t.service != m.service {
+		m.count(a.reg)
+		m.service = t.service
 	}
 	switch {
 	case t.derived: // the tenant's weight counts the spans
 	case t.request:
-		run.requests += uint64(s.weight)
+		m.requests += uint64(s.weight)
 	default:
-		run.spans += uint64(s.weight)
+		m.spans += uint64(s.weight)
 	}
-	if run.other {
+	if m.folded || m.name == series.Other {
 		other := a.reg.targets.at(a.reg.foldedTarget(n))
 		other.used = uint32(g.number)
 		a.observe(g, at, other.full, other.marginal, s.slot, s.nanos, s.weight, int(s.bucket))
-		return run.folded
+		return m.folded
 	}
-	a.logMember(g, &at.marginal, t.marginal, memberTime{s.nanos, s.slot, a.memberGroup(g, t.full), run.number, s.weight}, int(s.bucket))
+	if m.number == 0 {
+		m.number = 1 + g.cells.memberTenant(m.name)
+	}
+	a.logMember(g, &at.marginal, t.marginal, memberTime{s.nanos, s.slot, a.memberGroup(g, t.full), m.number - 1, s.weight}, int(s.bucket))
 	return false
 }
 

@@ -140,6 +140,7 @@ type registry struct {
 	pressed bool // tenants were folded for lack of memory since the epoch began
 
 	tenantBytes int64 // bytes of the services' tables; see tenants.measure
+	weights     tenantWeights
 
 	generation uint32 // the open one
 }
@@ -246,6 +247,7 @@ func newRegistry(o *Options) *registry {
 		listed:    map[listKey][]uint32{},
 		groups:    map[series.ID]*group{},
 		builder:   labels.NewScratchBuilder(16),
+		weights:   tenantWeights{most: weightSlots(o.MemoryBytes)},
 	}
 }
 
@@ -791,7 +793,7 @@ const listBytes = 8
 func (r *registry) bytes() int64 {
 	n := r.targets.capacity()*40 + int64(cap(r.keys))*16 + r.lookup.Bytes() +
 		r.series.capacity()*(36+listBytes) + r.meta.capacity()*40 + int64(cap(r.ids))*16 + r.byID.Bytes() +
-		r.labelBytes + int64(len(r.groups)+len(r.before))*570 + r.tenantBytes
+		r.labelBytes + int64(len(r.groups)+len(r.before))*570 + r.tenantBytes + r.weights.bytes()
 	return n
 }
 
@@ -934,8 +936,9 @@ func (r *registry) release(n uint32) {
 	}
 }
 
-// updateSketches adds to the sketches what the targets counted since the last call.
+// updateSketches adds to the sketches what weights and targets counted since the last call.
 func (r *registry) updateSketches() {
+	r.countWeights()
 	for i := 1; i < r.targets.n; i++ {
 		t := r.targets.at(uint32(i))
 		if t.hits == 0 || t.derived || t.service == 0 {

@@ -93,6 +93,53 @@ func TestObserveTenant(t *testing.T) {
 	})
 }
 
+// Weights that are summed first come to the sketches once each, also when the table is full.
+func TestWeights(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := newRegistry(&Options{MaxTenants: 1000, MemoryBytes: 1})
+		want := map[[2]uint64][2]uint64{}
+		for range rapid.IntRange(0, 900).Draw(t, "weights") {
+			_, n := r.service(fmt.Sprint("s", rapid.IntRange(0, 2).Draw(t, "service")))
+			h := uint64(rapid.IntRange(0, 400).Draw(t, "tenant"))
+			spans, requests := uint64(rapid.IntRange(0, 3).Draw(t, "spans")), uint64(rapid.IntRange(0, 3).Draw(t, "requests"))
+			r.weigh(n, h, spans, requests)
+			k := [2]uint64{uint64(n), h}
+			want[k] = [2]uint64{want[k][0] + spans + requests, want[k][1] + requests}
+			if rapid.IntRange(0, 200).Draw(t, "look") == 0 {
+				r.countWeights()
+			}
+		}
+		r.countWeights()
+		if len(r.weights.slots) > leastWeights {
+			t.Errorf("%d slots, at most %d are allowed", len(r.weights.slots), leastWeights)
+		}
+		got := map[[2]uint64][2]uint64{}
+		var totals, wantTotals uint64
+		for n, s := range r.services {
+			if s == nil {
+				continue
+			}
+			totals += s.tenants.total + s.tenants.totalRequests
+			for _, c := range s.tenants.sketch.heap {
+				got[[2]uint64{uint64(n), c.key}] = [2]uint64{c.count}
+			}
+			for _, c := range s.tenants.requests.heap {
+				k := [2]uint64{uint64(n), c.key}
+				got[k] = [2]uint64{got[k][0], c.count}
+			}
+		}
+		for k, w := range want {
+			wantTotals += w[0] + w[1]
+			if k[1] != 0 && got[k] != w {
+				t.Errorf("tenant %v weighs %v, want %v", k, got[k], w)
+			}
+		}
+		if totals != wantTotals {
+			t.Errorf("all weigh %d, want %d", totals, wantTotals)
+		}
+	})
+}
+
 // A tenant that is new while memory is short is folded, one that has a name keeps it.
 func TestFoldWhileMemoryIsShort(t *testing.T) {
 	a := open(t, newMemStore(), newClock(), t.TempDir())

@@ -160,6 +160,104 @@ func (t *tenants) count(h, weight uint64, request bool) {
 	t.measure()
 }
 
+// tenantWeights sums what is to be added to the weights of tenants, so that the sketch of a
+// service is not searched for each span. What reads the sketches calls registry.countWeights
+// first. Each observation is counted once, by the time of the next look at the sketches.
+type tenantWeights struct {
+	slots []tenantWeight // open addressing; a power of two of them, or none
+	n     int            // slots in use
+	most  int            // slots at most
+}
+
+// tenantWeight is the weight of a tenant in a service: 32 bytes.
+type tenantWeight struct {
+	tenant          uint64 // hash; 0 for none
+	spans, requests uint64 // of spans that are not requests, and of requests
+	service         uint32 // index into registry.services; 0 for an empty slot
+}
+
+const (
+	leastWeights = 1 << 8
+	mostWeights  = 1 << 15
+)
+
+// weightSlots returns the bound on a table of weights for a bound on memory: a half of 1 % of
+// that for the table, and about 1 % for what one call of countWeights adds to the sketches.
+func weightSlots(memoryBytes int64) int {
+	n := leastWeights
+	for n < mostWeights && int64(n) < memoryBytes>>13 {
+		n *= 2
+	}
+	return n
+}
+
+// bytes returns the memory of the table.
+func (w *tenantWeights) bytes() int64 { return int64(len(w.slots)) * 32 }
+
+// of returns the slot of a tenant in a service, or an empty one.
+func (w *tenantWeights) of(service uint32, tenant uint64) *tenantWeight {
+	mask := uint64(len(w.slots) - 1)
+	for p := tenant + uint64(service)*0x9e3779b97f4a7c15>>32; ; p++ {
+		s := &w.slots[p&mask]
+		if s.service == 0 || s.tenant == tenant && s.service == service {
+			return s
+		}
+	}
+}
+
+// grow doubles the table.
+func (w *tenantWeights) grow() {
+	old := w.slots
+	w.slots = make([]tenantWeight, max(2*len(old), leastWeights))
+	for i := range old {
+		if s := &old[i]; s.service != 0 {
+			*w.of(s.service, s.tenant) = *s
+		}
+	}
+}
+
+// weigh adds to the weight of a tenant, whose hash is 0 for none, in a service.
+func (r *registry) weigh(service uint32, tenant, spans, requests uint64) {
+	w := &r.weights
+	if 4*w.n >= 3*len(w.slots) {
+		if len(w.slots) < w.most {
+			w.grow()
+		} else {
+			r.countWeights()
+		}
+	}
+	s := w.of(service, tenant)
+	if s.service == 0 {
+		s.service, s.tenant = service, tenant
+		w.n++
+	}
+	s.spans += spans
+	s.requests += requests
+}
+
+// countWeights adds to the sketches what weigh has summed.
+func (r *registry) countWeights() {
+	w := &r.weights
+	if w.n == 0 {
+		return
+	}
+	for i := range w.slots {
+		s := &w.slots[i]
+		if s.service == 0 {
+			continue
+		}
+		t := r.services[s.service].tenants
+		if s.spans > 0 {
+			t.count(s.tenant, s.spans, false)
+		}
+		if s.requests > 0 {
+			t.count(s.tenant, s.requests, true)
+		}
+		*s = tenantWeight{}
+	}
+	w.n = 0
+}
+
 // fade begins a new hour: counts are halved, and cohorts made anew.
 func (t *tenants) fade() {
 	t.regroup()
