@@ -71,8 +71,8 @@ type observation struct {
 	slot   uint32 // slot number
 	weight uint32
 	tenant uint32 // its place in Batch.tenants, from 1; 0 for none beside the target's
-	bucket int16
-	second uint8 // within the slot
+	bucket int16  // 0 beside a tenant: most such durations are logged
+	second uint8  // within the slot
 }
 
 // operation is any other entry.
@@ -220,7 +220,11 @@ func (b *Batch) observe(t Target, tenant uint32, endNanos, durationNanos int64, 
 		b.buf = buf
 	}
 	second := uint8(uint64(endNanos%slotNanos) / 1e9)
-	b.seen = append(b.seen, observation{t, durationNanos, uint32(slot), weight, tenant, int16(b.tab.bucket(durationNanos)), second})
+	bucket := 0
+	if tenant == 0 {
+		bucket = b.tab.bucket(durationNanos)
+	}
+	b.seen = append(b.seen, observation{t, durationNanos, uint32(slot), weight, tenant, int16(bucket), second})
 }
 
 // Distribution adds a histogram of delta temporality to the slot that holds timeNanos. h
@@ -441,7 +445,7 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 				recent.add(a.reg, t.marginal, t.request, s)
 			}
 			if s.tenant != 0 && t.tenantless() {
-				if a.observeTenant(g, &b.tenants[s.tenant-1], &at, s) {
+				if a.observeTenant(g, &b.tenants[s.tenant-1], &at, t, s) {
 					folded++
 				}
 				continue
@@ -561,7 +565,7 @@ func (b *Batch) prefetch(seen []observation, targets *list[target], g *cells) {
 	b.heads = b.heads[:0]
 	for i := range seen {
 		s, h := targets.at(seen[i].target.index()).full, uint32(0)
-		if int(s) < len(g.heads) {
+		if seen[i].tenant == 0 && int(s) < len(g.heads) { // the others are logged
 			h = g.heads[s]
 		}
 		b.heads = append(b.heads, h)
@@ -860,20 +864,19 @@ func (p *replayer) entries(commitMillis int64, e *entryReader) (applied uint64, 
 
 // tenant applies a duration of a tenant to a Full series without one, and its marginal.
 func (p *replayer) tenant(e *entryReader, full, marginal uint32, at *lastCells) {
-	bucket := p.g.cells.tab.bucket(e.nanos)
 	if string(e.tenant) == series.Other {
 		other := p.a.reg.foldedSeries(marginal)
 		if r := p.a.reg.series.at(other); r.refs == 0 && r.generation != uint32(p.g.number) {
 			p.a.reg.orphans = append(p.a.reg.orphans, other)
 		}
-		p.a.observe(p.g, at, other, marginal, uint32(e.entrySlot), e.nanos, e.weight, bucket)
+		p.a.observe(p.g, at, other, marginal, uint32(e.entrySlot), e.nanos, e.weight, p.g.cells.tab.bucket(e.nanos))
 		return
 	}
 	if p.name != string(e.tenant) || p.number == 0 {
 		p.name = string(e.tenant)
 		p.number = 1 + p.g.cells.memberTenant(p.name)
 	}
-	p.a.logMember(p.g, &at.marginal, marginal, memberTime{e.nanos, uint32(e.entrySlot), p.a.memberGroup(p.g, full), p.number - 1, e.weight}, bucket)
+	p.g.cells.member(memberTime{e.nanos, uint32(e.entrySlot), p.a.memberMarginal(p.g, marginal, full), p.number - 1, e.weight})
 }
 
 // nextCut returns when the generation that is open at now should be cut: a little after

@@ -79,7 +79,7 @@ type slabs struct {
 	pages [][]uint32
 	bytes [][]byte
 
-	members [][]memberTime
+	members [][]loggedTime
 }
 
 const (

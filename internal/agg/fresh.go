@@ -157,6 +157,10 @@ func (a *Aggregator) readGeneration(ctx context.Context, g *generation, family s
 	defer g.reading.RUnlock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if g.stored {
+		return nil
+	}
+	g.cells.observeMarginals() // less than a slab of durations
 	units := 0
 	// each calls of with the numbers of a list that have cells. A series that is numbered
 	// meanwhile may be missing; those with cells in g keep their numbers.
@@ -282,7 +286,7 @@ func (r *freshReader) series(number uint32, s *series.Series) (cells int, err er
 }
 
 // member adds a duration of the log.
-func (r *freshReader) member(s *matchedMember, m *memberTime) error {
+func (r *freshReader) member(s *matchedMember, m memberTime) error {
 	p, err := r.point(&s.series, &s.group, m.slot)
 	if p == nil || err != nil {
 		return err
@@ -484,7 +488,7 @@ func addPoints(to *store.Group, g *unstoredGroup, q *store.Query) error {
 func (f *fresh) each(ctx context.Context, family string, view series.View, matchers []*labels.Matcher, yield func(*series.Series)) error {
 	for _, g := range f.a.generations() {
 		if view == series.Full && (family == "" || family == series.SpanDuration) {
-			err := f.a.readMembers(ctx, g, series.SpanDuration, matchers, func(m *matchedMember, _ *memberTime) error {
+			err := f.a.readMembers(ctx, g, series.SpanDuration, matchers, func(m *matchedMember, _ memberTime) error {
 				if !m.listed {
 					m.listed = true
 					yield(&m.series)

@@ -51,6 +51,7 @@ func (a *Aggregator) cut(now time.Time) {
 		g.infos = append(g.infos, f)
 	}
 	clear(a.declared)
+	g.cells.observeMarginals() // what is frozen changes under generation.reading alone
 	a.frozen = append(a.frozen, g)
 	a.openGeneration(g.number+1, now)
 }
@@ -102,6 +103,7 @@ func (a *Aggregator) putFrozen(ctx context.Context) error {
 // complete makes a frozen generation ready to be stored. It returns how many cells could not
 // be added to their Totals.
 func (g *generation) complete(t *tables) (lost int) {
+	g.cells.observeMarginals()
 	lost = makeTotals(g, t.series)
 	g.cells.absorbMembers(t)
 	g.cells.sortSamples()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 
@@ -14,18 +15,39 @@ import (
 	"tailscope/internal/store"
 )
 
-// memberTime is one duration of a tenant in a group of a span family.
+// memberTime is one duration of a tenant.
 type memberTime struct {
-	nanos  int64
-	slot   uint32 // slot number
-	group  uint32 // number in memberLog.groups
-	tenant uint32 // number in memberLog.tenants
-	weight uint32
+	nanos    int64
+	slot     uint32 // slot number
+	marginal uint32 // number in memberLog.marginals, which has the group too
+	tenant   uint32 // number in memberLog.tenants
+	weight   uint32
+}
+
+// loggedTime is a memberTime in the log: 16 bytes. Its time holds nanoseconds in the lowest
+// nanosBits bits and the slot above rareBit, as its distance from memberLog.base; or, with
+// rareBit, the number in memberLog.rare of what does not fit.
+type loggedTime struct {
+	time             uint64
+	marginal, tenant uint32
+}
+
+const (
+	nanosBits = 39 // nine minutes
+	rareBit   = 1 << nanosBits
+	slotShift = nanosBits + 1
+	slotSpan  = 1 << (64 - slotShift) // five years of slots
+)
+
+// rareTime is a duration that is long, has a weight or is far from the others.
+type rareTime struct {
+	nanos        int64
+	slot, weight uint32
 }
 
 const (
 	memberSlab      = 1 << 12 // durations of a slab
-	memberSlabBytes = memberSlab * 24
+	memberSlabBytes = memberSlab * 16
 	memberSortBytes = memberSlab * 16 // while the generation is stored; see memberLog.order
 	memberNameBytes = 120             // of a tenant, beside its name
 )
@@ -33,15 +55,29 @@ const (
 // memberLog holds a generation's durations of tenants in groups, in the order in which they
 // came. Their Full series have neither numbers nor targets nor cells, because there are
 // nearly as many of them as of these durations. Their histograms are made when the generation
-// is stored, in order of group and tenant. Their Marginals are series like others.
+// is stored, in order of group and tenant. Their Marginals are series like others, whose cells
+// get the durations of a slab at once; see cells.observeMarginals.
 type memberLog struct {
-	slabs    [][]memberTime
-	n        int
-	groups   []memberSeries
-	groupOf  map[series.ID]uint32 // by memberSeries.id: several instances share a Full series
-	bySeries []uint32             // by the number of such a series: its group's plus one
-	tenants  []memberTenant
-	tenantOf map[string]uint32
+	slabs      [][]loggedTime
+	n          int
+	base       int64  // slot number
+	widest     uint64 // all nanoseconds that are not rare, or-ed
+	rare       list[rareTime]
+	marginals  []memberMarginal
+	marginalOf []uint32             // by the number of a Marginal: its first number here plus one
+	others     map[[2]uint32]uint32 // by memberMarginal.series and full: further ones, which only a strange journal has
+	applied    int                  // durations that the cells of Marginals have
+	groups     []memberSeries
+	groupOf    map[series.ID]uint32 // by memberSeries.id: several instances share a Full series
+	tenants    []memberTenant
+	tenantOf   map[string]uint32
+}
+
+// memberMarginal is a Marginal of a log.
+type memberMarginal struct {
+	series uint32
+	full   uint32 // the Full series without a tenant, 0 if it has no number
+	group  uint32 // number in memberLog.groups
 }
 
 // memberSeries is what the Full series of the tenants of a group have in common.
@@ -55,7 +91,24 @@ type memberTenant struct {
 	label series.ID // the part of a series' identity that the tenant adds
 }
 
-func (l *memberLog) at(i int) *memberTime { return &l.slabs[i/memberSlab][i%memberSlab] }
+func (l *memberLog) at(i int) *loggedTime { return &l.slabs[i/memberSlab][i%memberSlab] }
+
+// whole returns a duration of the log.
+func (l *memberLog) whole(m *loggedTime) memberTime {
+	if m.time&rareBit != 0 {
+		r := l.rare.at(uint32(m.time & (rareBit - 1)))
+		return memberTime{r.nanos, r.slot, m.marginal, m.tenant, r.weight}
+	}
+	return memberTime{int64(m.time & (rareBit - 1)), l.slot(m), m.marginal, m.tenant, 1}
+}
+
+// slot returns the slot number of a duration.
+func (l *memberLog) slot(m *loggedTime) uint32 {
+	if m.time&rareBit != 0 {
+		return l.rare.at(uint32(m.time & (rareBit - 1))).slot
+	}
+	return uint32(l.base + int64(m.time>>slotShift))
+}
 
 // group returns the number of a group, which keeps the labels of shared.
 func (l *memberLog) group(id series.ID, shared *series.Series) uint32 {
@@ -71,21 +124,50 @@ func (l *memberLog) group(id series.ID, shared *series.Series) uint32 {
 	return n
 }
 
-// memberGroup returns the number in g's log of the group of a Full series without a tenant.
-func (a *Aggregator) memberGroup(g *generation, full uint32) uint32 {
+// memberMarginal returns the number in g's log of a Marginal and a Full series without a tenant.
+func (a *Aggregator) memberMarginal(g *generation, marginal, full uint32) uint32 {
 	l := &g.cells.members
-	if int(full) < len(l.bySeries) && l.bySeries[full] != 0 {
-		return l.bySeries[full] - 1
+	if int(marginal) < len(l.marginalOf) {
+		if n := l.marginalOf[marginal]; n != 0 && l.marginals[n-1].full == full {
+			return n - 1
+		}
 	}
-	if int(full) >= len(l.bySeries) {
-		more := max(int(full)+1, a.reg.series.n) - len(l.bySeries)
-		l.bySeries = append(l.bySeries, make([]uint32, more)...)
-		g.cells.grew(int64(4 * more))
+	if n, ok := l.others[[2]uint32{marginal, full}]; ok {
+		return n
 	}
 	shared := a.reg.whole(full)
-	n := l.group(a.reg.ids[full], &shared)
-	l.bySeries[full] = n + 1
 	a.holds(g, full) // its number is not used anew while the generation is in memory
+	return a.numberMarginal(g, memberMarginal{marginal, full, l.group(a.reg.ids[full], &shared)})
+}
+
+// numberMarginal returns the number in g's log of a Marginal.
+func (a *Aggregator) numberMarginal(g *generation, m memberMarginal) uint32 {
+	l := &g.cells.members
+	if int(m.series) >= len(l.marginalOf) {
+		more := max(int(m.series)+1, a.reg.series.n) - len(l.marginalOf)
+		l.marginalOf = append(l.marginalOf, make([]uint32, more)...)
+		g.cells.grew(int64(4 * more))
+	}
+	first := &l.marginalOf[m.series]
+	if *first != 0 && l.marginals[*first-1] == m {
+		return *first - 1
+	}
+	k := [2]uint32{m.series, m.full}
+	if n, ok := l.others[k]; ok {
+		return n
+	}
+	n := uint32(len(l.marginals))
+	l.marginals = append(l.marginals, m)
+	a.holds(g, m.series)
+	switch {
+	case *first == 0:
+		*first = n + 1
+	case l.others == nil:
+		l.others = map[[2]uint32]uint32{}
+		fallthrough
+	default:
+		l.others[k] = n
+	}
 	return n
 }
 
@@ -93,11 +175,111 @@ func (a *Aggregator) memberGroup(g *generation, full uint32) uint32 {
 func (g *cells) member(m memberTime) {
 	l := &g.members
 	if l.n == len(l.slabs)*memberSlab {
+		g.observeMarginals()
+		if l.n == 0 {
+			l.base = int64(m.slot) - slotSpan/2
+		}
 		l.slabs = append(l.slabs, take(g.pool, &g.pool.members, memberSlab))
 		g.grew(memberSlabBytes + memberSortBytes)
 	}
+	to := loggedTime{marginal: m.marginal, tenant: m.tenant}
+	if far := int64(m.slot) - l.base; m.weight == 1 && uint64(m.nanos) < rareBit && uint64(far) < slotSpan {
+		to.time = uint64(far)<<slotShift | uint64(m.nanos)
+		l.widest |= uint64(m.nanos)
+	} else {
+		if l.rare.n == int(l.rare.capacity()) {
+			g.grew(pageLen * 16)
+		}
+		to.time = uint64(l.rare.n) | rareBit
+		l.rare.push(rareTime{m.nanos, m.slot, m.weight})
+	}
 	l.n++
-	*l.at(l.n - 1) = m
+	*l.at(l.n - 1) = to
+}
+
+// observeMarginals adds the durations that the cells of Marginals lack, a slab at a time:
+// those of a Marginal follow each other, so that its cell and page are near.
+func (g *cells) observeMarginals() {
+	l := &g.members
+	for l.applied < l.n {
+		from := l.applied % memberSlab
+		part := l.slabs[l.applied/memberSlab][from:min(memberSlab, from+l.n-l.applied)]
+		g.observePart(part)
+		l.applied += len(part)
+	}
+}
+
+// observePart adds at most a slab of durations to the cells of their Marginals. Those of one
+// Marginal are added in the order in which they came.
+func (g *cells) observePart(part []loggedTime) {
+	const most = 10
+	var (
+		l     = &g.members
+		order [memberSlab]uint16
+		at    [1 << most]uint16
+		mask  = uint32(1)<<min(bits.Len(uint(len(l.marginals)-1)), most) - 1
+	)
+	for i := range part {
+		at[part[i].marginal&mask]++
+	}
+	sum := uint16(0)
+	for k := range at[:mask+1] {
+		at[k], sum = sum, sum+at[k]
+	}
+	for i := range part {
+		p := &at[part[i].marginal&mask]
+		order[*p] = uint16(i)
+		*p++
+	}
+	for i := 0; i < len(part); {
+		m := &part[order[i]]
+		end := i + 1
+		for end < len(part) && part[order[end]].marginal == m.marginal && part[order[end]].time>>nanosBits == m.time>>nanosBits {
+			end++
+		}
+		if m.time&rareBit != 0 {
+			end = i + 1
+		}
+		c, _ := g.cell(l.marginals[m.marginal].series, l.slot(m)<<2|modeDurations)
+		g.observeRun(c, part, order[i:end])
+		i = end
+	}
+}
+
+// observeRun adds durations of one series and slot, at their places in part, to a cell.
+func (g *cells) observeRun(c *cell, part []loggedTime, places []uint16) {
+	for len(places) > 0 {
+		if c.n != paged || c.flags&flagWeighted != 0 {
+			m := g.members.whole(&part[places[0]])
+			g.observe(c, m.nanos, m.weight, g.tab.bucket(m.nanos))
+			places = places[1:]
+			continue
+		}
+		// What is plain is added without a look at the cell.
+		counts, base := g.counts(c), c.base()
+		var n, total uint64
+		least, most := uint64(math.MaxUint64), uint64(0)
+		for n < uint64(len(places)) {
+			ns := part[places[n]].time & (2*rareBit - 1)
+			if ns == 0 || ns >= rareBit {
+				break
+			}
+			k := g.tab.find(int64(ns)) - base
+			if uint(k) >= uint(len(counts)) || counts[k] == math.MaxUint32 {
+				break
+			}
+			counts[k]++
+			total += ns
+			least, most = min(least, ns), max(most, ns)
+			n++
+		}
+		g.moments(c, n, total, 0, least, most)
+		if places = places[n:]; len(places) > 0 {
+			m := g.members.whole(&part[places[0]])
+			g.observe(c, m.nanos, m.weight, g.tab.bucket(m.nanos))
+			places = places[1:]
+		}
+	}
 }
 
 // memberTenant returns the number of a tenant in the log, which copies its name.
@@ -123,15 +305,13 @@ type memberObservation struct {
 	slot   uint32
 	weight uint32
 	nanos  int64
-	bucket int32
 }
 
 // memberGroup is a group of a batch while it is committed.
 type memberGroup struct {
 	*group
-	number uint32 // in the log
+	number uint32 // of its Marginal in the log
 	target uint32 // of the Marginal alone
-	last   *cell  // of the Marginal
 }
 
 // Group adds a group of family span_self_seconds to the batch, and returns its number there.
@@ -154,7 +334,7 @@ func (b *Batch) ObserveMember(group int, tenant string, endNanos, durationNanos 
 		return
 	}
 	if b.inRange(endNanos) {
-		b.members = append(b.members, memberObservation{group, tenant, uint32(endNanos / slotNanos), max(weight, 1), durationNanos, int32(b.tab.bucket(durationNanos))})
+		b.members = append(b.members, memberObservation{group, tenant, uint32(endNanos / slotNanos), max(weight, 1), durationNanos})
 	}
 }
 
@@ -178,7 +358,8 @@ func (a *Aggregator) resolveGroups(b *Batch) error {
 			t.service, t.derived = g.service, true
 		}
 		r.targets.at(n).used = uint32(a.open.number)
-		x.memberGroup = memberGroup{group: g, number: a.open.cells.members.group(g.full, &g.shared), target: n}
+		m := memberMarginal{series: g.marginal, group: a.open.cells.members.group(g.full, &g.shared)}
+		x.memberGroup = memberGroup{group: g, number: a.numberMarginal(a.open, m), target: n}
 	}
 	return nil
 }
@@ -208,7 +389,7 @@ func (a *Aggregator) observeMembers(g *generation, b *Batch) (folded uint64) {
 			named = k.tenant != 0 && m.tenant != series.Other && !pressed && a.reg.services[service].tenants.admit(k.tenant)
 		}
 		if named {
-			a.logMember(g, &x.last, x.marginal, memberTime{m.nanos, m.slot, x.number, number, m.weight}, int(m.bucket))
+			g.cells.member(memberTime{m.nanos, m.slot, x.number, number, m.weight})
 			continue
 		}
 		// A series without a tenant, or of all tenants that are folded, has many durations.
@@ -223,7 +404,7 @@ func (a *Aggregator) observeMembers(g *generation, b *Batch) (folded uint64) {
 		if t.folded {
 			folded++
 		}
-		a.observe(g, &at, t.full, t.marginal, m.slot, m.nanos, m.weight, int(m.bucket))
+		a.observe(g, &at, t.full, t.marginal, m.slot, m.nanos, m.weight, b.tab.bucket(m.nanos))
 	}
 	return folded
 }
@@ -243,9 +424,7 @@ func (m *batchTenant) count(reg *registry) {
 
 // observeTenant adds a span of a tenant whose target has none: to the log and to the Marginal.
 // It adds the span of a folded tenant to the series of all such, and reports that.
-func (a *Aggregator) observeTenant(g *generation, m *batchTenant, at *lastCells, s *observation) (folded bool) {
-	n := s.target.index()
-	t := a.reg.targets.at(n)
+func (a *Aggregator) observeTenant(g *generation, m *batchTenant, at *lastCells, t *target, s *observation) (folded bool) {
 	if t.service != m.service {
 		m.count(a.reg)
 		m.service = t.service
@@ -258,26 +437,21 @@ func (a *Aggregator) observeTenant(g *generation, m *batchTenant, at *lastCells,
 		m.spans += uint64(s.weight)
 	}
 	if m.folded || m.name == series.Other {
-		other := a.reg.targets.at(a.reg.foldedTarget(n))
+		other := a.reg.targets.at(a.reg.foldedTarget(s.target.index()))
 		other.used = uint32(g.number)
-		a.observe(g, at, other.full, other.marginal, s.slot, s.nanos, s.weight, int(s.bucket))
+		a.observe(g, at, other.full, other.marginal, s.slot, s.nanos, s.weight, g.cells.tab.bucket(s.nanos))
 		return m.folded
 	}
 	if m.number == 0 {
 		m.number = 1 + g.cells.memberTenant(m.name)
 	}
-	a.logMember(g, &at.marginal, t.marginal, memberTime{s.nanos, s.slot, a.memberGroup(g, t.full), m.number - 1, s.weight}, int(s.bucket))
+	g.cells.member(memberTime{s.nanos, s.slot, a.memberMarginal(g, t.marginal, t.full), m.number - 1, s.weight})
 	return false
 }
 
-// logMember adds a duration to the log, and to its Marginal, of which last is the last cell.
-func (a *Aggregator) logMember(g *generation, last **cell, marginal uint32, m memberTime, bucket int) {
-	g.cells.member(m)
-	g.cells.observe(a.cell(g, last, marginal, m.slot<<2|modeDurations), m.nanos, m.weight, bucket)
-}
-
 // absorbMembers moves durations of the log to the cells of their series where that has some,
-// because it was resolved with its tenant. So a series is once in what is stored.
+// because it was resolved with its tenant. So a series is once in what is stored. The cells of
+// Marginals have all durations by then.
 func (g *cells) absorbMembers(t *tables) {
 	l := &g.members
 	if !g.numbered || l.n == 0 {
@@ -291,16 +465,17 @@ func (g *cells) absorbMembers(t *tables) {
 	}
 	kept := 0
 	for i := range l.n {
-		m := *l.at(i)
-		if s, ok := numbers[l.groups[m.group].id.Plus(l.tenants[m.tenant].label)]; ok {
+		logged := *l.at(i)
+		if s, ok := numbers[l.groups[l.marginals[logged.marginal].group].id.Plus(l.tenants[logged.tenant].label)]; ok {
+			m := l.whole(&logged)
 			c, _ := g.cell(s, m.slot<<2|modeDurations)
 			g.observe(c, m.nanos, m.weight, g.tab.bucket(m.nanos))
 			continue
 		}
-		*l.at(kept) = m
+		*l.at(kept) = logged
 		kept++
 	}
-	l.n = kept
+	l.n, l.applied = kept, kept
 }
 
 // memberOrder is the order in which the durations of a log are stored: by group, tenant and
@@ -309,12 +484,13 @@ type memberOrder struct {
 	log   *memberLog
 	slots []uint32          // all, in order
 	place map[uint32]uint32 // by slot: its index in slots
-	// list has an element for each duration: its index in the lowest bits, the index of its
-	// slot above them, and above those a number of its series. If there are not enough bits
-	// it has the index alone.
-	list                []uint64
-	indexBits, slotBits int
-	keyed               bool
+	// list has an element for each duration. Keyed ones hold a key above bit low: a number of
+	// the series, and in slotBits bits the index of the slot. What is below is the duration's
+	// index in the log; or, if packed, its nanoseconds, or with the highest bit its number
+	// among the rare. Elements that are not keyed, for want of bits, are the index alone.
+	list          []uint64
+	low, slotBits int
+	keyed, packed bool
 }
 
 // radixBits bounds the bits of a pass of the sort. More streams of writes than that do not fit
@@ -327,7 +503,7 @@ func (l *memberLog) order(most int) *memberOrder {
 	o := &memberOrder{log: l, place: map[uint32]uint32{}, list: make([]uint64, l.n)}
 	last := ^uint32(0)
 	for i := range l.n {
-		if s := l.at(i).slot; s != last || i == 0 {
+		if s := l.slot(l.at(i)); s != last || i == 0 {
 			o.place[s], last = 0, s
 		}
 	}
@@ -339,36 +515,54 @@ func (l *memberLog) order(most int) *memberOrder {
 		o.place[s] = uint32(i)
 	}
 	pairs := uint64(len(l.groups)) * uint64(len(l.tenants))
-	o.indexBits, o.slotBits = bits.Len(uint(l.n-1)), bits.Len(uint(len(o.slots)-1))
+	o.slotBits = bits.Len(uint(len(o.slots) - 1))
 	keyBits := bits.Len64(pairs-1) + o.slotBits
-	if o.keyed = keyBits+o.indexBits <= most; !o.keyed {
+	valueBits := 1 + max(bits.Len64(l.widest), bits.Len(uint(l.rare.n)))
+	indexBits := bits.Len(uint(l.n - 1))
+	switch {
+	case keyBits+valueBits <= most:
+		o.keyed, o.packed, o.low = true, true, valueBits
+	case keyBits+indexBits <= most:
+		o.keyed, o.low = true, indexBits
+	default:
 		for i := range o.list {
 			o.list[i] = uint64(i)
 		}
 		slices.SortStableFunc(o.list, func(i, j uint64) int {
 			x, y := l.at(int(i)), l.at(int(j))
-			return cmp.Or(cmp.Compare(x.group, y.group), cmp.Compare(x.tenant, y.tenant), cmp.Compare(x.slot, y.slot))
+			return cmp.Or(cmp.Compare(l.marginals[x.marginal].group, l.marginals[y.marginal].group), cmp.Compare(x.tenant, y.tenant), cmp.Compare(l.slot(x), l.slot(y)))
 		})
 		return o
 	}
-	slot := uint64(0)
+	passes := (keyBits + radixBits - 1) / radixBits
+	at := make([][1<<radixBits + 1]uint32, passes) // of each pass: how many come before those of a value
+	first := make([]uint64, len(l.marginals))      // number of the first series of the group
+	for i := range first {
+		first[i] = uint64(l.marginals[i].group) * uint64(len(l.tenants))
+	}
+	slot, last := uint64(0), ^uint32(0)
 	for i := range o.list {
 		m := l.at(i)
-		if i == 0 || m.slot != last {
-			slot, last = uint64(o.place[m.slot]), m.slot
+		if s := l.slot(m); s != last || i == 0 {
+			slot, last = uint64(o.place[s]), s
 		}
-		pair := uint64(m.group)*uint64(len(l.tenants)) + uint64(m.tenant)
-		o.list[i] = (pair<<o.slotBits|slot)<<o.indexBits | uint64(i)
+		key, value := (first[m.marginal]+uint64(m.tenant))<<o.slotBits|slot, uint64(i)
+		if o.packed {
+			value = m.time & (rareBit - 1)
+			if m.time&rareBit != 0 {
+				value |= 1 << (valueBits - 1)
+			}
+		}
+		o.list[i] = key<<o.low | value
+		for p := range at {
+			low, high := keyBits*p/passes, keyBits*(p+1)/passes
+			at[p][1+key>>low&(1<<(high-low)-1)]++
+		}
 	}
-	passes := (keyBits + radixBits - 1) / radixBits
 	from, to := o.list, make([]uint64, l.n)
-	for i := range passes {
-		low, high := keyBits*i/passes, keyBits*(i+1)/passes
-		shift, mask := o.indexBits+low, uint64(1)<<(high-low)-1
-		var at [1<<radixBits + 1]uint32
-		for _, v := range from {
-			at[v>>shift&mask+1]++
-		}
+	for p := range at {
+		low, high := keyBits*p/passes, keyBits*(p+1)/passes
+		shift, mask, at := o.low+low, uint64(1)<<(high-low)-1, &at[p]
 		for i := range mask {
 			at[i+1] += at[i]
 		}
@@ -383,31 +577,56 @@ func (l *memberLog) order(most int) *memberOrder {
 	return o
 }
 
-// duration returns the duration of an element of the list.
-func (o *memberOrder) duration(x uint64) *memberTime {
+// logged returns an element of the list in the log, if they are not packed.
+func (o *memberOrder) logged(x uint64) *loggedTime {
 	if o.keyed {
-		x &= 1<<o.indexBits - 1
+		x &= 1<<o.low - 1
 	}
 	return o.log.at(int(x))
+}
+
+// duration returns the duration of an element of the list, and how many it stands for.
+func (o *memberOrder) duration(x uint64) (nanos int64, weight uint32) {
+	if !o.packed {
+		m := o.log.whole(o.logged(x))
+		return m.nanos, m.weight
+	}
+	if x>>(o.low-1)&1 != 0 {
+		r := o.log.rare.at(uint32(x & (1<<(o.low-1) - 1)))
+		return r.nanos, r.weight
+	}
+	return int64(x & (1<<(o.low-1) - 1)), 1
+}
+
+// series returns the numbers of group and tenant of an element of the list.
+func (o *memberOrder) series(x uint64) (group, tenant uint32) {
+	if !o.packed {
+		m := o.logged(x)
+		return o.log.marginals[m.marginal].group, m.tenant
+	}
+	n := x >> o.low >> o.slotBits
+	t := uint64(len(o.log.tenants))
+	return uint32(n / t), uint32(n % t)
 }
 
 // slot returns the index in slots of an element of the list.
 func (o *memberOrder) slot(x uint64) int {
 	if o.keyed {
-		return int(x >> o.indexBits & (1<<o.slotBits - 1))
+		return int(x >> o.low & (1<<o.slotBits - 1))
 	}
-	return int(o.place[o.duration(x).slot])
+	return int(o.place[o.log.slot(o.logged(x))])
 }
 
 // same reports whether two elements of the list are of one series, and of one point.
 func (o *memberOrder) same(x, y uint64) (series, point bool) {
 	if o.keyed {
-		x, y = x>>o.indexBits, y>>o.indexBits
+		x, y = x>>o.low, y>>o.low
 		return x>>o.slotBits == y>>o.slotBits, x == y
 	}
-	a, b := o.duration(x), o.duration(y)
-	series = a.group == b.group && a.tenant == b.tenant
-	return series, series && a.slot == b.slot
+	group, tenant := o.series(x)
+	group2, tenant2 := o.series(y)
+	series = group == group2 && tenant == tenant2
+	return series, series && o.slot(x) == o.slot(y)
 }
 
 // count returns the numbers of series, and of points by index in slots.
@@ -435,34 +654,41 @@ func (w *builder) memberPoints(b *store.Batch, o *memberOrder) {
 	b.Series, b.IDs, b.TenantOf = slices.Grow(b.Series, n), slices.Grow(b.IDs, n), slices.Grow(b.TenantOf, n)
 	b.Points = parted(b.Points, o.slots, next)
 	lost := w.lost
-	// Memory is slow: durations are copied many at a time, so that many fetches are under way.
-	var some [256]memberTime
-	for from := 0; from < len(o.list); from += len(some) {
-		part := o.list[from:min(from+len(some), len(o.list))]
-		for i, x := range part {
-			some[i] = *o.duration(x)
+	t := &w.times
+	for i := 0; i < len(o.list); {
+		x := o.list[i]
+		old := false
+		if i > 0 {
+			old, _ = o.same(o.list[i-1], x)
 		}
-		for i, x := range part {
-			m := &some[i]
-			series, point := false, false
-			if from+i > 0 {
-				series, point = o.same(o.list[from+i-1], x)
-			}
-			if !point {
-				w.memberPoint(b, o, next)
-			}
-			if !series {
-				g, t := &o.log.groups[m.group], &o.log.tenants[m.tenant]
-				b.Series = append(b.Series, g.shared)
-				b.IDs, b.TenantOf = append(b.IDs, g.id.Plus(t.label)), append(b.TenantOf, 1+m.tenant)
-			}
-			w.times.add(m)
-			if !point {
-				w.times.slot = o.slot(x)
-			}
+		if !old {
+			group, tenant := o.series(x)
+			g := &o.log.groups[group]
+			b.Series = append(b.Series, g.shared)
+			b.IDs, b.TenantOf = append(b.IDs, g.id.Plus(o.log.tenants[tenant].label)), append(b.TenantOf, 1+tenant)
 		}
+		t.reset()
+		t.add(o.duration(x))
+		for i++; i < len(o.list); i++ {
+			if _, point := o.same(x, o.list[i]); !point {
+				break
+			}
+			t.add(o.duration(o.list[i]))
+		}
+		slot := o.slot(x)
+		p := &b.Points[next[slot]]
+		next[slot]++
+		*p = store.Point{Series: uint32(len(b.Series) - 1), Slot: int64(o.slots[slot]) * int64(series.Base)}
+		data := w.openBlock()
+		from := len(data)
+		data, err := w.appendTimes(data, t)
+		if err != nil { // a point that cannot be encoded has no data
+			w.lost, w.err = w.lost+1, err
+			continue
+		}
+		w.data[w.block] = data
+		p.Data = data[from:len(data):len(data)]
 	}
-	w.memberPoint(b, o, next)
 	if w.lost > lost {
 		b.Points = slices.DeleteFunc(b.Points, func(p store.Point) bool { return p.Data == nil })
 	}
@@ -470,49 +696,35 @@ func (w *builder) memberPoints(b *store.Batch, o *memberOrder) {
 
 // pointTimes holds the durations of one series and slot.
 type pointTimes struct {
-	slot     int // index in memberOrder.slots
-	nanos    []int64
-	weights  []uint32
-	weighted bool // some weight is not 1
-	zero     bool // some duration is
+	nanos   []int64
+	weights []uint32 // nil while all are 1
+	all     uint64   // all durations, or-ed
+	zero    bool     // some duration is
 }
 
-func (t *pointTimes) add(m *memberTime) {
-	t.nanos, t.weights = append(t.nanos, m.nanos), append(t.weights, m.weight)
-	t.weighted = t.weighted || m.weight != 1
-	t.zero = t.zero || m.nanos == 0
+func (t *pointTimes) add(nanos int64, weight uint32) {
+	if weight != 1 && len(t.weights) == 0 {
+		t.weights = slices.Grow(t.weights, len(t.nanos)+1)
+		for range t.nanos {
+			t.weights = append(t.weights, 1)
+		}
+	}
+	if weight != 1 || len(t.weights) > 0 {
+		t.weights = append(t.weights, weight)
+	}
+	t.nanos = append(t.nanos, nanos)
+	t.all |= uint64(nanos)
+	t.zero = t.zero || nanos == 0
 }
 
 func (t *pointTimes) reset() { *t = pointTimes{nanos: t.nanos[:0], weights: t.weights[:0]} }
-
-// memberPoint writes the point of w.times, of the last series of the batch, to its place, and
-// resets w.times. A point that cannot be encoded has no data.
-func (w *builder) memberPoint(b *store.Batch, o *memberOrder, next []int) {
-	t := &w.times
-	if len(t.nanos) == 0 {
-		return
-	}
-	p := &b.Points[next[t.slot]]
-	next[t.slot]++
-	*p = store.Point{Series: uint32(len(b.Series) - 1), Slot: int64(o.slots[t.slot]) * int64(series.Base)}
-	data := w.openBlock()
-	from := len(data)
-	data, err := w.appendTimes(data, t)
-	t.reset()
-	if err != nil {
-		w.lost, w.err = w.lost+1, err
-		return
-	}
-	w.data[w.block] = data
-	p.Data = data[from:len(data):len(data)]
-}
 
 // fewTimes is the number of durations up to which hist encodes them from a list.
 const fewTimes = 16
 
 // appendTimes appends the binary form of the durations of one series and slot.
 func (w *builder) appendTimes(dst []byte, t *pointTimes) ([]byte, error) {
-	if len(t.nanos) <= fewTimes && !t.zero && !t.weighted {
+	if len(t.nanos) <= fewTimes && t.all < rareBit && !t.zero && len(t.weights) == 0 {
 		return hist.AppendNanos(dst, cellSchema, t.nanos, nil)
 	}
 	if w.scratch == nil {
@@ -520,7 +732,11 @@ func (w *builder) appendTimes(dst []byte, t *pointTimes) ([]byte, error) {
 	}
 	s, c := w.scratch, cell{}
 	for i, ns := range t.nanos {
-		s.observe(&c, ns, t.weights[i], s.tab.bucket(ns))
+		weight := uint32(1)
+		if len(t.weights) > 0 {
+			weight = t.weights[i]
+		}
+		s.observe(&c, ns, weight, s.tab.bucket(ns))
 	}
 	dst, err := s.appendDurations(dst, &c, &w.h)
 	if c.n == paged {
@@ -565,7 +781,7 @@ const (
 
 // readMembers calls yield with each duration of g's log whose series matches. It holds mu
 // meanwhile, and returns it between calls. It ends early when g is stored.
-func (a *Aggregator) readMembers(ctx context.Context, g *generation, family string, matchers []*labels.Matcher, yield func(*matchedMember, *memberTime) error) error {
+func (a *Aggregator) readMembers(ctx context.Context, g *generation, family string, matchers []*labels.Matcher, yield func(*matchedMember, memberTime) error) error {
 	ofTenant, ofRest := splitTenant(matchers)
 	l := &g.cells.members
 	type pair struct{ group, tenant uint32 }
@@ -605,7 +821,8 @@ func (a *Aggregator) readMembers(ctx context.Context, g *generation, family stri
 			return nil
 		}
 		m := l.at(i)
-		if int(m.group) >= len(groups) || !groups[m.group] || int(m.tenant) >= len(tenants) || tenants[m.tenant] == noMember {
+		group := l.marginals[m.marginal].group
+		if int(group) >= len(groups) || !groups[group] || int(m.tenant) >= len(tenants) || tenants[m.tenant] == noMember {
 			continue
 		}
 		if tenants[m.tenant] == 0 {
@@ -616,14 +833,14 @@ func (a *Aggregator) readMembers(ctx context.Context, g *generation, family stri
 				continue
 			}
 		}
-		p := pair{m.group, m.tenant}
+		p := pair{group, m.tenant}
 		s := matching[p]
 		if s == nil {
-			s = &matchedMember{series: l.groups[m.group].shared.WithTenant(l.tenants[m.tenant].name)}
+			s = &matchedMember{series: l.groups[group].shared.WithTenant(l.tenants[m.tenant].name)}
 			matching[p] = s
 		}
 		units += readMatch / 4
-		if err := yield(s, m); err != nil {
+		if err := yield(s, l.whole(m)); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -40,8 +41,8 @@ func TestMembersCountTheirSort(t *testing.T) {
 	const n = 20_000
 	before := a.Stats().SlotBytes
 	logMembers(t, a, n, 50, c.now().UnixNano())
-	if got := a.Stats().SlotBytes - before; got < n*(24+16) {
-		t.Errorf("%d self times count %d bytes, want 40 each or more", n, got)
+	if got := a.Stats().SlotBytes - before; got < n*(16+16) {
+		t.Errorf("%d self times count %d bytes, want 32 each or more", n, got)
 	}
 }
 
@@ -49,7 +50,10 @@ func TestMembersCountTheirSort(t *testing.T) {
 // cells of the same durations, whether the log is sorted by keys or by comparison.
 func TestMemberPoints(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := &memberLog{groups: make([]memberSeries, 3), tenants: make([]memberTenant, 5)}
+		c := newCells(&slabs{}, 0)
+		l := &c.members
+		l.groups, l.tenants = make([]memberSeries, 3), make([]memberTenant, 5)
+		l.marginals = []memberMarginal{{group: 0}, {group: 1}, {group: 2}}
 		for i := range l.groups {
 			l.groups[i] = memberSeries{series.ID{}.With("group", fmt.Sprint(i)), series.Series{Family: fmt.Sprint("f", i)}}
 		}
@@ -68,12 +72,11 @@ func TestMemberPoints(t *testing.T) {
 		var last []address // each once
 		for range rapid.IntRange(1, 600).Draw(t, "durations") {
 			m := memberTime{nanos.Draw(t, "ns"), slots.Draw(t, "slot"), rapid.Uint32Range(0, 2).Draw(t, "group"), rapid.Uint32Range(0, 4).Draw(t, "tenant"), max(weights.Draw(t, "weight"), 1)}
-			if l.n == len(l.slabs)*memberSlab {
-				l.slabs = append(l.slabs, make([]memberTime, memberSlab))
+			c.member(m)
+			if got := l.whole(l.at(l.n - 1)); got != m {
+				t.Fatalf("got %v, want %v", got, m)
 			}
-			l.n++
-			*l.at(l.n - 1) = m
-			a := address{m.group, m.tenant, m.slot}
+			a := address{m.marginal, m.tenant, m.slot}
 			if cellOf[a] == nil {
 				cellOf[a] = &cell{series: uint32(len(last)), key: m.slot << 2}
 				last = append(last, a)
@@ -113,12 +116,19 @@ func TestMemberPoints(t *testing.T) {
 			}
 		}
 		slices.SortStableFunc(want.Points, bySlot)
-		for _, most := range []int{64, 0} {
+		for _, by := range []string{"packed", "keyed", "compared"} {
+			most := 64
+			switch by {
+			case "keyed":
+				l.widest = math.MaxUint64
+			case "compared":
+				most = 0
+			}
 			var w builder
 			got := store.Batch{Points: slices.Clone(before)}
 			o := l.order(most)
-			if o.keyed != (most > 0) {
-				t.Fatal("sorted by keys: ", o.keyed)
+			if o.keyed != (by != "compared") || o.packed != (by == "packed") {
+				t.Fatalf("sorted by keys: %v, packed: %v, want %s", o.keyed, o.packed, by)
 			}
 			w.memberPoints(&got, o)
 			for i := range got.Points { // the series of the cells are not in this batch
@@ -127,7 +137,7 @@ func TestMemberPoints(t *testing.T) {
 				}
 			}
 			if g, x := text(&got), text(&want); g != x {
-				t.Fatalf("keys of %d bits: got\n%swant\n%s", most, g, x)
+				t.Fatalf("%s: got\n%swant\n%s", by, g, x)
 			}
 		}
 	})
@@ -147,7 +157,7 @@ func BenchmarkReadMembers(b *testing.B) {
 			}
 			for b.Loop() {
 				found := 0
-				err := a.readMembers(context.Background(), a.open, series.SpanSelf, matchers, func(*matchedMember, *memberTime) error { found++; return nil })
+				err := a.readMembers(context.Background(), a.open, series.SpanSelf, matchers, func(*matchedMember, memberTime) error { found++; return nil })
 				if err != nil || (found > 0) != (of.name == "one tenant") {
 					b.Fatal(found, err)
 				}

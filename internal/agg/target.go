@@ -187,6 +187,7 @@ type service struct {
 	values    [boundDims]map[string]struct{}
 	extra     map[string]map[string]struct{}
 	marginals int
+	gone      uint32 // the generation in which marginals became 0
 }
 
 // Label values are bounded by arrival, and forgotten when no active series has them.
@@ -861,7 +862,9 @@ func (r *registry) reclaim(pinned, oldest uint32) {
 		}
 		if total := s.total; total != 0 {
 			if svc := r.serviceOf[r.meta.at(n).Labels.Get(series.LabelService)]; svc != 0 {
-				r.services[svc].marginals--
+				if r.services[svc].marginals--; r.services[svc].marginals == 0 {
+					r.services[svc].gone = r.generation
+				}
 			}
 			r.release(total)
 			r.clearGroups()
@@ -968,10 +971,11 @@ func (r *registry) buryRenamed(moved []bool) {
 
 // shedTenants frees memory of the services' tables until they take at most bound bytes: those
 // of services without series are cleared, then the largest lose the names of their lightest
-// tenants. It reports whether a name was lost.
+// tenants. A service whose last series was freed in this generation may only be silent. It
+// reports whether a name was lost.
 func (r *registry) shedTenants(bound int64) (changed bool) {
 	for _, s := range r.services[1:] {
-		if r.tenantBytes > bound && s.marginals == 0 {
+		if r.tenantBytes > bound && s.marginals == 0 && s.gone != r.generation {
 			s.tenants.clear()
 		}
 	}
