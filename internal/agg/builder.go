@@ -111,8 +111,8 @@ func (w *builder) tenant(l *memberLog, number uint32, name string) uint32 {
 		return i
 	}
 	i := uint32(len(w.b.Tenants))
-	if k, ok := l.tenantOf[name]; ok {
-		i = 1 + k
+	if k := l.tenant(name); k != 0 {
+		i = k
 	} else {
 		w.b.Tenants = append(w.b.Tenants, name)
 	}

@@ -49,7 +49,7 @@ const (
 	memberSlab      = 1 << 12 // durations of a slab
 	memberSlabBytes = memberSlab * 16
 	memberSortBytes = memberSlab * 16 // while the generation is stored; see memberLog.order
-	memberNameBytes = 120             // of a tenant, beside its name
+	memberNameBytes = 100             // of a tenant, beside its name and tenantOf
 )
 
 // memberLog holds a generation's durations of tenants in groups, in the order in which they
@@ -70,7 +70,8 @@ type memberLog struct {
 	groups     []memberSeries
 	groupOf    map[series.ID]uint32 // by memberSeries.id: several instances share a Full series
 	tenants    []memberTenant
-	tenantOf   map[string]uint32
+	labels     []series.ID  // of tenants, by number plus one
+	tenantOf   series.Table // by these: numbers plus one
 }
 
 // memberMarginal is a Marginal of a log.
@@ -88,7 +89,7 @@ type memberSeries struct {
 
 type memberTenant struct {
 	name  string
-	label series.ID // the part of a series' identity that the tenant adds
+	label series.ID // the part of a series' identity that the tenant adds, and the tenant's own
 }
 
 func (l *memberLog) at(i int) *loggedTime { return &l.slabs[i/memberSlab][i%memberSlab] }
@@ -282,21 +283,31 @@ func (g *cells) observeRun(c *cell, part []loggedTime, places []uint16) {
 	}
 }
 
-// memberTenant returns the number of a tenant in the log, which copies its name.
-func (g *cells) memberTenant(name string) uint32 {
+// memberTenant returns the number of a tenant in the log, which copies its name. label is the
+// part of a series' identity that the tenant adds.
+func (g *cells) memberTenant(name string, label series.ID) uint32 {
 	l := &g.members
-	n, ok := l.tenantOf[name]
-	if !ok {
-		if l.tenantOf == nil {
-			l.tenantOf = map[string]uint32{}
-		}
-		n = uint32(len(l.tenants))
-		l.tenants = append(l.tenants, memberTenant{string([]byte(name)), series.ID{}.With(series.LabelTenant, name)})
-		l.tenantOf[l.tenants[n].name] = n
-		g.grew(int64(len(name)) + memberNameBytes)
+	if n := l.tenantOf.Find(l.labels, label); n != 0 {
+		return n - 1
 	}
-	return n
+	if len(l.labels) == 0 {
+		l.labels = make([]series.ID, 1)
+	}
+	had := l.tenantOf.Bytes()
+	l.tenants = append(l.tenants, memberTenant{string([]byte(name)), label})
+	l.labels = append(l.labels, label)
+	l.tenantOf.Add(label, uint32(len(l.tenants)))
+	g.grew(int64(len(name)) + memberNameBytes + l.tenantOf.Bytes() - had)
+	return uint32(len(l.tenants)) - 1
 }
+
+// tenant returns the number of a tenant plus one, or 0 if the log has none of the name.
+func (l *memberLog) tenant(name string) uint32 {
+	return l.tenantOf.Find(l.labels, tenantLabel(name))
+}
+
+// tenantLabel returns the part of a series' identity that a tenant adds.
+func tenantLabel(name string) series.ID { return series.ID{}.With(series.LabelTenant, name) }
 
 // memberObservation is one duration of a derived batch.
 type memberObservation struct {
@@ -382,7 +393,7 @@ func (a *Aggregator) observeMembers(g *generation, b *Batch) (folded uint64) {
 		x := &b.groups[m.group].memberGroup
 		if i == 0 || m.tenant != b.members[i-1].tenant {
 			k.setTenant(m.tenant)
-			number, service = g.cells.memberTenant(m.tenant), 0
+			number, service = g.cells.memberTenant(m.tenant, k.label), 0
 		}
 		if x.service != service {
 			service = x.service
@@ -443,7 +454,7 @@ func (a *Aggregator) observeTenant(g *generation, m *batchTenant, at *lastCells,
 		return m.folded
 	}
 	if m.number == 0 {
-		m.number = 1 + g.cells.memberTenant(m.name)
+		m.number = 1 + g.cells.memberTenant(m.name, tenantLabel(m.name))
 	}
 	g.cells.member(memberTime{s.nanos, s.slot, a.memberMarginal(g, t.marginal, t.full), m.number - 1, s.weight})
 	return false
@@ -497,16 +508,32 @@ type memberOrder struct {
 // into the nearest cache.
 const radixBits = 11
 
+// maxPasses bounds the passes of a sort.
+const maxPasses = (64 + radixBits - 1) / radixBits
+
+// each calls yield with the durations in order of their indices.
+func (l *memberLog) each(yield func(i int, m *loggedTime)) {
+	for at := 0; at < l.n; at += memberSlab {
+		part := l.slabs[at/memberSlab][:min(memberSlab, l.n-at)]
+		for i := range part {
+			yield(at+i, &part[i])
+		}
+	}
+}
+
 // order sorts the log, which is not empty, by keys of up to so many bits if these are enough,
 // else by comparison. It takes memberSortBytes for each slab.
 func (l *memberLog) order(most int) *memberOrder {
 	o := &memberOrder{log: l, place: map[uint32]uint32{}, list: make([]uint64, l.n)}
-	last := ^uint32(0)
-	for i := range l.n {
-		if s := l.slot(l.at(i)); s != last || i == 0 {
-			o.place[s], last = 0, s
+	// Those of a slot come together, at its bounds those of two alternate.
+	var near [256]struct{ slot, index uint32 } // the index plus one
+	l.each(func(_ int, m *loggedTime) {
+		s := l.slot(m)
+		if c := &near[s%256]; c.slot != s || c.index == 0 {
+			c.slot, c.index = s, 1
+			o.place[s] = 0
 		}
-	}
+	})
 	for s := range o.place {
 		o.slots = append(o.slots, s)
 	}
@@ -540,13 +567,21 @@ func (l *memberLog) order(most int) *memberOrder {
 	for i := range first {
 		first[i] = uint64(l.marginals[i].group) * uint64(len(l.tenants))
 	}
-	slot, last := uint64(0), ^uint32(0)
-	for i := range o.list {
-		m := l.at(i)
-		if s := l.slot(m); s != last || i == 0 {
-			slot, last = uint64(o.place[s]), s
+	var shift, mask [maxPasses]uint64
+	for p := range passes {
+		low, high := keyBits*p/passes, keyBits*(p+1)/passes
+		shift[p], mask[p] = uint64(low), uint64(1)<<(high-low)-1
+	}
+	for i := range near {
+		near[i].index = 0
+	}
+	l.each(func(i int, m *loggedTime) {
+		s := l.slot(m)
+		c := &near[s%256]
+		if c.slot != s || c.index == 0 {
+			c.slot, c.index = s, o.place[s]+1
 		}
-		key, value := (first[m.marginal]+uint64(m.tenant))<<o.slotBits|slot, uint64(i)
+		key, value := (first[m.marginal]+uint64(m.tenant))<<o.slotBits|uint64(c.index-1), uint64(i)
 		if o.packed {
 			value = m.time & (rareBit - 1)
 			if m.time&rareBit != 0 {
@@ -555,19 +590,17 @@ func (l *memberLog) order(most int) *memberOrder {
 		}
 		o.list[i] = key<<o.low | value
 		for p := range at {
-			low, high := keyBits*p/passes, keyBits*(p+1)/passes
-			at[p][1+key>>low&(1<<(high-low)-1)]++
+			at[p][1+key>>(shift[p]&63)&mask[p]]++
 		}
-	}
+	})
 	from, to := o.list, make([]uint64, l.n)
 	for p := range at {
-		low, high := keyBits*p/passes, keyBits*(p+1)/passes
-		shift, mask, at := o.low+low, uint64(1)<<(high-low)-1, &at[p]
+		shift, mask, at := uint64(o.low)+shift[p], mask[p], &at[p]
 		for i := range mask {
 			at[i+1] += at[i]
 		}
 		for _, v := range from {
-			p := &at[v>>shift&mask]
+			p := &at[v>>(shift&63)&mask]
 			to[*p] = v
 			*p++
 		}
@@ -632,6 +665,20 @@ func (o *memberOrder) same(x, y uint64) (series, point bool) {
 // count returns the numbers of series, and of points by index in slots.
 func (o *memberOrder) count() (n int, points []int) {
 	points = make([]int, len(o.slots))
+	if o.keyed {
+		last := ^o.list[0] >> o.low // the key of none before the first
+		for _, x := range o.list {
+			key := x >> o.low
+			if key != last {
+				points[key&(1<<o.slotBits-1)]++
+				if key>>o.slotBits != last>>o.slotBits {
+					n++
+				}
+				last = key
+			}
+		}
+		return n, points
+	}
 	for i, x := range o.list {
 		series, point := false, false
 		if i > 0 {
@@ -806,7 +853,7 @@ func (a *Aggregator) readMembers(ctx context.Context, g *generation, family stri
 		units += readMatch / 4
 	}
 	for _, x := range ofTenant {
-		if _, ok := l.tenantOf[x.Value]; x.Type == labels.MatchEqual && !ok {
+		if x.Type == labels.MatchEqual && l.tenant(x.Value) == 0 {
 			return nil
 		}
 	}

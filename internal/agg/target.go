@@ -284,7 +284,7 @@ func keyOf(family string, id *SpanIdentity) spanKey {
 // setTenant sets the fields of a key but for the group.
 func (k *spanKey) setTenant(name string) {
 	k.tenant = tenantHash(name)
-	k.label = series.ID{}.With(series.LabelTenant, name)
+	k.label = tenantLabel(name)
 	k.target = k.group.Plus(k.label)
 }
 
@@ -971,14 +971,17 @@ func (r *registry) buryRenamed(moved []bool) {
 
 // shedTenants frees memory of the services' tables until they take at most bound bytes: those
 // of services without series are cleared, then the largest lose the names of their lightest
-// tenants. A service whose last series was freed in this generation may only be silent. It
-// reports whether a name was lost.
+// tenants. A service whose last series was freed in this generation may only be silent: it is
+// cleared last. shedTenants reports whether a name was lost.
 func (r *registry) shedTenants(bound int64) (changed bool) {
-	for _, s := range r.services[1:] {
-		if r.tenantBytes > bound && s.marginals == 0 && s.gone != r.generation {
-			s.tenants.clear()
+	clearSilent := func(since uint32) {
+		for _, s := range r.services[1:] {
+			if r.tenantBytes > bound && s.marginals == 0 && s.gone <= since {
+				s.tenants.clear()
+			}
 		}
 	}
+	clearSilent(r.generation - 1)
 	moved := make([]bool, len(r.services))
 	for shrunk := true; shrunk && r.tenantBytes > bound; {
 		shrunk = false
@@ -993,6 +996,7 @@ func (r *registry) shedTenants(bound int64) (changed bool) {
 			}
 		}
 	}
+	clearSilent(r.generation) // their tables may hold weights of tenants without names
 	if changed {
 		r.buryRenamed(moved)
 		r.clearGroups()
