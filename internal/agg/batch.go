@@ -874,7 +874,7 @@ func (p *replayer) tenant(e *entryReader, full, marginal uint32, at *lastCells) 
 	}
 	if p.name != string(e.tenant) || p.number == 0 {
 		p.name = string(e.tenant)
-		p.number = 1 + p.g.cells.memberTenant(p.name, tenantLabel(p.name))
+		p.number = 1 + p.g.cells.memberTenant(p.name, tenantHash(p.name))
 	}
 	p.g.cells.member(memberTime{e.nanos, uint32(e.entrySlot), p.a.memberMarginal(p.g, marginal, full), p.number - 1, e.weight})
 }

@@ -111,7 +111,7 @@ func (w *builder) tenant(l *memberLog, number uint32, name string) uint32 {
 		return i
 	}
 	i := uint32(len(w.b.Tenants))
-	if k := l.tenant(name); k != 0 {
+	if k := l.tenant(name, tenantHash(name)); k != 0 {
 		i = k
 	} else {
 		w.b.Tenants = append(w.b.Tenants, name)

@@ -70,8 +70,7 @@ type memberLog struct {
 	groups     []memberSeries
 	groupOf    map[series.ID]uint32 // by memberSeries.id: several instances share a Full series
 	tenants    []memberTenant
-	labels     []series.ID  // of tenants, by number plus one
-	tenantOf   series.Table // by these: numbers plus one
+	tenantOf   []uint64 // open addressing: a number plus one, and above bit 32 the low half of the name's hash; 0 is empty
 }
 
 // memberMarginal is a Marginal of a log.
@@ -89,7 +88,7 @@ type memberSeries struct {
 
 type memberTenant struct {
 	name  string
-	label series.ID // the part of a series' identity that the tenant adds, and the tenant's own
+	label series.ID // the part of a series' identity that the tenant adds
 }
 
 func (l *memberLog) at(i int) *loggedTime { return &l.slabs[i/memberSlab][i%memberSlab] }
@@ -283,27 +282,53 @@ func (g *cells) observeRun(c *cell, part []loggedTime, places []uint16) {
 	}
 }
 
-// memberTenant returns the number of a tenant in the log, which copies its name. label is the
-// part of a series' identity that the tenant adds.
-func (g *cells) memberTenant(name string, label series.ID) uint32 {
+// memberTenant returns the number of a tenant in the log, which copies its name. hash is the
+// tenantHash of the name.
+func (g *cells) memberTenant(name string, hash uint64) uint32 {
 	l := &g.members
-	if n := l.tenantOf.Find(l.labels, label); n != 0 {
+	if n := l.tenant(name, hash); n != 0 {
 		return n - 1
 	}
-	if len(l.labels) == 0 {
-		l.labels = make([]series.ID, 1)
+	if 3*len(l.tenants) >= 2*len(l.tenantOf) {
+		old := l.tenantOf
+		l.tenantOf = make([]uint64, max(2*len(old), 256))
+		g.grew(int64(8 * (len(l.tenantOf) - len(old))))
+		for _, x := range old {
+			if x != 0 {
+				l.placeTenant(x)
+			}
+		}
 	}
-	had := l.tenantOf.Bytes()
-	l.tenants = append(l.tenants, memberTenant{string([]byte(name)), label})
-	l.labels = append(l.labels, label)
-	l.tenantOf.Add(label, uint32(len(l.tenants)))
-	g.grew(int64(len(name)) + memberNameBytes + l.tenantOf.Bytes() - had)
+	l.tenants = append(l.tenants, memberTenant{string([]byte(name)), tenantLabel(name)})
+	l.placeTenant(hash<<32 | uint64(len(l.tenants)))
+	g.grew(int64(len(name)) + memberNameBytes)
 	return uint32(len(l.tenants)) - 1
 }
 
-// tenant returns the number of a tenant plus one, or 0 if the log has none of the name.
-func (l *memberLog) tenant(name string) uint32 {
-	return l.tenantOf.Find(l.labels, tenantLabel(name))
+// tenant returns the number of a tenant plus one, or 0 if the log lacks it.
+func (l *memberLog) tenant(name string, hash uint64) uint32 {
+	if len(l.tenantOf) == 0 {
+		return 0
+	}
+	mask := uint32(len(l.tenantOf) - 1)
+	for p := uint32(hash); ; p++ {
+		x := l.tenantOf[p&mask]
+		if x == 0 {
+			return 0
+		}
+		if uint32(x>>32) == uint32(hash) && l.tenants[uint32(x)-1].name == name {
+			return uint32(x)
+		}
+	}
+}
+
+func (l *memberLog) placeTenant(x uint64) {
+	mask := uint32(len(l.tenantOf) - 1)
+	p := uint32(x >> 32)
+	for l.tenantOf[p&mask] != 0 {
+		p++
+	}
+	l.tenantOf[p&mask] = x
 }
 
 // tenantLabel returns the part of a series' identity that a tenant adds.
@@ -393,7 +418,7 @@ func (a *Aggregator) observeMembers(g *generation, b *Batch) (folded uint64) {
 		x := &b.groups[m.group].memberGroup
 		if i == 0 || m.tenant != b.members[i-1].tenant {
 			k.setTenant(m.tenant)
-			number, service = g.cells.memberTenant(m.tenant, k.label), 0
+			number, service = g.cells.memberTenant(m.tenant, k.tenant), 0
 		}
 		if x.service != service {
 			service = x.service
@@ -454,7 +479,7 @@ func (a *Aggregator) observeTenant(g *generation, m *batchTenant, at *lastCells,
 		return m.folded
 	}
 	if m.number == 0 {
-		m.number = 1 + g.cells.memberTenant(m.name, tenantLabel(m.name))
+		m.number = 1 + g.cells.memberTenant(m.name, m.hash)
 	}
 	g.cells.member(memberTime{s.nanos, s.slot, a.memberMarginal(g, t.marginal, t.full), m.number - 1, s.weight})
 	return false
@@ -853,7 +878,7 @@ func (a *Aggregator) readMembers(ctx context.Context, g *generation, family stri
 		units += readMatch / 4
 	}
 	for _, x := range ofTenant {
-		if x.Type == labels.MatchEqual && l.tenant(x.Value) == 0 {
+		if x.Type == labels.MatchEqual && l.tenant(x.Value, tenantHash(x.Value)) == 0 {
 			return nil
 		}
 	}

@@ -955,6 +955,17 @@ func (r *registry) updateSketches() {
 	}
 }
 
+// weighHits adds hits of a target that target.hits cannot hold to the weight of its tenant.
+func (r *registry) weighHits(t *target, hits uint64) {
+	switch {
+	case t.derived || t.service == 0:
+	case t.request:
+		r.weigh(t.service, t.tenant, 0, hits)
+	default:
+		r.weigh(t.service, t.tenant, hits, 0)
+	}
+}
+
 // buryRenamed buries the targets of tenants that gained or lost their names in the services
 // that moved, by their numbers.
 func (r *registry) buryRenamed(moved []bool) {
@@ -963,7 +974,7 @@ func (r *registry) buryRenamed(moved []bool) {
 		if t.state != targetLive || t.tenant == 0 || !moved[t.service] {
 			continue
 		}
-		if _, named := r.services[t.service].tenants.named[t.tenant]; named == t.folded {
+		if r.services[t.service].tenants.named.has(t.tenant) == t.folded {
 			r.bury(uint32(i))
 		}
 	}
@@ -990,7 +1001,7 @@ func (r *registry) shedTenants(bound int64) (changed bool) {
 			largest = max(largest, s.tenants.size)
 		}
 		for i, s := range r.services[1:] {
-			if s.tenants.size > largest/2 && len(s.tenants.named) > 1 {
+			if s.tenants.size > largest/2 && s.tenants.named.n > 1 {
 				moved[i+1], shrunk = true, true
 				changed = s.tenants.shed() || changed
 			}

@@ -240,7 +240,7 @@ func TestTablesOfTenantsFit(t *testing.T) {
 				defer a.mu.Unlock()
 				heavy := 0
 				for _, s := range a.reg.services[1:] {
-					if _, ok := s.tenants.named[tenantHash("heavy")]; ok {
+					if s.tenants.named.has(tenantHash("heavy")) {
 						heavy++
 					}
 				}

@@ -19,7 +19,7 @@ import (
 // Tenants are identified by the 64-bit hash of their name.
 type tenants struct {
 	cap    int
-	named  map[uint64]struct{}
+	named  nameSet
 	sketch spaceSaving
 	total  uint64 // weight of all, including those without a tenant
 	folded bool   // a tenant was folded since the last turn
@@ -51,7 +51,7 @@ func newTenants(limit int, memory *int64) *tenants {
 // clear forgets all tenants.
 func (t *tenants) clear() {
 	t.total, t.grouped, t.totalRequests, t.cohorts, t.folded = 0, 0, 0, nil, false
-	t.named, t.dirty = map[uint64]struct{}{}, len(t.named) > 0
+	t.named, t.dirty = nameSet{}, t.named.n > 0
 	t.sketch, t.requests = spaceSaving{}, spaceSaving{}
 	t.bound(t.limit)
 }
@@ -66,7 +66,7 @@ func (t *tenants) bound(n int) {
 
 // measure counts the size in memory. Whatever changes it ends with this.
 func (t *tenants) measure() {
-	n := int64(len(t.named))*24 + int64(len(t.sketch.heap)+len(t.requests.heap))*56 + int64(len(t.cohorts))*48
+	n := int64(t.named.n)*24 + int64(len(t.sketch.heap)+len(t.requests.heap))*56 + int64(len(t.cohorts))*48
 	*t.memory += n - t.size
 	t.size = n
 }
@@ -80,11 +80,11 @@ func tenantHash(name string) uint64 {
 
 // admit reports whether a tenant keeps its name.
 func (t *tenants) admit(h uint64) bool {
-	if _, ok := t.named[h]; ok {
+	if t.named.has(h) {
 		return true
 	}
-	if len(t.named) < t.cap {
-		t.named[h] = struct{}{}
+	if t.named.n < t.cap {
+		t.named.add(h)
 		t.dirty = true
 		t.measure()
 		return true
@@ -98,12 +98,11 @@ func (t *tenants) keeps(h uint64, pressed bool) bool {
 	if !pressed {
 		return t.admit(h)
 	}
-	_, ok := t.named[h]
-	return ok
+	return t.named.has(h)
 }
 
 // crowded reports whether the bound is near, so that weights matter.
-func (t *tenants) crowded() bool { return t.folded || len(t.named) >= t.cap-t.cap/4 }
+func (t *tenants) crowded() bool { return t.folded || t.named.n >= t.cap-t.cap/4 }
 
 // turn begins a new hour: the heaviest are named, and counts are halved so that
 // yesterday's heavy tenants can be replaced. It reports whether a name was gained or
@@ -117,7 +116,7 @@ func (t *tenants) turn() (changed bool) {
 // memory. The next hour has the whole bound again. It reports whether a name was lost.
 func (t *tenants) shed() (changed bool) {
 	t.folded = true
-	t.bound(max(min(t.cap, len(t.named))/2, 1))
+	t.bound(max(min(t.cap, t.named.n)/2, 1))
 	return t.nameHeaviest()
 }
 
@@ -125,10 +124,10 @@ func (t *tenants) shed() (changed bool) {
 // that counts.
 func (t *tenants) nameHeaviest() (changed bool) {
 	top := t.sketch.top(t.cap)
-	next := make(map[uint64]struct{}, len(top))
+	var next nameSet
 	for _, h := range top {
-		next[h] = struct{}{}
-		if _, ok := t.named[h]; !ok {
+		next.add(h)
+		if !t.named.has(h) {
 			changed = true
 		}
 	}
@@ -136,7 +135,7 @@ func (t *tenants) nameHeaviest() (changed bool) {
 		// There are names for all: only silent tenants lose theirs, which changes
 		// nothing.
 		changed = false
-	} else if len(next) != len(t.named) {
+	} else if next.n != t.named.n {
 		changed = true
 	}
 	t.named, t.folded, t.dirty = next, false, true
@@ -302,10 +301,12 @@ func (t *tenants) cohort(h uint64) string {
 // appendBinary appends the named tenants and their counts.
 func (t *tenants) appendBinary(dst []byte) []byte {
 	dst = append(dst, 1)
-	dst = binary.AppendUvarint(dst, uint64(len(t.named)))
-	list := make([]uint64, 0, len(t.named))
-	for h := range t.named {
-		list = append(list, h)
+	dst = binary.AppendUvarint(dst, uint64(t.named.n))
+	list := make([]uint64, 0, t.named.n)
+	for _, h := range t.named.slots {
+		if h != 0 {
+			list = append(list, h)
+		}
 	}
 	slices.Sort(list)
 	for _, h := range list {
@@ -340,8 +341,8 @@ func (t *tenants) decode(b []byte) error {
 			return errTenants
 		}
 		b = b[8+k:]
-		if len(t.named) < t.cap {
-			t.named[h] = struct{}{}
+		if t.named.n < t.cap && h != 0 {
+			t.named.add(h)
 			if c > 0 {
 				t.count(h, c, false)
 			}
@@ -349,6 +350,40 @@ func (t *tenants) decode(b []byte) error {
 	}
 	t.measure()
 	return nil
+}
+
+// nameSet is a set of hashes of names other than 0.
+type nameSet struct {
+	slots []uint64 // open addressing; a power of two of them, or none
+	n     int
+}
+
+func (s *nameSet) has(h uint64) bool { return s.n > 0 && *s.of(h) == h }
+
+// of returns the slot of a hash, or the empty one where it belongs.
+func (s *nameSet) of(h uint64) *uint64 {
+	mask := uint64(len(s.slots) - 1)
+	for p := h; ; p++ {
+		if x := &s.slots[p&mask]; *x == h || *x == 0 {
+			return x
+		}
+	}
+}
+
+func (s *nameSet) add(h uint64) {
+	if 3*s.n >= 2*len(s.slots) {
+		old := s.slots
+		s.slots = make([]uint64, max(2*len(old), 16))
+		for _, x := range old {
+			if x != 0 {
+				*s.of(x) = x
+			}
+		}
+	}
+	if x := s.of(h); *x == 0 {
+		*x = h
+		s.n++
+	}
 }
 
 // spaceSaving counts the heaviest keys of a stream with cap counters: an unknown key
