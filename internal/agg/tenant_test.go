@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"tailscope/internal/series"
+	"tailscope/internal/store"
 )
 
 // observeMember observes a span of an identity by its target without the tenant.
@@ -91,6 +92,73 @@ func TestObserveTenant(t *testing.T) {
 		sameSlots(t, rt, sides[1].st, sides[0].st, series.SpanDuration)
 		sameSlots(t, rt, sides[2].st, sides[0].st, series.SpanDuration)
 	})
+}
+
+// More spans than a slab of the log holds give the same points as those whose targets were
+// resolved with their tenants, and a question in between finds all of them.
+func TestSlabsOfTenants(t *testing.T) {
+	c := newClock()
+	var stores [2]*memStore
+	var aggs [2]*Aggregator
+	for i := range aggs {
+		stores[i] = newMemStore()
+		aggs[i] = open(t, stores[i], c, t.TempDir())
+	}
+	ns, accepted := durations(1<<12), uint64(0)
+	for n := 0; n < 2*memberSlab+500; {
+		var batches [2]*Batch
+		for i := range batches {
+			batches[i] = aggs[i].NewBatch()
+		}
+		for range 700 {
+			id := SpanIdentity{Service: "s", Operation: fmt.Sprint("o", n%7), Kind: "server", Status: "ok", Instance: fmt.Sprint("i", n%3), Tenant: fmt.Sprint("t", n%101)}
+			end, weight := c.now().UnixNano()-int64(n%2)*slotNanos, uint32(1)
+			if n%997 == 0 {
+				weight = 3
+			}
+			d := ns[n%len(ns)] * int64(1+n%1500/1499*100_000) // some are rare
+			batches[0].Observe(aggs[0].SpanTarget(&id), end, d, weight)
+			observeMember(aggs[1], batches[1], id, end, d, weight)
+			accepted += uint64(weight)
+			n++
+		}
+		for _, b := range batches {
+			commit(t, b)
+		}
+		q := store.Query{Family: series.SpanDuration, View: series.Marginal, Start: c.now().Unix() - 600, End: c.now().Unix() + 600}
+		for i, a := range aggs {
+			open, err := a.unstored(t.Context(), &q)
+			if err != nil || len(open) != 1 || len(open[0].groups) != 1 {
+				t.Fatal(i, len(open), err)
+			}
+			for _, g := range open[0].groups {
+				if got := g.points[q.Start].hist.Count; got != accepted {
+					t.Fatalf("side %d: a question finds %d spans, want %d", i, got, accepted)
+				}
+			}
+		}
+	}
+	for _, a := range aggs {
+		flush(t, a)
+	}
+	views(t, stores[1], accepted)
+	for _, view := range []series.View{series.Full, series.Marginal, series.Total} {
+		got, want := stores[1].slots(t, series.SpanDuration, view), stores[0].slots(t, series.SpanDuration, view)
+		if len(got) != len(want) {
+			t.Fatalf("view %d: %d series, want %d", view, len(got), len(want))
+		}
+		for k, slots := range want {
+			for at, h := range slots {
+				x, err := h.AppendBinary(nil)
+				if err != nil || got[k][at] == nil {
+					t.Fatal(k, at, err)
+				}
+				if g, err := got[k][at].AppendBinary(nil); err != nil || string(g) != string(x) {
+					t.Errorf("%s %d: got %x, want %x (%v)", k, at, g, x, err)
+				}
+			}
+		}
+	}
 }
 
 // Weights that are summed first come to the sketches once each, also when the table is full.
