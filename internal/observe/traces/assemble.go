@@ -9,9 +9,9 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
 
@@ -24,13 +24,17 @@ type Assembler struct {
 	shift  uint // of a hash, to get the number of its shard
 	maxAge int64
 	groups sync.Pool // *group
+	rows   targets
 
 	stop   context.CancelFunc // ends the sweeps
 	giveUp context.CancelFunc // ends the current sweep
 	done   chan struct{}
 
-	closeMu sync.Mutex // guards the fields below
-	closer  closer
+	closer  closer        // of sweeps
+	workers []*closer     // of callers of Add
+	turn    atomic.Uint32 // of the worker to wait for when all are busy
+	keep    keep
+	full    chan struct{} // receives when keep is
 }
 
 // EnsureDefaults sets zero fields to their defaults.
@@ -73,7 +77,7 @@ func New(o Options) (*Assembler, error) {
 	o.EnsureDefaults()
 	a := &Assembler{
 		o: o, names: newNames(o.MemoryBytes / 32 * 3), seed: [2]uint64{rand.Uint64(), rand.Uint64()},
-		maxAge: int64(10 * max(o.Idle, time.Minute)), done: make(chan struct{}),
+		maxAge: int64(10 * max(o.Idle, time.Minute)), done: make(chan struct{}), full: make(chan struct{}, 1),
 	}
 	a.groups.New = func() any { return new(group) }
 	n := 1
@@ -84,7 +88,10 @@ func New(o Options) (*Assembler, error) {
 	for range n {
 		a.shards = append(a.shards, newShard(o.MemoryBytes, n))
 	}
+	a.rows.init(o.Sink, min(o.MaxParts, int(o.MemoryBytes/32*3/8*3/rowBytes)), o.Now().Unix())
 	a.closer.init(a)
+	a.keep.init(a, o.MemoryBytes/32)
+	a.addWorkers()
 	sweeps, giveUp := context.WithCancel(context.Background())
 	ctx, cancel := context.WithCancel(sweeps)
 	a.stop, a.giveUp = cancel, giveUp
@@ -143,123 +150,24 @@ func (a *Assembler) Add(spans []Span) {
 	now := a.o.Now().UnixNano()
 	g := a.groups.Get().(*group)
 	g.sort(a, spans)
+	g.judge(a, spans, now)
 	for n, sh := range a.shards {
 		if from, to := g.from[n], g.from[n+1]; from < to {
 			a.addTo(sh, spans, g, g.order[from:to], now)
 		}
 	}
+	if g.invalid > 0 {
+		sh := a.shards[0]
+		sh.mu.Lock()
+		sh.stats.Spans += uint64(g.invalid)
+		sh.stats.Invalid += uint64(g.invalid)
+		sh.mu.Unlock()
+	}
+	if len(g.once) > 0 {
+		a.closeAtOnce(spans, g)
+	}
+	g.infos = nil
 	a.groups.Put(g)
-}
-
-// group holds spans in order of their shards.
-type group struct {
-	keys  []series.ID
-	from  []uint32 // by shard, the index of its first span in order
-	at    []uint32
-	order []uint32
-
-	open    []uint32 // open traces of one shard's spans
-	fetched uint32   // keeps the compiler from dropping the loads
-}
-
-func (g *group) sort(a *Assembler, spans []Span) {
-	if cap(g.keys) < len(spans) {
-		g.keys, g.order = make([]series.ID, len(spans)), make([]uint32, len(spans))
-	}
-	if g.from == nil {
-		g.from, g.at = make([]uint32, len(a.shards)+1), make([]uint32, len(a.shards))
-	}
-	g.keys, g.order = g.keys[:len(spans)], g.order[:len(spans)]
-	clear(g.from)
-	for i := range spans {
-		if i > 0 && spans[i].TraceID == spans[i-1].TraceID {
-			g.keys[i] = g.keys[i-1]
-		} else {
-			g.keys[i] = a.mix(&spans[i].TraceID)
-		}
-		g.from[g.keys[i].Lo>>a.shift+1]++
-	}
-	for n := range g.at {
-		g.from[n+1] += g.from[n]
-		g.at[n] = g.from[n]
-	}
-	for i := range spans {
-		n := g.keys[i].Lo >> a.shift
-		g.order[g.at[n]] = uint32(i)
-		g.at[n]++
-	}
-}
-
-func (a *Assembler) addTo(sh *shard, spans []Span, g *group, order []uint32, now int64) {
-	sh.mu.Lock()
-	sh.stats.Spans += uint64(len(order))
-	open := g.fetch(sh, order)
-	tries := 0
-	for at := 0; at < len(order); at++ {
-		s := &spans[order[at]]
-		if !s.valid() {
-			sh.stats.Invalid++
-			continue
-		}
-		i, f := uint32(0), fate(0)
-		if at < len(open) {
-			i = open[at]
-		}
-		if i == 0 {
-			i, f = sh.lookup(a, &s.TraceID, g.keys[order[at]], now)
-		}
-		switch {
-		case f == closedTrace:
-			sh.stats.Late++
-		case f == leftOutTrace:
-			sh.stats.LeftOutSpans++
-		case i != 0 && sh.add(a, s, i, now):
-			tries = 0
-		case tries == 3:
-			sh.stats.NoSpace++
-			tries = 0
-		default:
-			tries++
-			open = nil // the traces found may be closed now
-			sh.mu.Unlock()
-			a.closeEarly(sh)
-			sh.mu.Lock()
-			at--
-		}
-	}
-	sh.mu.Unlock()
-}
-
-// fetch finds the open traces of spans, 0 for those to be opened, and loads what adding
-// to them will need. Memory is slow: here each loop's loads are independent, so that the
-// processor has many under way at once.
-func (g *group) fetch(sh *shard, order []uint32) []uint32 {
-	g.open = g.open[:0]
-	for _, n := range order {
-		g.open = append(g.open, sh.table.Find(sh.keys, g.keys[n]))
-	}
-	sum := uint32(0)
-	for i, t := range g.open {
-		if t != 0 {
-			sum += sh.traces.at(t).tail
-		} else {
-			sum += uint32(sh.gone.line(g.keys[order[i]].Lo)[0])
-		}
-	}
-	for _, i := range g.open {
-		if i == 0 {
-			continue
-		}
-		t := sh.traces.at(i)
-		if t.n > 0 {
-			sum += uint32(sh.blocks.at(t.tail).spans[t.n%blockSpans].end)
-		}
-		if t.extraLen > 0 {
-			sum += uint32(sh.extras.at(t.extraTail).b[t.extraLen%extraSize])
-		}
-	}
-	g.fetched = sum
-	return g.open
 }
 
 // valid reports whether a span's times can be computed with.
@@ -338,10 +246,16 @@ func (a *Assembler) Close(ctx context.Context) error {
 
 // Stats returns the counts so far.
 func (a *Assembler) Stats() Stats {
-	a.closeMu.Lock()
-	s := a.closer.stats
-	s.MemoryBytes = a.closer.bytes()
-	a.closeMu.Unlock()
+	a.keep.mu.Lock()
+	s := a.keep.stats
+	s.MemoryBytes = a.rows.bytes() + a.keep.held + a.keep.marks
+	a.keep.mu.Unlock()
+	for _, c := range append(a.workers[:len(a.workers):len(a.workers)], &a.closer) {
+		c.mu.Lock()
+		s.addClosed(&c.stats)
+		s.MemoryBytes += c.bytes()
+		c.mu.Unlock()
+	}
 	now := a.o.Now().UnixNano()
 	for _, sh := range a.shards {
 		sh.mu.Lock()

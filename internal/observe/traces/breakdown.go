@@ -26,10 +26,11 @@ type breakdown struct {
 
 	maxCells, maxSeen, maxFans int
 
-	rows   targets
-	groups selfGroups
-	comp   [256]int64 // of one request
-	used   []uint8
+	rows    *targets
+	groups  selfGroups
+	cohorts cohortCache
+	comp    [256]int64 // of one request
+	used    []uint8
 }
 
 // selfTime is one observation of span_self_seconds.
@@ -78,13 +79,36 @@ func (b *breakdown) init(c *closer, bound int64) {
 	b.maxCells = int(bound / 8 * 3 / (cellBytes + 16))
 	b.maxSeen = min(int(bound/8/selfBytes), maxSeen)
 	b.maxFans = int(bound / 16 / fanBytes)
-	b.rows.init(c.a.o.Sink, min(c.a.o.MaxParts, int(bound/8*3/rowBytes)), c.a.o.MemoryBytes/256/cohortBytes)
-	b.rows.began = c.a.o.Now().Unix()
+	b.rows = &c.a.rows
+	b.cohorts.init(c.a.o.MemoryBytes / 256 / cohortBytes)
 	b.groups.reset()
 }
 
 func (b *breakdown) bytes() int64 {
-	return b.cells.bytes() + int64(cap(b.seen))*selfBytes + int64(cap(b.moved))*64 + int64(len(b.fans))*fanBytes + b.rows.bytes() + b.groups.bytes()
+	return b.cells.bytes() + int64(cap(b.seen))*selfBytes + int64(cap(b.moved))*64 + int64(len(b.fans))*fanBytes + b.cohorts.bytes() + b.groups.bytes()
+}
+
+// merge adds what another has collected, and empties that.
+func (b *breakdown) merge(from *breakdown) {
+	if from.empty() {
+		return
+	}
+	b.cells.merge(&from.cells)
+	for i := range from.seen {
+		s := from.seen[i]
+		s.group = b.groups.numberOf(from.groups.list[s.group].selfKey)
+		b.seen = append(b.seen, s)
+	}
+	b.moved = append(b.moved, from.moved...)
+	for k, x := range from.fans {
+		if y := b.fans[k]; y != nil {
+			y.merge(x)
+		} else {
+			b.fans[k] = x
+		}
+	}
+	b.requests += from.requests
+	from.drop(true)
 }
 
 func (b *breakdown) empty() bool {
@@ -93,8 +117,7 @@ func (b *breakdown) empty() bool {
 
 // reset drops everything that refers to numbers of names. The breakdown must be empty.
 func (b *breakdown) reset() {
-	b.rows.reset()
-	b.rows.began = b.c.now
+	b.cohorts.reset()
 	b.groups.reset()
 }
 
@@ -105,7 +128,7 @@ func (b *breakdown) record(t *tree, q *req, queued int64) {
 	info := t.infos[nd.name]
 	duration, end := nd.end-nd.start, nd.end-nd.shift
 	at := b.c.cellAt(end, duration)
-	row := uint64(b.rows.request(info, b.c.named[nd.tenant], nd.tenant, b.c.now)) << 32
+	row := uint64(b.request(info, b.c.named[nd.tenant], nd.tenant)) << 32
 	w := uint64(nd.weight)
 	x := b.cells.get(row, at)
 	x.observe(duration, nd.weight)
@@ -136,7 +159,7 @@ func (b *breakdown) record(t *tree, q *req, queued int64) {
 			x.counts[repeated] += w
 		}
 	}
-	b.observeSelf(nd, info, end, b.used)
+	b.observeSelf(nd, end, b.used)
 	b.used = b.used[:0]
 	if queued != 0 {
 		b.recordQueue(nd, info, queued, row, at)
@@ -147,13 +170,13 @@ func (b *breakdown) record(t *tree, q *req, queued int64) {
 func micros(nanos int64) int64 { return (nanos + 500) / 1000 }
 
 // observeSelf adds the self times of a request, which are in b.comp, and clears them there.
-func (b *breakdown) observeSelf(nd *node, info *common, end int64, comps []uint8) {
+func (b *breakdown) observeSelf(nd *node, end int64, comps []uint8) {
 	if cap(b.seen) == 0 {
 		b.seen = make([]selfTime, 0, b.maxSeen)
 	}
 	failed := nd.flags&failed != 0
 	for _, comp := range comps {
-		b.seen = append(b.seen, selfTime{end, b.comp[comp], b.groups.number(info, selfKey{nd.name, comp, failed}), nd.tenant, nd.weight})
+		b.seen = append(b.seen, selfTime{end, b.comp[comp], b.groups.numberOf(selfKey{nd.name, comp, failed}), nd.tenant, nd.weight})
 		b.comp[comp] = 0
 	}
 }
@@ -177,7 +200,7 @@ func (b *breakdown) recordQueue(nd *node, info *common, queued int64, row, at ui
 	x.counts[withPart] += w
 	comp := b.c.part[info.queue].comp
 	b.comp[comp] = waited
-	b.observeSelf(nd, info, nd.end-nd.shift, []uint8{comp})
+	b.observeSelf(nd, nd.end-nd.shift, []uint8{comp})
 }
 
 // recordSkews adds the calls of a trace whose clocks disagree.
@@ -200,7 +223,7 @@ func (b *breakdown) recordFanOuts(t *tree) {
 		}
 		for r := f.req; r != none; r = t.reqs[r].outer {
 			nd := &t.nodes[t.reqs[r].node]
-			row := uint64(b.rows.request(t.infos[nd.name], b.c.named[nd.tenant], nd.tenant, b.c.now))<<32 | uint64(f.part)
+			row := uint64(b.request(t.infos[nd.name], b.c.named[nd.tenant], nd.tenant))<<32 | uint64(f.part)
 			k := fanKey{row, b.c.cellAt(nd.end-nd.shift, nd.end-nd.start), instance}
 			x := b.fans[k]
 			if x == nil {
@@ -227,6 +250,13 @@ func (b *breakdown) handOverEarly(ctx context.Context, t *tree) {
 	cells, seen := len(b.cells.list)+more > b.maxCells, len(b.seen)+more > b.maxSeen
 	fans := len(b.fans) > b.maxFans
 	if b.empty() || !cells && !seen && !fans && len(b.moved) < 1<<14 {
+		return
+	}
+	if main := &b.c.a.closer; b.c.atOnce && (cells || fans) && main.mu.TryLock() {
+		defer main.mu.Unlock()
+		main.breakdown.merge(b)
+		main.snapshot()
+		main.breakdown.handOverEarly(ctx, t)
 		return
 	}
 	if err := b.commit(ctx, cells || fans); err != nil {

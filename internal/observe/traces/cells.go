@@ -210,6 +210,25 @@ func (c *cells) drop() {
 	clear(c.table)
 }
 
+// merge adds the cells of another.
+func (c *cells) merge(from *cells) {
+	for i := range from.list {
+		x := &from.list[i]
+		c.get(x.row, x.at).merge(x)
+	}
+}
+
+// merge adds a cell of the same row, slot and bucket.
+func (c *cell) merge(from *cell) {
+	c.min, c.max = min(c.min, from.min), max(c.max, from.max)
+	c.sum += from.sum
+	c.n += from.n
+	c.squares += from.squares
+	for m, n := range from.counts {
+		c.counts[m] += n
+	}
+}
+
 // retain keeps only the cells with the given numbers.
 func (c *cells) retain(numbers []uint32) {
 	list := make([]cell, len(numbers), cap(c.list))

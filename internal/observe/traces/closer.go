@@ -3,15 +3,20 @@ package traces
 import (
 	"context"
 	"errors"
+	"math"
+	"sync"
 	"time"
 )
 
-// closer computes the results of closed traces. Assembler.closeMu guards it.
+// closer computes the results of closed traces. Sweeps have one, and the callers of Add a few,
+// which give theirs to that of sweeps before a generation is cut.
 type closer struct {
-	a     *Assembler
-	now   int64 // Unix seconds
-	aged  int64 // the time that KeepAge is counted from, Unix seconds
-	stats Stats
+	mu     sync.Mutex // guards the fields below
+	a      *Assembler
+	atOnce bool  // it is for callers of Add
+	now    int64 // Unix seconds
+	aged   int64 // the time that KeepAge is counted from, Unix seconds
+	stats  Stats
 
 	batch      []uint32 // traces being closed
 	usedBlocks []uint32 // blocks of batch
@@ -33,24 +38,21 @@ type closer struct {
 	stamp  []uint32 // by part: number of the trace that local belongs to
 	turn   uint32
 	beside []byte // extras of the trace
+	spans  []Span // those of the request, when a trace is closed at once; its nodes' extras are their numbers plus one
 
 	heads   []uint32 // scratch of fetch
 	fetched uint64   // keeps the compiler from dropping the loads
 
 	breakdown breakdown
-	keep      keep
 }
 
 func (c *closer) init(a *Assembler) {
 	c.a = a
 	c.tree.seed = a.seed[0]
 	c.breakdown.init(c, a.o.MemoryBytes/32*3)
-	c.keep.init(c, a.o.MemoryBytes/32)
 }
 
-func (c *closer) bytes() int64 {
-	return c.breakdown.bytes() + c.keep.held + c.keep.marks + c.tree.bytes()
-}
+func (c *closer) bytes() int64 { return c.breakdown.bytes() + c.tree.bytes() }
 
 func (c *closer) view(sh *shard) {
 	c.traces = slab[openTrace]{chunks: sh.traces.chunks, per: sh.traces.per}
@@ -103,9 +105,17 @@ func (c *closer) fetch(traces []uint32) {
 // close computes the results of one trace.
 func (c *closer) close(ctx context.Context, i uint32) {
 	o := c.traces.at(i)
-	t := &c.tree
-	t.reset(c.infos)
+	c.tree.reset(c.infos)
 	c.load(o)
+	c.conclude(ctx, o)
+	if o.first > 0 && o.first < math.MaxUint8 && o.n > uint32(o.first) {
+		c.learn()
+	}
+}
+
+// conclude computes the results of the trace whose spans are in c.tree.
+func (c *closer) conclude(ctx context.Context, o *openTrace) {
+	t := &c.tree
 	c.stats.Duplicates += uint64(t.link())
 	s := &c.stats
 	s.Closed++
@@ -142,19 +152,14 @@ func (c *closer) close(ctx context.Context, i uint32) {
 		s.Requests += uint64(len(t.reqs))
 	}
 	if c.a.o.Keeper != nil {
-		c.keep.consider(ctx, o, complete)
+		c.a.keep.consider(ctx, c, o, complete)
 	}
 }
 
 // load copies the spans of a trace into the tree and numbers its parts.
 func (c *closer) load(o *openTrace) {
 	t := &c.tree
-	c.turn++
-	if c.turn == 0 {
-		clear(c.stamp)
-		c.turn = 1
-	}
-	c.parts = c.parts[:0]
+	c.beginTrace()
 	c.beside = c.beside[:0]
 	for x, n := o.extraHead, o.extraLen; x != 0; {
 		e := c.extras.at(x)
@@ -164,6 +169,10 @@ func (c *closer) load(o *openTrace) {
 		x = e.next
 	}
 	left := o.n
+	apart := o.n - uint32(o.first) // spans that came later
+	if o.first == math.MaxUint8 {
+		apart = 0
+	}
 	for b := o.head; b != 0; {
 		blk := c.blocks.at(b)
 		c.usedBlocks = append(c.usedBlocks, b)
@@ -174,29 +183,18 @@ func (c *closer) load(o *openTrace) {
 				name = 0
 			}
 			info := c.infos[name]
-			if info.used.Load() != c.now {
-				info.used.Store(c.now)
-			}
-			if c.stamp[info.part] != c.turn {
-				c.stamp[info.part] = c.turn
-				c.local[info.part] = int32(len(c.parts))
-				c.parts = append(c.parts, info.part)
-			}
 			nd := node{
-				id: s.id, up: s.parent, start: s.start, end: s.end, name: name, extra: s.extra, weight: uint32(o.oneIn), slot: c.local[info.part], kind: info.kind,
+				id: s.id, up: s.parent, start: s.start, end: s.end, name: name, extra: s.extra, weight: uint32(o.oneIn), slot: c.slot(info), kind: info.kind,
 			}
 			if s.name&failedBit != 0 {
 				nd.flags = failed
 			}
+			if left-j <= apart {
+				nd.flags |= followed
+			}
 			if o.flags&unlike != 0 && s.extra != 0 {
 				x := readExtra(c.beside, s.extra)
-				nd.weight, nd.tenant = clampWeight(uint64(x.weight)*uint64(o.oneIn)), x.tenant
-				if int(nd.tenant) >= len(c.named) {
-					nd.tenant = 0
-				}
-				if t := c.named[nd.tenant]; t.used.Load() != c.now {
-					t.used.Store(c.now)
-				}
+				nd.weight, nd.tenant = clampWeight(uint64(x.weight)*uint64(o.oneIn)), c.tenant(x.tenant)
 			}
 			t.nodes = append(t.nodes, nd)
 		}
@@ -208,28 +206,100 @@ func (c *closer) load(o *openTrace) {
 	}
 }
 
-// queued returns when a span was first put into a queue, or 0 if that is not known.
-func (c *closer) queued(i int32) int64 {
-	return readExtra(c.beside, c.tree.nodes[i].extra).queued
+// beginTrace forgets the parts of the last trace.
+func (c *closer) beginTrace() {
+	c.turn++
+	if c.turn == 0 {
+		clear(c.stamp)
+		c.turn = 1
+	}
+	c.parts = c.parts[:0]
 }
 
-// handOver hands over what is due, and the whole breakdown or all kept traces as well.
-func (c *closer) handOver(ctx context.Context, now time.Time, breakdown, kept bool) error {
+// slot numbers the part of a name within the trace, and notes that the name is used.
+func (c *closer) slot(info *common) int32 {
+	if info.used.Load() != c.now {
+		info.used.Store(c.now)
+	}
+	if c.stamp[info.part] != c.turn {
+		c.stamp[info.part] = c.turn
+		c.local[info.part] = int32(len(c.parts))
+		c.parts = append(c.parts, info.part)
+	}
+	return c.local[info.part]
+}
+
+// tenant returns the number of a tenant, or 0 if it is not known, and notes that it is used.
+func (c *closer) tenant(n uint32) uint32 {
+	if int(n) >= len(c.named) {
+		n = 0
+	}
+	if t := c.named[n]; t.used.Load() != c.now {
+		t.used.Store(c.now)
+	}
+	return n
+}
+
+// extraOf returns the fields of a span that few have.
+func (c *closer) extraOf(extra uint32) beside {
+	if c.spans == nil {
+		return readExtra(c.beside, extra)
+	}
+	s := &c.spans[extra-1]
+	return beside{s.Queued, s.Text, s.Name.tenant(), clampWeight(uint64(s.Weight)), s.Detail[:min(len(s.Detail), MaxDetail)]}
+}
+
+// queued returns when a span was first put into a queue, or 0 if that is not known.
+func (c *closer) queued(i int32) int64 { return c.extraOf(c.tree.nodes[i].extra).queued }
+
+// handOverDue hands over what is due, and the whole breakdown or all kept traces as well.
+func (a *Assembler) handOverDue(ctx context.Context, now time.Time, breakdown, kept bool) error {
+	c := &a.closer
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = now.Unix()
+	c.tidy()
+	before := c.now - (int64(a.o.Grace+a.o.Idle)+a.maxAge)/1e9
+	// While numbers are freed nobody may hold any.
+	retire := (breakdown || c.breakdown.empty()) && (a.names.retirable(c.now, before) || a.rows.crowded(c.now))
+	for _, w := range a.workers {
+		w.mu.Lock()
+		w.tidy()
+		if breakdown || retire {
+			c.breakdown.merge(&w.breakdown)
+		}
+		if retire {
+			defer w.mu.Unlock()
+		} else {
+			w.mu.Unlock()
+		}
+	}
 	c.snapshot()
 	c.now = now.Unix()
+	err := errors.Join(c.breakdown.handOver(ctx, breakdown || retire), a.keep.handOver(ctx, now.UnixNano(), kept))
+	if !retire || !c.breakdown.empty() {
+		return err
+	}
+	freed := a.names.retire(c.now, before)
+	if freed {
+		a.keep.mu.Lock()
+		a.keep.reset()
+		a.keep.mu.Unlock()
+	}
+	if freed || a.rows.crowded(c.now) {
+		a.rows.reset(c.now)
+		c.breakdown.reset()
+		for _, w := range a.workers {
+			w.breakdown.reset()
+		}
+	}
+	return err
+}
+
+// tidy frees memory after a giant trace.
+func (c *closer) tidy() {
 	c.tree.shrink()
 	if cap(c.beside) > 1<<20 {
 		c.beside = nil
 	}
-	err := errors.Join(c.breakdown.handOver(ctx, breakdown), c.keep.handOver(ctx, now.UnixNano(), kept))
-	if c.breakdown.empty() {
-		freed := c.a.names.retire(c.now, c.now-(int64(c.a.o.Grace+c.a.o.Idle)+c.a.maxAge)/1e9)
-		if freed {
-			c.keep.reset()
-		}
-		if freed || c.breakdown.rows.crowded(c.now) {
-			c.breakdown.reset()
-		}
-	}
-	return err
 }

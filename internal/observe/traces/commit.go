@@ -5,6 +5,8 @@ import (
 	"context"
 	"math/bits"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -25,9 +27,13 @@ func (b *breakdown) commit(ctx context.Context, distributions bool) error {
 		s := &b.seen[i]
 		batch.ObserveMember(b.group(batch, s.group), b.c.named[s.tenant].name, s.end, s.nanos, s.weight)
 	}
-	for i := range b.moved {
-		m := &b.moved[i]
-		batch.Observe(b.rows.skew(m.skewKey, epoch), m.at, m.nanos, m.weight)
+	if len(b.moved) > 0 {
+		b.rows.mu.Lock()
+		for i := range b.moved {
+			m := &b.moved[i]
+			batch.Observe(b.rows.skew(m.skewKey, epoch), m.at, m.nanos, m.weight)
+		}
+		b.rows.mu.Unlock()
 	}
 	if err := b.end(ctx, batch); err != nil {
 		return err
@@ -39,7 +45,9 @@ func (b *breakdown) commit(ctx context.Context, distributions bool) error {
 	b.seen, b.moved = b.seen[:0], b.moved[:0]
 	for order := b.cells.sorted(); len(order) > 0; {
 		batch, epoch := b.begin()
+		b.rows.mu.Lock()
 		rest := b.distribute(batch, epoch, order)
+		b.rows.mu.Unlock()
 		if err := b.end(ctx, batch); err != nil {
 			b.cells.retain(order)
 			return err
@@ -48,7 +56,9 @@ func (b *breakdown) commit(ctx context.Context, distributions bool) error {
 	}
 	b.cells.drop()
 	batch, epoch = b.begin()
+	b.rows.mu.Lock()
 	b.distributeFans(batch, epoch)
+	b.rows.mu.Unlock()
 	if err := b.end(ctx, batch); err != nil {
 		return err
 	}
@@ -79,40 +89,46 @@ type selfKey struct {
 
 // selfGroups numbers keys of groups, from 1.
 type selfGroups struct {
-	gen   uint32 // of the numbers
-	batch uint32 // number of the batch being filled
-	list  []selfGroup
+	batch  uint32 // number of the batch being filled
+	list   []selfGroup
+	number [][]uint32 // by common, then by component<<1, odd for failed requests; 0 is none
 }
 
 type selfGroup struct {
 	selfKey
-	batch  uint32 // that it was last added to
-	number int    // its number there
+	batch uint32 // that it was last added to
+	at    int    // its number there
 }
 
-const selfGroupBytes = 32 // with its place in common.selves
+const selfGroupBytes = 24
 
 // reset drops all numbers.
 func (s *selfGroups) reset() {
-	s.gen++
 	s.list = append(s.list[:0], selfGroup{})
+	for i := range s.number {
+		s.number[i] = s.number[i][:0]
+	}
 }
 
-func (s *selfGroups) bytes() int64 { return int64(cap(s.list)) * selfGroupBytes }
+func (s *selfGroups) bytes() int64 {
+	return int64(cap(s.list))*(selfGroupBytes+16) + int64(cap(s.number))*24
+}
 
-// number returns the number of a key, whose common part is info.
-func (s *selfGroups) number(info *common, k selfKey) uint32 {
-	if info.selvesGen != s.gen {
-		info.selvesGen, info.selves = s.gen, info.selves[:0]
+// numberOf returns the number of a key.
+func (s *selfGroups) numberOf(k selfKey) uint32 {
+	if int(k.common) >= len(s.number) {
+		s.number = append(s.number, make([][]uint32, max(int(k.common)+1, 2*len(s.number))-len(s.number))...)
 	}
 	at := int(k.comp) << 1
 	if k.failed {
 		at++
 	}
-	for len(info.selves) <= at {
-		info.selves = append(info.selves, 0)
+	numbers := s.number[k.common]
+	if at >= len(numbers) {
+		numbers = append(numbers, make([]uint32, at+1-len(numbers))...)
+		s.number[k.common] = numbers
 	}
-	n := &info.selves[at]
+	n := &numbers[at]
 	if *n == 0 {
 		*n = uint32(len(s.list))
 		s.list = append(s.list, selfGroup{selfKey: k})
@@ -125,9 +141,9 @@ func (b *breakdown) group(batch Batch, number uint32) int {
 	g := &b.groups.list[number]
 	if g.batch != b.groups.batch {
 		id := b.c.infos[g.common].id
-		g.batch, g.number = b.groups.batch, batch.Group(b.c.a.o.Sink.SelfGroup(&id, b.c.comps[g.comp], g.failed))
+		g.batch, g.at = b.groups.batch, batch.Group(b.c.a.o.Sink.SelfGroup(&id, b.c.comps[g.comp], g.failed))
 	}
-	return g.number
+	return g.at
 }
 
 // distribute adds a distribution for each row, slot and family of the first cells in
@@ -198,19 +214,19 @@ func (b *breakdown) distributeFans(batch Batch, epoch uint32) {
 	}
 }
 
-// targets resolves and caches the series of the breakdown, within a bound.
+// targets resolves and caches the series of the breakdown, within a bound. All closers share
+// it.
 type targets struct {
+	gen      atomic.Uint32 // of the numbers of requests
+	mu       sync.Mutex    // guards the fields below
 	sink     Sink
 	max      int
-	gen      uint32
 	began    int64    // Unix seconds: when all rows were last dropped
 	requests []reqRow // [0] is not used
 	byKey    map[reqKey]uint32
 	parts    map[uint64]*partRow
 	fans     map[instanceKey]*partRow
 	clocks   map[skewKey]*reqRow
-	cohorts  []cohortOf // each place holds the last that belongs there
-	shift    int        // of a hash to a place
 }
 
 type reqKey struct{ service, environment, operation, cohort string }
@@ -237,28 +253,37 @@ const (
 	cohortAge = 60  // seconds for which a tenant's cohort is cached
 )
 
-func (r *targets) init(sink Sink, most int, cohorts int64) {
+func (r *targets) init(sink Sink, most int, now int64) {
 	r.sink, r.max = sink, max(most, 64)
-	r.shift = 64 - min(max(bits.Len64(uint64(cohorts))-1, 6), 15)
-	r.reset()
+	r.reset(now)
 }
 
 // reset drops all rows. Nothing may refer to their numbers.
-func (r *targets) reset() {
-	r.gen++
+func (r *targets) reset(now int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gen.Add(1)
+	r.began = now
 	r.requests = make([]reqRow, 1)
 	r.byKey, r.parts = map[reqKey]uint32{}, map[uint64]*partRow{}
 	r.fans, r.clocks = map[instanceKey]*partRow{}, map[skewKey]*reqRow{}
-	r.cohorts = make([]cohortOf, 1<<(64-r.shift))
 }
 
 // crowded reports whether the rows are near their bound, and old enough for some of them
 // to be out of use.
-func (r *targets) crowded(now int64) bool { return 4*r.len() > 3*r.max && now-r.began > 3600 }
+func (r *targets) crowded(now int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return 4*r.len() > 3*r.max && now-r.began > 3600
+}
 
 func (r *targets) len() int { return len(r.requests) + len(r.parts) + len(r.fans) + len(r.clocks) }
 
-func (r *targets) bytes() int64 { return int64(r.len())*rowBytes + int64(len(r.cohorts))*cohortBytes }
+func (r *targets) bytes() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return int64(r.len()) * rowBytes
+}
 
 // cohorts is the number of cohorts, with that of requests without a tenant.
 const cohorts = 5
@@ -275,12 +300,27 @@ type cohortOf struct {
 
 const cohortBytes = 24
 
+// cohortCache holds the cohorts of tenants. Each place holds the last that belongs there.
+type cohortCache struct {
+	places []cohortOf
+	shift  int // of a hash to a place
+}
+
+func (c *cohortCache) init(most int64) {
+	c.shift = 64 - min(max(bits.Len64(uint64(most))-1, 6), 15)
+	c.reset()
+}
+
+func (c *cohortCache) reset() { c.places = make([]cohortOf, 1<<(64-c.shift)) }
+
+func (c *cohortCache) bytes() int64 { return int64(len(c.places)) * cohortBytes }
+
 // cohort returns the number of the cohort of a tenant.
-func (r *targets) cohort(info *common, t *tenant, number uint32, now int64) uint8 {
+func (b *breakdown) cohort(info *common, t *tenant, number uint32) uint8 {
 	key := uint64(info.service)<<32 | uint64(number)
-	c := &r.cohorts[key*0x9e3779b97f4a7c15>>r.shift]
-	if c.key != key || now-c.asked >= cohortAge {
-		name := r.sink.Cohort(info.id.Service, t.name)
+	c := &b.cohorts.places[key*0x9e3779b97f4a7c15>>b.cohorts.shift]
+	if now := b.c.now; c.key != key || now-c.asked >= cohortAge {
+		name := b.c.a.o.Sink.Cohort(info.id.Service, t.name)
 		*c = cohortOf{key, now, uint8(max(slices.Index(cohortNames[:], name), 0))}
 	}
 	return c.cohort
@@ -288,16 +328,17 @@ func (r *targets) cohort(info *common, t *tenant, number uint32, now int64) uint
 
 // request returns the number of a request's key. A quarter of all rows is for these;
 // beyond it operations fold, and with too many services those too.
-func (r *targets) request(info *common, t *tenant, number uint32, now int64) uint32 {
-	if info.rowsGen != r.gen {
-		info.rowsGen, info.rows = r.gen, [cohorts]uint32{}
+func (b *breakdown) request(info *common, t *tenant, number uint32) uint32 {
+	cohort := b.cohort(info, t, number)
+	row, gen := &info.rows[cohort], b.rows.gen.Load()
+	if r := row.Load(); r != 0 && uint32(r>>32) == gen {
+		return uint32(r)
 	}
-	cohort := r.cohort(info, t, number, now)
-	row := &info.rows[cohort]
-	if *row == 0 {
-		*row = r.number(reqKey{info.id.Service, info.id.Environment, info.id.Operation, cohortNames[cohort]})
-	}
-	return *row
+	b.rows.mu.Lock()
+	defer b.rows.mu.Unlock()
+	n := b.rows.number(reqKey{info.id.Service, info.id.Environment, info.id.Operation, cohortNames[cohort]})
+	row.Store(uint64(gen)<<32 | uint64(n))
+	return n
 }
 
 func (r *targets) number(k reqKey) uint32 {

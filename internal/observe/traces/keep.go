@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"sync"
 
 	"tailscope/hist"
 	"tailscope/internal/series"
@@ -18,10 +19,13 @@ import (
 // slot is certainly over, since a slower one may replace it, and is then handed to the
 // Keeper. For old traces slots and minutes are oldKept long.
 type keep struct {
-	c       *closer
-	bound   int64 // bytes of held; a third as much again for marks
-	held    int64 // bytes of waiting
-	marks   int64 // bytes of slots and seen
+	mu      sync.Mutex // guards the fields below
+	a       *Assembler
+	stats   Stats
+	c       *closer // of the current trace
+	bound   int64   // bytes of held; a third as much again for marks
+	held    int64   // bytes of waiting
+	marks   int64   // bytes of slots and seen
 	waiting map[store.TraceID]*candidate
 	slots   map[slotKey]*slotBest
 	seen    map[exemplarKey]struct{}
@@ -36,9 +40,10 @@ type keep struct {
 
 // candidate is an encoded trace that waits.
 type candidate struct {
-	trace store.Trace
-	until int64 // Unix nanoseconds: when it is handed over
-	bytes int64
+	trace  store.Trace
+	until  int64 // Unix nanoseconds: when it is handed over
+	bytes  int64
+	handed bool // or being handed over
 }
 
 type slotKey struct {
@@ -70,8 +75,8 @@ const (
 	exemplarCost = 64
 )
 
-func (k *keep) init(c *closer, bound int64) {
-	k.c, k.bound = c, bound/4*3
+func (k *keep) init(a *Assembler, bound int64) {
+	k.a, k.bound = a, bound/4*3
 	k.waiting = map[store.TraceID]*candidate{}
 	k.reset()
 }
@@ -82,16 +87,19 @@ func (k *keep) reset() {
 	k.slots, k.seen = map[slotKey]*slotBest{}, map[exemplarKey]struct{}{}
 }
 
-// consider decides whether to keep the trace whose results were just computed.
-func (k *keep) consider(ctx context.Context, o *openTrace, complete bool) {
-	t := &k.c.tree
+// consider decides whether to keep the trace whose results c has just computed.
+func (k *keep) consider(ctx context.Context, c *closer, o *openTrace, complete bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.c = c
+	t := &c.tree
 	k.why = k.why[:0]
 	any, until := false, int64(0)
 	for r := range t.reqs {
 		w, slot := k.choose(t, &t.nodes[t.reqs[r].node], o.id)
 		k.why = append(k.why, w)
 		if w != 0 {
-			any, until = true, max(until, (slot+1)*k.c.a.o.Slots*1e9+int64(k.c.a.o.Grace)+2e9)
+			any, until = true, max(until, (slot+1)*k.a.o.Slots*1e9+int64(k.a.o.Grace)+2e9)
 		}
 	}
 	if !any {
@@ -103,11 +111,20 @@ func (k *keep) consider(ctx context.Context, o *openTrace, complete bool) {
 		k.held -= old.bytes
 		delete(k.waiting, o.id)
 	}
-	if k.held+x.bytes > k.bound {
-		if k.handAll(ctx, math.MaxInt64) != nil || x.bytes > k.bound {
-			k.c.stats.LeftOutKept++
+	switch {
+	case k.held+x.bytes <= k.bound:
+	case c.atOnce: // whoever added it does not wait for the keeper
+		select {
+		case k.a.full <- struct{}{}:
+		default:
+		}
+		if k.held+x.bytes > k.bound/4*5 {
+			k.stats.LeftOutKept++
 			return
 		}
+	case k.handAll(ctx, math.MaxInt64) != nil || x.bytes > k.bound:
+		k.stats.LeftOutKept++
+		return
 	}
 	k.waiting[o.id] = x
 	k.held += x.bytes
@@ -117,13 +134,13 @@ func (k *keep) consider(ctx context.Context, o *openTrace, complete bool) {
 func (k *keep) choose(t *tree, nd *node, id store.TraceID) (w store.Why, slot int64) {
 	duration, end := nd.end-nd.start, nd.end-nd.shift
 	entry := t.infos[nd.name].entry
-	slot = end / 1e9 / k.c.a.o.Slots
+	slot = end / 1e9 / k.a.o.Slots
 	minute := end / 60e9
 	if k.c.isOld(end) {
-		slot -= slot % max(1, oldKept/k.c.a.o.Slots)
+		slot -= slot % max(1, oldKept/k.a.o.Slots)
 		minute -= minute % (oldKept / 60)
 	}
-	if age := k.c.a.o.KeepAge; age > 0 && end < k.c.aged*1e9-int64(age) {
+	if age := k.a.o.KeepAge; age > 0 && end < k.c.aged*1e9-int64(age) {
 		return 0, slot
 	}
 	sk := slotKey{entry, slot}
@@ -164,7 +181,7 @@ func bytesOf(id uint64) (b [8]byte) {
 // displace removes from the slowest request so far its reason to be kept.
 func (k *keep) displace(best *slotBest) {
 	x := k.waiting[best.trace]
-	if x == nil {
+	if x == nil || x.handed {
 		return
 	}
 	any := store.Why(0)
@@ -239,7 +256,7 @@ func (k *keep) encode(t *tree, o *openTrace, complete bool) []byte {
 			t.nodes[i].flags |= leftOut
 		}
 	}
-	k.c.stats.CutSpans += uint64(out)
+	k.stats.CutSpans += uint64(out)
 	e := &k.e
 	e.begin(o.id, complete, out+int(o.left), len(t.nodes)-out)
 	for _, i := range t.order { // parents first: their strings come first
@@ -259,7 +276,7 @@ func (k *keep) encode(t *tree, o *openTrace, complete bool) []byte {
 				up = t.nodes[p].id
 			}
 		}
-		x := readExtra(k.c.beside, nd.extra)
+		x := k.c.extraOf(nd.extra)
 		if int(x.text) >= len(k.c.texts) {
 			x.text = 0
 		}
@@ -273,8 +290,10 @@ func (k *keep) encode(t *tree, o *openTrace, complete bool) []byte {
 
 // handOver hands over what has waited long enough, or everything.
 func (k *keep) handOver(ctx context.Context, now int64, all bool) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	due := now
-	if all {
+	if all || k.held > k.bound {
 		due = math.MaxInt64
 	}
 	err := k.handAll(ctx, due)
@@ -285,14 +304,13 @@ func (k *keep) handOver(ctx context.Context, now int64, all bool) error {
 }
 
 // handAll hands over what waits until due at most. It tries a few times what is not
-// accepted.
+// accepted. It unlocks k.mu meanwhile.
 func (k *keep) handAll(ctx context.Context, due int64) error {
 	var traces []store.Trace
-	bytes := int64(0)
 	for _, x := range k.waiting {
-		if x.until <= due {
+		if x.until <= due && !x.handed {
 			traces = append(traces, x.trace)
-			bytes += x.bytes
+			x.handed = true
 		}
 	}
 	if len(traces) == 0 {
@@ -301,25 +319,36 @@ func (k *keep) handAll(ctx context.Context, due int64) error {
 	slices.SortFunc(traces, func(a, b store.Trace) int {
 		return cmp.Or(cmp.Compare(a.Entries[0].StartNanos, b.Entries[0].StartNanos), slices.Compare(a.ID[:], b.ID[:]))
 	})
-	err := k.c.a.o.Keeper.PutTraces(ctx, traces)
+	now := k.a.o.Now().Unix()
+	k.mu.Unlock()
+	err := k.a.o.Keeper.PutTraces(ctx, traces)
+	k.mu.Lock()
 	if err != nil {
-		k.c.stats.KeepErrors++
+		k.stats.KeepErrors++
 		if k.tries++; k.tries < maxAttempts || ctx.Err() != nil {
 			if k.tries == 1 {
-				k.c.a.o.Logger.Warn("traces not stored, retrying", "traces", len(traces), "err", err)
+				k.a.o.Logger.Warn("traces not stored, retrying", "traces", len(traces), "err", err)
+			}
+			for i := range traces {
+				if x := k.waiting[traces[i].ID]; x != nil {
+					x.handed = false
+				}
 			}
 			return err
 		}
-		k.c.stats.LostKept += uint64(len(traces))
-		k.c.stats.Lost.add(traces[0].Entries[0].StartNanos/1e9, traces[len(traces)-1].Entries[0].StartNanos/1e9+1, k.c.now)
-		k.c.a.o.Logger.Error("traces are lost", "traces", len(traces), "err", err)
+		k.stats.LostKept += uint64(len(traces))
+		k.stats.Lost.add(traces[0].Entries[0].StartNanos/1e9, traces[len(traces)-1].Entries[0].StartNanos/1e9+1, now)
+		k.a.o.Logger.Error("traces are lost", "traces", len(traces), "err", err)
 	} else {
-		k.c.stats.Kept += uint64(len(traces))
+		k.stats.Kept += uint64(len(traces))
 	}
 	k.tries = 0
-	k.held -= bytes
 	for i := range traces {
-		delete(k.waiting, traces[i].ID)
+		// Meanwhile it may have been displaced, or the trace chosen anew.
+		if x := k.waiting[traces[i].ID]; x != nil && x.handed {
+			k.held -= x.bytes
+			delete(k.waiting, traces[i].ID)
+		}
 	}
 	return err
 }
@@ -341,9 +370,9 @@ func (k *keep) freeSpace() bool {
 // prune drops what was chosen in slots that are long over.
 func (k *keep) prune(now int64) {
 	k.pruned = now
-	wait := 60 + 2*int64((k.c.a.o.Grace+k.c.a.o.Idle)/1e9)
+	wait := 60 + 2*int64((k.a.o.Grace+k.a.o.Idle)/1e9)
 	for s := range k.slots {
-		if (s.slot+1)*k.c.a.o.Slots < now-wait {
+		if (s.slot+1)*k.a.o.Slots < now-wait {
 			delete(k.slots, s)
 			k.marks -= slotCost
 		}

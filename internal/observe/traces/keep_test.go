@@ -73,13 +73,13 @@ func TestWhatIsKept(t *testing.T) {
 	if got := k.whys(); !strings.Contains(got, "8 o 99ms slow\n") {
 		t.Errorf("slot two is missing:\n%s", got)
 	}
-	if st := a.Stats(); st.Kept != 7 || st.LostKept != 0 || a.closer.keep.held != 0 {
-		t.Errorf("%+v, %d bytes", st, a.closer.keep.held)
+	if st := a.Stats(); st.Kept != 7 || st.LostKept != 0 || a.keep.held != 0 {
+		t.Errorf("%+v, %d bytes", st, a.keep.held)
 	}
 	// Marks of slots long over are forgotten.
 	c.advance(10 * time.Minute)
 	a.tick(t, c)
-	if kp := &a.closer.keep; len(kp.slots)+len(kp.seen) != 0 || kp.marks != 0 {
+	if kp := &a.keep; len(kp.slots)+len(kp.seen) != 0 || kp.marks != 0 {
 		t.Errorf("%d slots, %d exemplars, %d bytes", len(kp.slots), len(kp.seen), kp.marks)
 	}
 }
@@ -165,7 +165,7 @@ func TestKeeperFails(t *testing.T) {
 			t.Errorf("lost %+v, want from %d", st.Lost, from)
 		}
 	}
-	if st.Kept != 1 || st.LostKept != 1 || st.KeepErrors != 1+maxAttempts || a.closer.keep.held != 0 {
+	if st.Kept != 1 || st.LostKept != 1 || st.KeepErrors != 1+maxAttempts || a.keep.held != 0 {
 		t.Errorf("%+v", st)
 	}
 }
@@ -180,7 +180,7 @@ func TestKeptMemory(t *testing.T) {
 		a.AddWhole(script(t, a, byte(i), fmt.Sprintf("a - s server app o%d 0-%d detail=%s", i%500, i+1, strings.Repeat("d", 200))))
 		if i%10 == 0 {
 			a.tick(t, c)
-			most = max(most, a.closer.keep.held)
+			most = max(most, a.keep.held)
 		}
 	}
 	if most == 0 || most > 2<<20/32 {
@@ -211,7 +211,7 @@ func TestKeepOfImports(t *testing.T) {
 		ending(90*24*time.Hour - time.Duration(i)*time.Minute)
 	}
 	a.tick(t, c)
-	if kp := &a.closer.keep; kp.marks != 0 || len(kp.waiting) != 0 {
+	if kp := &a.keep; kp.marks != 0 || len(kp.waiting) != 0 {
 		t.Errorf("%d bytes of marks, %d traces of long ago", kp.marks, len(kp.waiting))
 	}
 	for i := range each { // days ago, likewise

@@ -58,7 +58,7 @@ func (n Name) common() uint32 { return uint32(n) }
 func (n Name) tenant() uint32 { return uint32(n >> 32) }
 
 // common is the common part of identities that differ only in the tenant. The fields below
-// the line belong to the closer.
+// the line are the closers'.
 type common struct {
 	id      Identity // without tenant
 	hash    uint64   // its key in names.byHash
@@ -69,12 +69,9 @@ type common struct {
 	comp    uint8
 	kind    kind
 	used    atomic.Int64 // Unix seconds; of interning or of the last close
+	trust   trust
 
-	rows    [cohorts]uint32 // of the request, in the breakdown's rows, by cohort; 0 is none
-	rowsGen uint32          // generation of those rows
-
-	selves    []uint32 // numbers in breakdown.groups, by component<<1, odd for failed requests; 0 is none
-	selvesGen uint32   // generation of those numbers
+	rows [cohorts]atomic.Uint64 // of the request, by cohort: targets.gen above bit 32, its number there below; 0 is none
 }
 
 type tenant struct {
@@ -406,6 +403,13 @@ func (n *names) size() int64 {
 
 // idleNames is how long a name that no closed trace had is kept, in seconds.
 const idleNames = 600
+
+// retirable reports whether retire would do anything.
+func (n *names) retirable(now, before int64) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return len(n.graves) > 0 && n.graves[0].at < before || n.bytes > n.bound/2 && now-n.retired >= 60
+}
 
 // retire retires names and statements: it frees those that were retired before, and if
 // the tables are half full removes those not used lately from look-ups. It reports

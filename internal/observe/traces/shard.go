@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"sync"
+	"sync/atomic"
 
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -25,6 +26,8 @@ type shard struct {
 	spans    int
 	open     int
 
+	pressed atomic.Bool // more than half of bound is taken
+
 	oneIn   uint16 // of so many traces that begin one is put together
 	adapted int64  // Unix nanoseconds: when oneIn last changed, or could have
 	demand  int64  // spans of all traces but those added whole, each times its trace's oneIn
@@ -37,12 +40,12 @@ type shard struct {
 // openTrace is a trace that waits for its last spans.
 type openTrace struct {
 	id         store.TraceID
-	since      int64 // Unix nanoseconds: when the root arrived, or else the last span
-	born       int64
+	since      int64  // Unix nanoseconds: when the root arrived, or else the last span
 	head, tail uint32 // blocks
 	n          uint32 // spans
 	left       uint32 // spans beyond MaxSpans
 	prev, next uint32
+	born       uint32 // Unix seconds
 
 	extraHead, extraTail uint32
 	extraLen             uint32 // bytes
@@ -50,6 +53,7 @@ type openTrace struct {
 	state traceState
 	flags traceFlags
 	oneIn uint16 // the number of traces that it counts for
+	first uint8  // spans of the message that it began with, at most 255
 }
 
 const openTraceBytes = 72
@@ -68,6 +72,7 @@ const (
 	early  traceFlags = 1 << iota // closed for lack of memory
 	queued                        // some span has a time in a queue
 	unlike                        // some span stands for several, or has a tenant
+	whole                         // it came whole, and nothing has followed
 )
 
 // list is a list of traces, oldest first.
@@ -132,7 +137,7 @@ func (sh *shard) lookup(a *Assembler, id *store.TraceID, key series.ID, now int6
 		return 0, f
 	}
 	if sh.adapt(a, now); !chosen(key.Lo, sh.oneIn) {
-		sh.gone.add(key.Lo, leftOutTrace)
+		sh.gone.add(key.Lo, key.Lo, leftOutTrace)
 		sh.stats.LeftOutTraces++
 		return 0, leftOutTrace
 	}
@@ -159,7 +164,7 @@ func (sh *shard) newTrace(id *store.TraceID, s traceState, now int64) uint32 {
 		return 0
 	}
 	t := sh.traces.at(i)
-	*t = openTrace{id: *id, since: now, born: now, state: s, oneIn: 1}
+	*t = openTrace{id: *id, since: now, born: uint32(now / 1e9), state: s, oneIn: 1}
 	if s != ready {
 		t.oneIn = sh.oneIn
 	}
@@ -226,7 +231,7 @@ func (sh *shard) add(a *Assembler, s *Span, i uint32, now int64) bool {
 		sh.unlink(t)
 		t.state, t.since = rooted, now
 		sh.push(i, t)
-	case now-t.since >= 1e9 && now-t.born < a.maxAge:
+	case now-t.since >= 1e9 && now-int64(t.born)*1e9 < a.maxAge:
 		sh.unlink(t)
 		t.since = now
 		sh.push(i, t)
@@ -247,7 +252,7 @@ func (sh *shard) detach(out []uint32, s traceState, max int, hurry bool, due fun
 		if s != ready {
 			key := sh.keys[i]
 			sh.table.Delete(key, i)
-			sh.gone.add(key.Lo, closedTrace)
+			sh.gone.add(key.Lo, key.Lo, closedTrace)
 			if hurry {
 				t.flags |= early
 			}
@@ -283,12 +288,14 @@ type fate uint8
 const (
 	closedTrace fate = 1 + iota
 	leftOutTrace
-	fateBits = 3
+	onceTrace // closed at once
+	fateBits  = 3
 )
 
 // recent remembers the fateBits of about the last traces by their hashes: each line, of as many
 // as the processor loads at once, holds the last eight that belong in it. The lowest two bits
-// of a hash give way to the fate.
+// of a hash give way to the fate, and those of rootBits to the name of the root of a trace that
+// was closed at once.
 type recent struct{ lines [][8]uint64 }
 
 func newRecent(bytes int64) recent {
@@ -305,15 +312,37 @@ func (r *recent) line(h uint64) *[8]uint64 { return &r.lines[h>>20&uint64(len(r.
 
 func (r *recent) find(h uint64) fate {
 	for _, x := range r.line(h) {
-		if x&^fateBits == h&^fateBits {
+		if (x^h)&^(fateBits|rootBits) == 0 && x != 0 {
 			return fate(x & fateBits)
 		}
 	}
 	return 0
 }
 
-func (r *recent) add(h uint64, f fate) {
+// rootBits are the bits of the names of roots: they choose the line, all but the highest.
+const (
+	rootShift = 20
+	rootBits  = (1<<22 - 1) << rootShift
+)
+
+// root returns the lowest bits of the name of the root of a trace that was closed at once.
+func (r *recent) root(h uint64) uint32 {
+	for _, x := range r.line(h) {
+		if (x^h)&^(fateBits|rootBits) == 0 {
+			return uint32(x & rootBits >> rootShift)
+		}
+	}
+	return 0
+}
+
+// addRoot adds a trace that was closed at once.
+func (r *recent) addRoot(h uint64, name uint32) {
+	r.add(h&^rootBits|uint64(name)<<rootShift&rootBits, h, onceTrace)
+}
+
+// add adds the fate of the trace with the hash h, as x.
+func (r *recent) add(x, h uint64, f fate) {
 	l := r.line(h)
 	copy(l[1:], l[:7])
-	l[0] = h&^fateBits | uint64(f)
+	l[0] = x&^fateBits | uint64(f)
 }

@@ -61,7 +61,7 @@ func TestRecent(t *testing.T) {
 	r := newRecent(64 << 10)
 	hash := func(i uint64) uint64 { return (i + 1) * 0x9e3779b97f4a7c15 }
 	for i := range uint64(100_000) {
-		r.add(hash(i), closedTrace+fate(i%2))
+		r.add(hash(i), hash(i), closedTrace+fate(i%2))
 	}
 	if r.find(hash(0)) != 0 || r.find(hash(200_000)) != 0 {
 		t.Error("remembers too much")

@@ -14,6 +14,7 @@ type Stats struct {
 
 	LeftOutTraces uint64 // whole, near the bound on memory; others count for them
 	Closed        uint64 // traces
+	AtOnce        uint64 // of them, those closed as soon as they came
 	Incomplete    uint64 // of them, those without a root, closed early, or with spans left out or orphans
 	Rootless      uint64 // of them, those whose root never came
 	ClosedEarly   uint64 // of them, those closed early for lack of memory
@@ -51,4 +52,26 @@ func (l *Loss) add(from, to, now int64) {
 		l.From = from
 	}
 	l.From, l.To, l.Last = min(l.From, from), max(l.To, to), now
+}
+
+// addClosed adds the counts of a closer.
+func (s *Stats) addClosed(o *Stats) {
+	s.Duplicates += o.Duplicates
+	s.Orphans += o.Orphans
+	s.Cycles += o.Cycles
+	s.Closed += o.Closed
+	s.AtOnce += o.AtOnce
+	s.Incomplete += o.Incomplete
+	s.Rootless += o.Rootless
+	s.ClosedEarly += o.ClosedEarly
+	s.Requests += o.Requests
+	s.Nested += o.Nested
+	s.Skewed += o.Skewed
+	s.QueueSkewed += o.QueueSkewed
+	s.FoldedParts += o.FoldedParts
+	s.CommitErrors += o.CommitErrors
+	s.LostRequests += o.LostRequests
+	if o.Lost.Last != 0 {
+		s.Lost.add(o.Lost.From, o.Lost.To, max(s.Lost.Last, o.Lost.Last))
+	}
 }

@@ -15,13 +15,15 @@ func (a *Assembler) run(ctx, sweeps context.Context) {
 	defer close(a.done)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	// Errors are counted, and logged where they cause a loss.
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			// Its errors are counted, and logged where they cause a loss.
 			_ = a.sweep(sweeps, a.o.Now(), false)
+		case <-a.full:
+			_ = a.keep.handOver(sweeps, a.o.Now().UnixNano(), false)
 		}
 	}
 }
@@ -46,16 +48,12 @@ func (a *Assembler) sweep(ctx context.Context, now time.Time, all bool) error {
 			})
 		}
 	}
-	a.closeMu.Lock()
-	defer a.closeMu.Unlock()
-	return a.closer.handOver(ctx, now, all, all)
+	return a.handOverDue(ctx, now, all, all)
 }
 
 // handOver hands over the breakdown of what is closed.
 func (a *Assembler) handOver(ctx context.Context) error {
-	a.closeMu.Lock()
-	defer a.closeMu.Unlock()
-	return a.closer.handOver(ctx, a.o.Now(), true, false)
+	return a.handOverDue(ctx, a.o.Now(), true, false)
 }
 
 // closeEarly closes an eighth of a shard's traces early: those added whole, then those that
@@ -70,9 +68,9 @@ func (a *Assembler) closeEarly(sh *shard) {
 
 // closeSome closes at most n traces of a shard and returns their number.
 func (a *Assembler) closeSome(ctx context.Context, sh *shard, n int, early bool, due func(*openTrace) bool, states ...traceState) int {
-	a.closeMu.Lock()
-	defer a.closeMu.Unlock()
 	c := &a.closer
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	sh.mu.Lock()
 	c.batch = c.batch[:0]
 	for _, s := range states {

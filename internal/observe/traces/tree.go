@@ -42,6 +42,7 @@ const (
 	twinned             // client half of a span that two services share
 	unvisited           // link
 	leftOut             // of a kept trace
+	followed            // came with another message than the first
 )
 
 // tree is one trace being analysed. It is reused: its memory grows to the largest
