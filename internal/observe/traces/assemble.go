@@ -248,7 +248,7 @@ func (a *Assembler) Close(ctx context.Context) error {
 func (a *Assembler) Stats() Stats {
 	a.keep.mu.Lock()
 	s := a.keep.stats
-	s.MemoryBytes = a.rows.bytes() + a.keep.held + a.keep.marks
+	s.MemoryBytes = a.rows.bytes() + a.keep.held + a.keep.marks + int64(len(a.keep.last))*choiceCost
 	a.keep.mu.Unlock()
 	for _, c := range append(a.workers[:len(a.workers):len(a.workers)], &a.closer) {
 		c.mu.Lock()

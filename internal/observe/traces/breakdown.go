@@ -76,7 +76,7 @@ const maxSeen = 8 << 10
 func (b *breakdown) init(c *closer, bound int64) {
 	b.c = c
 	b.fans = map[fanKey]*cell{}
-	b.maxCells = int(bound / 8 * 3 / (cellBytes + 16))
+	b.maxCells = int(bound / 4 / (cellBytes + 16)) // the workers together have half as many
 	b.maxSeen = min(int(bound/8/selfBytes), maxSeen)
 	b.maxFans = int(bound / 16 / fanBytes)
 	b.rows = &c.a.rows

@@ -33,6 +33,8 @@ type keep struct {
 	full    int64 // Unix seconds: when pruning freed little
 	tries   int
 
+	last []lastChoice // by entry
+
 	why     []store.Why // by request of the current trace
 	longest []int32
 	e       encoder
@@ -59,6 +61,19 @@ type slotBest struct {
 	failed  bool
 }
 
+// lastChoice is what the last request of an entry operation found, which the next mostly will.
+type lastChoice struct {
+	slot   int64
+	best   *slotBest // nil for none
+	minute int64
+	seen   uint64 // buckets of the minute that are seen, from firstBucket on
+}
+
+const (
+	firstBucket = -30 // about 30 microseconds; buckets to about three hours have a bit
+	choiceCost  = 32
+)
+
 type exemplarKey struct {
 	entry  uint32
 	minute int64
@@ -83,7 +98,7 @@ func (k *keep) init(a *Assembler, bound int64) {
 
 // reset drops what refers to numbers of parts.
 func (k *keep) reset() {
-	k.marks = 0
+	k.marks, k.last = 0, nil
 	k.slots, k.seen = map[slotKey]*slotBest{}, map[exemplarKey]struct{}{}
 }
 
@@ -144,13 +159,20 @@ func (k *keep) choose(t *tree, nd *node, id store.TraceID) (w store.Why, slot in
 		return 0, slot
 	}
 	sk := slotKey{entry, slot}
-	best := k.slots[sk]
+	if int(entry) >= len(k.last) {
+		k.last = append(k.last, make([]lastChoice, int(entry)+1+int(entry)/2-len(k.last))...)
+	}
+	lc := &k.last[entry]
+	if lc.best == nil || lc.slot != slot {
+		lc.slot, lc.best = slot, k.slots[sk]
+	}
+	best := lc.best
 	if best == nil {
 		if k.marks > k.bound/3 && !k.freeSpace() {
 			return 0, slot
 		}
 		best = &slotBest{slowest: -1}
-		k.slots[sk] = best
+		k.slots[sk], lc.best = best, best
 		k.marks += slotCost
 	}
 	if duration > best.slowest {
@@ -164,7 +186,19 @@ func (k *keep) choose(t *tree, nd *node, id store.TraceID) (w store.Why, slot in
 		best.failed = true
 		w |= store.WhyFailed
 	}
-	ek := exemplarKey{entry, minute, hist.BucketIndex(max(hist.Seconds(duration), 1e-9), 1)}
+	bucket := hist.BucketIndex(max(hist.Seconds(duration), 1e-9), 1)
+	if lc.minute != minute {
+		lc.minute, lc.seen = minute, 0
+	}
+	bit := uint64(0)
+	if n := bucket - firstBucket; n >= 0 && n < 64 {
+		bit = 1 << n
+	}
+	if lc.seen&bit != 0 {
+		return w, slot
+	}
+	lc.seen |= bit
+	ek := exemplarKey{entry, minute, bucket}
 	if _, ok := k.seen[ek]; !ok {
 		k.seen[ek] = struct{}{}
 		k.marks += exemplarCost
@@ -370,6 +404,7 @@ func (k *keep) freeSpace() bool {
 // prune drops what was chosen in slots that are long over.
 func (k *keep) prune(now int64) {
 	k.pruned = now
+	clear(k.last)
 	wait := 60 + 2*int64((k.a.o.Grace+k.a.o.Idle)/1e9)
 	for s := range k.slots {
 		if (s.slot+1)*k.a.o.Slots < now-wait {

@@ -79,7 +79,7 @@ func (g *group) judge(a *Assembler, spans []Span, now int64) {
 			continue
 		}
 		p.whole = true
-		if p.key.Lo*0x9e3779b97f4a7c15>>58 == 0 { // one in sampleOnce
+		if sampled(p.key.Lo) {
 			continue
 		}
 		wait := grace
@@ -93,6 +93,9 @@ func (g *group) judge(a *Assembler, spans []Span, now int64) {
 		}
 	}
 }
+
+// sampled reports whether a trace of trusted names waits nevertheless.
+func sampled(h uint64) bool { return h*0x9e3779b97f4a7c15>>32%sampleOnce == 0 }
 
 func (g *group) info(name uint32) *common {
 	if name == 0 || int(name) >= len(g.infos) {
@@ -170,20 +173,22 @@ func (c *closer) learn() {
 	}
 }
 
-// maxWorkers bounds the number of closers for callers of Add.
-const maxWorkers = 4
+// maxWorkers bounds the number of closers for callers of Add, minWorkerCells is the least number
+// of cells worth having one.
+const (
+	maxWorkers     = 4
+	minWorkerCells = 512
+)
 
 // addWorkers makes the closers for callers of Add, if there is memory for them.
 func (a *Assembler) addWorkers() {
-	bound := a.o.MemoryBytes / 32 * 3
-	if a.o.Grace <= 0 || bound/32/(cellBytes+16) < 512 {
-		return
-	}
-	for range min(maxWorkers, runtime.GOMAXPROCS(0)) {
+	cells := int(a.o.MemoryBytes / 32 * 3 / 8 / (cellBytes + 16)) // of all together
+	n := min(maxWorkers, runtime.GOMAXPROCS(0), cells/minWorkerCells)
+	for range n {
 		w := &closer{atOnce: true}
 		w.init(a)
-		w.breakdown.maxCells = int(bound / 32 / (cellBytes + 16))
-		w.breakdown.maxSeen = 2 << 10
+		w.breakdown.maxCells = cells / n
+		w.breakdown.maxSeen = min(w.breakdown.maxSeen, 4<<10)
 		w.breakdown.maxFans /= 8
 		a.workers = append(a.workers, w)
 	}

@@ -114,7 +114,11 @@ func (t *tree) shrink() {
 // their number.
 func (t *tree) link() (duplicates int) {
 	t.orphans, t.cycles, t.nested = 0, 0, 0
-	duplicates = t.index()
+	if len(t.nodes) <= smallTree {
+		duplicates = t.indexSmall()
+	} else {
+		duplicates = t.index()
+	}
 	t.adopt()
 	t.sortEnds()
 	t.children()
@@ -170,6 +174,38 @@ func (t *tree) index() (duplicates int) {
 	return duplicates
 }
 
+// smallTree is the number of nodes up to which looking at each is quicker than a table.
+const smallTree = 16
+
+// indexSmall is index without a table.
+func (t *tree) indexSmall() (duplicates int) {
+	for i := range t.nodes {
+		nd := &t.nodes[i]
+		nd.parent = none
+		for j := range i {
+			if t.nodes[j].id == nd.id {
+				return t.index()
+			}
+		}
+	}
+	t.table = t.table[:0]
+	return 0
+}
+
+// byID returns the node of an id, or none. Of a span that two services share it is the
+// server's half.
+func (t *tree) byID(id uint64) int32 {
+	if len(t.table) > 0 {
+		return t.table[t.find(id)] - 1
+	}
+	for i := range t.nodes {
+		if t.nodes[i].id == id {
+			return int32(i)
+		}
+	}
+	return none
+}
+
 // find returns the index of an id in the table, or where it would be.
 func (t *tree) find(id uint64) uint64 {
 	mask := uint64(len(t.table) - 1)
@@ -199,7 +235,7 @@ func (t *tree) adopt() {
 			}
 			continue
 		}
-		p := t.table[t.find(nd.up)] - 1
+		p := t.byID(nd.up)
 		if p == int32(i) && nd.up == nd.id {
 			t.cycles++
 			p = none
