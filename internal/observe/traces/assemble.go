@@ -103,9 +103,9 @@ func New(o Options) (*Assembler, error) {
 }
 
 // newShard returns a shard with its part of the memory: eleven sixteenths of it for open
-// traces, a thirty-second to remember those closed or left out.
+// traces, a sixteenth to remember those closed or left out.
 func newShard(memory int64, shards int) *shard {
-	sh := &shard{bound: memory / 32 * 22 / int64(shards), gone: newRecent(memory / 32 / int64(shards)), oneIn: 1}
+	sh := &shard{bound: memory / 32 * 22 / int64(shards), gone: newRecent(memory / 16 / int64(shards)), oneIn: 1}
 	per := func(size int64) uint {
 		n := uint(4)
 		for n < 8 && size<<(n+1) < sh.bound/32 {
