@@ -118,6 +118,7 @@ var traceReadings = []reading[traces.Stats]{
 	{"tailscope_trace_spans_duplicate_total", "Spans that came more than once.", counts, func(s traces.Stats) float64 { return float64(s.Duplicates) }},
 	{"tailscope_trace_spans_orphaned_total", "Spans whose parent never came.", counts, func(s traces.Stats) float64 { return float64(s.Orphans) }},
 	{"tailscope_traces_closed_total", "Traces closed.", counts, func(s traces.Stats) float64 { return float64(s.Closed) }},
+	{"tailscope_traces_closed_at_once_total", "Traces closed as soon as they came, whole.", counts, func(s traces.Stats) float64 { return float64(s.AtOnce) }},
 	{"tailscope_traces_incomplete_total", "Traces closed without their root, early, or with spans missing.", counts, func(s traces.Stats) float64 { return float64(s.Incomplete) }},
 	{"tailscope_traces_rootless_total", "Traces closed without their root.", counts, func(s traces.Stats) float64 { return float64(s.Rootless) }},
 	{"tailscope_traces_closed_early_total", "Traces closed before their time for want of memory.", counts, func(s traces.Stats) float64 { return float64(s.ClosedEarly) }},

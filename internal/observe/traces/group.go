@@ -177,7 +177,7 @@ func (a *Assembler) addPart(sh *shard, spans []Span, g *group, p *part, i uint32
 		case f != 0:
 			sh.stats.Late += uint64(left)
 			if f == onceTrace && p.root == none {
-				g.forget(sh.gone.root(p.key.Lo))
+				a.forget(sh.gone.root(p.key.Lo))
 			}
 			return kept
 		case i != 0 && sh.add(a, &spans[s], i, now):
@@ -209,7 +209,7 @@ func (a *Assembler) addPart(sh *shard, spans []Span, g *group, p *part, i uint32
 		}
 	case t.flags&whole != 0 && p.root == none:
 		t.flags &^= whole
-		g.forget(sh.rootName(t))
+		a.forget(sh.rootName(t))
 	}
 	return kept
 }

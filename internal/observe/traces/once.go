@@ -136,10 +136,13 @@ func (g *group) count(spans []Span, p *part, now int64) {
 	}
 }
 
-// forget notes that something followed a trace whose root has the name.
-func (g *group) forget(name uint32) {
-	if info := g.info(name); info != nil {
-		info.trust.forget()
+// forget notes that something followed a trace whose root has the name, which may have been
+// given to another since.
+func (a *Assembler) forget(name uint32) {
+	a.names.mu.RLock()
+	defer a.names.mu.RUnlock()
+	if name != 0 && int(name) < len(a.names.list) {
+		a.names.list[name].trust.forget()
 	}
 }
 

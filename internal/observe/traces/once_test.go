@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -215,5 +216,51 @@ func TestRepeatedRequestIsTrusted(t *testing.T) {
 	a.Add(x[2:3])
 	if a.names.list[1].trust.settled(c.now().UnixNano(), 1) {
 		t.Error("trusted although a span followed")
+	}
+}
+
+// What is closed at once by several callers, while sweeps close other traces and generations are
+// cut, is counted once.
+func TestConcurrentAtOnce(t *testing.T) {
+	k := &traceStore{}
+	a, s, _ := start(t, Options{MemoryBytes: 32 << 20, Keeper: k})
+	names := someNames(a)
+	a.trustAll(epoch0)
+	const callers, messages, traces = 4, 60, 20
+	var wg sync.WaitGroup
+	for w := range callers {
+		wg.Go(func() {
+			for m := range messages {
+				var spans []Span
+				for i := range traces {
+					spans = append(spans, fill(names, uint64((w*messages+m)*traces+i), 5, true)...)
+				}
+				a.Add(spans)
+				switch m % 20 {
+				case 5:
+					_ = a.handOver(context.Background())
+				case 10:
+					_ = a.sweep(context.Background(), epoch0, false)
+				case 15:
+					a.Stats()
+					a.Name(&Identity{Service: "x", Operation: fmt.Sprint(w, m)})
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := a.Flush(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	const all = callers * messages * traces
+	st := a.Stats()
+	if st.Closed != all || st.AtOnce < all*9/10 || st.AtOnce == all || st.Incomplete+st.Late+st.LostRequests != 0 {
+		t.Errorf("%+v", st)
+	}
+	if got := s.count(series.BreakdownRequests); got != all {
+		t.Errorf("%d requests handed over, want %d", got, all)
+	}
+	if st.Kept != uint64(len(k.traces)) || st.Kept == 0 {
+		t.Errorf("%d kept, %d in the store", st.Kept, len(k.traces))
 	}
 }

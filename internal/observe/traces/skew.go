@@ -59,7 +59,7 @@ func (t *tree) differs(p, c *node) bool {
 	if a == b {
 		return false
 	}
-	if a.id.Service != b.id.Service {
+	if a.service != b.service {
 		return true
 	}
 	return !p.kind.call() && !c.kind.call() && a.id.Instance != b.id.Instance && a.id.Instance != "" && b.id.Instance != ""
