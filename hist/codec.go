@@ -90,6 +90,7 @@ func (h *Histogram) AppendBinary(dst []byte) ([]byte, error) {
 		}
 	}
 	total := h.ZeroCount
+	var p packed // of the positive side
 	for i, side := range [...][]uint64{counts, negative} {
 		if len(side) == 0 {
 			continue
@@ -101,20 +102,14 @@ func (h *Histogram) AppendBinary(dst []byte) ([]byte, error) {
 		if first <= zero {
 			return dst, invalid("bucket %d within the zero threshold %v", first, h.ZeroThreshold)
 		}
-		sum, any := uint64(0), uint64(0)
-		for _, n := range side {
-			sum += n
-			any |= n
+		var sum uint64
+		ok := true
+		if i == 0 && pack(&p, side) && p.any < 1<<43 {
+			sum = p.total
+		} else {
+			sum, ok = addCounts(side)
 		}
-		if any >= 1<<43 { // a side has fewer than 2^20 buckets: only now can it overflow
-			sum = 0
-			for _, n := range side {
-				if sum += n; sum > h.Count || n > h.Count {
-					return dst, invalid("count %d, but buckets hold more", h.Count)
-				}
-			}
-		}
-		if total += sum; sum > h.Count || total > h.Count {
+		if total += sum; !ok || sum > h.Count || total > h.Count {
 			return dst, invalid("count %d, but buckets hold more", h.Count)
 		}
 	}
@@ -133,7 +128,7 @@ func (h *Histogram) AppendBinary(dst []byte) ([]byte, error) {
 	whole := c.moments(h)
 	if h.ZeroThreshold == DefaultZeroThreshold && h.Error == 0 && len(negative) == 0 {
 		if whole {
-			if out, ok := appendShort(dst, &c, counts); ok {
+			if out, ok := appendShort(dst, &c, &p, counts); ok {
 				return out, nil
 			}
 		}
@@ -169,10 +164,10 @@ func (h *Histogram) AppendBinary(dst []byte) ([]byte, error) {
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(h.Error))
 	}
 	dst, flags = h.appendSquares(dst, flags)
-	dst = appendSide(dst, offset, counts)
+	dst = appendSide(dst, offset, &p, counts)
 	if len(negative) > 0 {
 		flags |= flagNegative
-		dst = appendSide(dst, negOffset, negative)
+		dst = appendSide(dst, negOffset, nil, negative)
 	}
 	dst[at] = flags
 	return dst, nil
@@ -220,14 +215,14 @@ func (h *Histogram) appendMoments(dst []byte, c *Cell, whole bool) ([]byte, byte
 	return dst, flags
 }
 
-func appendSide(dst []byte, offset int32, counts []uint64) []byte {
+func appendSide(dst []byte, offset int32, p *packed, counts []uint64) []byte {
 	if len(counts) == 0 {
 		return append(dst, 0)
 	}
 	head := len(dst)
 	dst = binary.AppendUvarint(dst, uint64(len(counts))<<1)
 	dst = binary.AppendVarint(dst, int64(offset))
-	dst, planes := appendCounts(dst, counts)
+	dst, planes := appendCounts(dst, p, counts)
 	if planes {
 		dst[head] |= 1
 	}
@@ -271,14 +266,19 @@ func AppendCell[C count](dst []byte, c *Cell, counts []C) ([]byte, error) {
 	cell := *c
 	cell.Offset += int32(lo)
 	total := c.Zero
-	for _, n := range counts[lo:hi] {
-		total += uint64(n)
+	var p packed
+	if pack(&p, counts[lo:hi]) {
+		total += p.total
+	} else {
+		for _, n := range counts[lo:hi] {
+			total += uint64(n)
+		}
 	}
 	if total != c.Count {
 		return dst, invalid("count %d, but buckets hold %d", c.Count, total)
 	}
 	if c.Count > 0 && c.MinNanos >= 0 && c.MaxNanos < maxSure {
-		if out, ok := appendShort(dst, &cell, counts[lo:hi]); ok {
+		if out, ok := appendShort(dst, &cell, &p, counts[lo:hi]); ok {
 			return out, nil
 		}
 	}
@@ -296,8 +296,8 @@ func AppendCell[C count](dst []byte, c *Cell, counts []C) ([]byte, error) {
 }
 
 // appendShort appends one of the short forms if the histogram has one. The first and
-// last of counts are not zero.
-func appendShort[C count](dst []byte, c *Cell, counts []C) ([]byte, bool) {
+// last of counts are not zero; few enough are packed too.
+func appendShort[C count](dst []byte, c *Cell, p *packed, counts []C) ([]byte, bool) {
 	if c.Schema != DefaultSchema || c.Count == 0 || c.MinNanos < 0 || c.SumNanos < 0 {
 		return dst, false
 	}
@@ -305,8 +305,8 @@ func appendShort[C count](dst []byte, c *Cell, counts []C) ([]byte, bool) {
 		if n := float64(c.Count); c.MinNanos != c.MaxNanos || c.Squares != n*n {
 			return dst, false
 		}
-		p, ok := mulNanos(c.MinNanos, c.Count)
-		if !ok || p != c.SumNanos || !holds(c, counts, c.MinNanos, c.Count) {
+		sum, ok := mulNanos(c.MinNanos, c.Count)
+		if !ok || sum != c.SumNanos || !holds(c, counts, c.MinNanos, c.Count) {
 			return dst, false
 		}
 		dst = append(dst, oneWeightedForm)
@@ -334,11 +334,11 @@ func appendShort[C count](dst []byte, c *Cell, counts []C) ([]byte, bool) {
 			return dst, true
 		}
 	}
-	if c.Count > 14 && wantsPlanes(counts) {
+	if c.Count > 14 && wantsPlanes(p, counts) {
 		if !fitsWide(c, len(counts)) {
 			return dst, false
 		}
-		return appendWide(dst, c, counts), true
+		return appendWide(dst, c, p, counts), true
 	}
 	if c.Zero != 0 || len(counts) == 0 || c.MinNanos == 0 {
 		return dst, false
@@ -347,7 +347,7 @@ func appendShort[C count](dst []byte, c *Cell, counts []C) ([]byte, bool) {
 		BucketIndex(Seconds(c.MaxNanos), DefaultSchema) != c.Offset+int32(len(counts))-1 {
 		return dst, false
 	}
-	return appendNibbles(appendHead(dst, c), counts), true
+	return appendNibbles(appendHead(dst, c), p, counts), true
 }
 
 func appendHead(dst []byte, c *Cell) []byte {

@@ -46,7 +46,9 @@ func (h *Histogram) appendExplicit(dst []byte) ([]byte, error) {
 	dst = append(dst, 0)
 	dst = binary.AppendUvarint(dst, uint64(lo))
 	dst = binary.AppendUvarint(dst, uint64(hi-lo))
-	dst, planes := appendCounts(dst, h.Positive.Counts[lo:hi])
+	var p packed
+	pack(&p, h.Positive.Counts[lo:hi])
+	dst, planes := appendCounts(dst, &p, h.Positive.Counts[lo:hi])
 	if planes {
 		dst[head] = 1
 	}

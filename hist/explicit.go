@@ -41,12 +41,9 @@ func (h *Histogram) validateExplicit() error {
 	if h.ZeroCount != 0 || h.ZeroThreshold != 0 || len(h.Negative.Counts) != 0 {
 		return invalid("zero or negative buckets beside explicit ones")
 	}
-	total := uint64(0)
-	for _, c := range h.Positive.Counts {
-		if total+c < total {
-			return invalid("counts overflow")
-		}
-		total += c
+	total, ok := addCounts(h.Positive.Counts)
+	if !ok {
+		return invalid("counts overflow")
 	}
 	if total != h.Count {
 		return invalid("count %d, but buckets hold %d", h.Count, total)

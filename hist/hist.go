@@ -195,21 +195,8 @@ func (h *Histogram) Validate() error {
 		case first <= zero:
 			return invalid("bucket %d is within the zero threshold %v", first, h.ZeroThreshold)
 		}
-		sum, any := uint64(0), uint64(0)
-		for _, c := range b.Counts[lo:hi] {
-			sum += c
-			any |= c
-		}
-		if any >= 1<<43 { // there are fewer than 2^20 buckets: only now can it overflow
-			sum = 0
-			for _, c := range b.Counts[lo:hi] {
-				if sum+c < sum {
-					return invalid("counts overflow")
-				}
-				sum += c
-			}
-		}
-		if total+sum < total {
+		sum, ok := addCounts(b.Counts[lo:hi])
+		if !ok || total+sum < total {
 			return invalid("counts overflow")
 		}
 		total += sum

@@ -1,6 +1,9 @@
 package hist
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // Merge adds o to h; h may become coarser. o is not changed.
 //
@@ -226,12 +229,14 @@ func (h *Histogram) Subtract(o *Histogram) error {
 			o.coarsenTo(h.Schema, h.ZeroThreshold)
 		}
 	}
-	if h.ZeroCount < o.ZeroCount || !h.Positive.contains(&o.Positive) || !h.Negative.contains(&o.Negative) {
+	if h.ZeroCount < o.ZeroCount || !h.Positive.subtract(&o.Positive) {
+		return invalid("subtracting a histogram that is not contained")
+	}
+	if !h.Negative.subtract(&o.Negative) {
+		h.Positive.restore(&o.Positive)
 		return invalid("subtracting a histogram that is not contained")
 	}
 	h.ZeroCount -= o.ZeroCount
-	h.Positive.subtract(&o.Positive)
-	h.Negative.subtract(&o.Negative)
 	if h.Weighted {
 		h.Squares -= o.SquaredWeights()
 	}
@@ -266,25 +271,30 @@ func (b *Buckets) at(k int64) uint64 {
 	return 0
 }
 
-// contains reports whether no bucket of o holds more than the same one of b.
-func (b *Buckets) contains(o *Buckets) bool {
+// subtract subtracts o, and reports whether b contains it: no bucket of o holds more than
+// the same one of b. If not, it changes nothing.
+func (b *Buckets) subtract(o *Buckets) bool {
 	w, counts, ok := b.under(o)
 	if !ok {
 		return false
 	}
+	var less, borrow uint64
 	for i, c := range counts {
-		if c > w[i] {
-			return false
-		}
+		w[i], less = bits.Sub64(w[i], c, 0)
+		borrow |= less
+	}
+	if borrow != 0 {
+		b.restore(o)
+		return false
 	}
 	return true
 }
 
-// subtract subtracts o, which b contains.
-func (b *Buckets) subtract(o *Buckets) {
+// restore undoes subtract.
+func (b *Buckets) restore(o *Buckets) {
 	w, counts, _ := b.under(o)
 	for i, c := range counts {
-		w[i] -= c
+		w[i] += c
 	}
 }
 

@@ -25,7 +25,10 @@ const (
 )
 
 // appendPlanes writes counts, whose first and last are not zero.
-func appendPlanes[C count](dst []byte, counts []C) []byte {
+func appendPlanes[C count](dst []byte, p *packed, counts []C) []byte {
+	if p.filled() && p.any < 256 {
+		return appendSegments(slices.Grow(dst, p.n+p.n/cutZeros+16), p.low[:p.n], lastSegment)
+	}
 	for shift := uint(0); ; shift += 8 {
 		// The plane as it is, and whether there is a higher one.
 		dst = slices.Grow(dst, len(counts)+len(counts)/cutZeros+16)
@@ -201,7 +204,7 @@ type wide struct {
 	planes        []byte
 }
 
-func appendWide[C count](dst []byte, c *Cell, counts []C) []byte {
+func appendWide[C count](dst []byte, c *Cell, p *packed, counts []C) []byte {
 	dst = append(dst, wideForm, 0, 0)
 	at := len(dst) - 2
 	widths := uint16(0)
@@ -214,7 +217,7 @@ func appendWide[C count](dst []byte, c *Cell, counts []C) []byte {
 	binary.LittleEndian.PutUint16(dst[at:], widths)
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(c.Offset))
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(counts)-1))
-	return appendPlanes(dst, counts)
+	return appendPlanes(dst, p, counts)
 }
 
 // read reads the bytes after the form's byte. It does not check the planes.

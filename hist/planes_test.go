@@ -24,7 +24,7 @@ func TestPlanes(t *testing.T) {
 			w[i] = uint64(i)
 			want += c
 		}
-		b := appendPlanes(nil, counts)
+		b := appendPlanes(nil, nil, counts)
 		total, used := addPlanes(w, append(b, 7))
 		if total != want || used != len(b) {
 			t.Fatalf("total %d of %d bytes, want %d of %d", total, used, want, len(b))

@@ -14,8 +14,14 @@ func Nanos(v float64) (ns int64, ok bool) {
 	if !(x > -1<<63 && x < 1<<63) {
 		return 0, false
 	}
-	// Beyond 2^51 the product may be rounded to a neighbour of the number sought.
-	for _, y := range [...]float64{x, math.Max(x+1, math.Nextafter(x, math.Inf(1))), math.Min(x-1, math.Nextafter(x, math.Inf(-1)))} {
+	if ns = int64(x); Seconds(ns) == v {
+		return ns, true
+	}
+	// From 2^51 on the product may be rounded to a neighbour of the number sought.
+	if math.Abs(x) < 1<<50 {
+		return ns, false
+	}
+	for _, y := range [...]float64{math.Max(x+1, math.Nextafter(x, math.Inf(1))), math.Min(x-1, math.Nextafter(x, math.Inf(-1)))} {
 		if ns = int64(y); y < 1<<63 && Seconds(ns) == v {
 			return ns, true
 		}

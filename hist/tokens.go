@@ -89,15 +89,19 @@ const fewZeros = 4
 // time as twenty digits.
 func mostlyLarge(occupied, large int) bool { return 20*large > occupied }
 
-// appendCounts writes counts, whose first and last are not zero.
-func appendCounts[C count](dst []byte, counts []C) (_ []byte, planes bool) {
-	if wantsPlanes(counts) {
-		return appendPlanes(dst, counts), true
+// appendCounts writes counts, whose first and last are not zero. p is nil or has them
+// packed, if they are few enough.
+func appendCounts[C count](dst []byte, p *packed, counts []C) (_ []byte, planes bool) {
+	if wantsPlanes(p, counts) {
+		return appendPlanes(dst, p, counts), true
 	}
-	return appendNibbles(dst, counts), false
+	return appendNibbles(dst, p, counts), false
 }
 
-func wantsPlanes[C count](counts []C) bool {
+func wantsPlanes[C count](p *packed, counts []C) bool {
+	if p.filled() {
+		return mostlyLarge(p.occupied, p.large)
+	}
 	var occupied, large uint64
 	for _, c := range counts {
 		u := uint64(c)
@@ -107,7 +111,10 @@ func wantsPlanes[C count](counts []C) bool {
 	return mostlyLarge(int(occupied), int(large))
 }
 
-func appendNibbles[C count](dst []byte, counts []C) []byte {
+func appendNibbles[C count](dst []byte, p *packed, counts []C) []byte {
+	if p.filled() {
+		return appendPacked(dst, p, counts)
+	}
 	t := tokens{dst: dst, pending: -1}
 	// Digits collect in a word; anything else goes through add.
 	var word uint64

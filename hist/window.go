@@ -68,6 +68,34 @@ func (b *Buckets) trim() (offset int32, counts []uint64) {
 	return b.Offset + int32(lo), b.Counts[lo:hi]
 }
 
+// Total returns the sum of the counts; ok is false if it overflows.
+func (b *Buckets) Total() (n uint64, ok bool) { return addCounts(b.Counts) }
+
+func addCounts(counts []uint64) (sum uint64, ok bool) {
+	var any uint64
+	rest := counts
+	for ; len(rest) >= 4; rest = rest[4:] {
+		v := (*[4]uint64)(rest)
+		sum += v[0] + v[1] + v[2] + v[3]
+		any |= v[0] | v[1] | v[2] | v[3]
+	}
+	for _, c := range rest {
+		sum += c
+		any |= c
+	}
+	if any < 1<<43 && len(counts) <= 1<<20 {
+		return sum, true
+	}
+	sum = 0
+	for _, c := range counts {
+		if sum+c < sum {
+			return 0, false
+		}
+		sum += c
+	}
+	return sum, true
+}
+
 func trimmed[C count](c []C) (lo, hi int) {
 	hi = len(c)
 	for hi > 0 && c[hi-1] == 0 {
