@@ -571,7 +571,20 @@ func exponentialBuckets(counts []uint64, offset int64, b []byte) ([]uint64, int6
 		case f.number == 2 && f.wire == varint: // not packed
 			counts = append(counts, f.num)
 		case f.number == 2 && f.wire == bytesT:
+			counts = slices.Grow(counts, min(len(f.data), maxBuckets))
 			for c := f.data; len(c) > 0; {
+				// Most counts are one byte: eight at a time where all of them are.
+				if len(c) >= 8 && len(counts)+8 <= cap(counts) {
+					x := binary.LittleEndian.Uint64(c)
+					if x&0x8080808080808080 == 0 {
+						counts = counts[:len(counts)+8]
+						v := (*[8]uint64)(counts[len(counts)-8:])
+						v[0], v[1], v[2], v[3] = x&127, x>>8&127, x>>16&127, x>>24&127
+						v[4], v[5], v[6], v[7] = x>>32&127, x>>40&127, x>>48&127, x>>56
+						c = c[8:]
+						continue
+					}
+				}
 				if c[0] < 0x80 {
 					counts = append(counts, uint64(c[0]))
 					c = c[1:]
@@ -593,13 +606,12 @@ func exponentialBuckets(counts []uint64, offset int64, b []byte) ([]uint64, int6
 func (d *decoder) distribution(m *metric, p *point, b []byte, attributes int32) (Reason, error) {
 	h := &d.h
 	total := h.ZeroCount
-	for _, side := range [...][]uint64{h.Positive.Counts, h.Negative.Counts} {
-		for _, c := range side {
-			if total+c < total {
-				return CountMismatch, nil
-			}
-			total += c
+	for _, side := range [...]*hist.Buckets{&h.Positive, &h.Negative} {
+		n, ok := side.Total()
+		if !ok || total+n < total {
+			return CountMismatch, nil
 		}
+		total += n
 	}
 	if total != h.Count {
 		return CountMismatch, nil
