@@ -231,7 +231,7 @@ func Open(ctx context.Context, st store.Store, o Options) (*Aggregator, error) {
 	}
 	a := &Aggregator{
 		o: o, st: st,
-		streams:  newStreams(o.MemoryBytes / 8),
+		streams:  newStreams(),
 		families: map[string]store.FamilyInfo{},
 		declared: map[string]store.FamilyInfo{},
 		pins:     map[uint32]int{},

@@ -313,7 +313,7 @@ func FuzzJournal(f *testing.F) {
 		}
 		o := Options{}
 		o.EnsureDefaults()
-		a := &Aggregator{o: o, streams: newStreams(0)}
+		a := &Aggregator{o: o, streams: newStreams()}
 		a.reg = newRegistry(&a.o)
 		g := &generation{number: 1, cells: newCells(&a.slabs, 0)}
 		acc, err := decodeJournal(bytes.NewReader(b), int64(len(b)), "j", 1, &replayer{a: a, g: g})

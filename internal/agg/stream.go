@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"time"
-	"unsafe"
 
 	"tailscope/hist"
 	"tailscope/internal/store"
@@ -31,7 +30,6 @@ type streams struct {
 	size      int64
 	resets    uint64
 
-	space         int64          // bytes left for decoded values
 	current, last hist.Histogram // scratch
 	out           []byte
 }
@@ -40,8 +38,7 @@ type stream struct {
 	start, time int64 // Unix nanoseconds, by the sender's clock
 	seen        int64 // Unix milliseconds, by the server's clock
 	total       float64
-	last        []byte          // the last cumulative histogram; nil for numbers
-	decoded     *hist.Histogram // the same, decoded, if memory allows; see assignFields
+	last        []byte // the last cumulative histogram; nil for numbers
 	changed     bool
 	idle        uint8 // hours of running since it was last seen
 }
@@ -68,9 +65,8 @@ func isAhead(millis, nowMillis int64) bool { return millis-nowMillis > time.Hour
 
 const streamBytes = 136 // of a stream without its histogram, with its map entry
 
-// newStreams returns streams that keep last histograms decoded within space bytes.
-func newStreams(space int64) *streams {
-	return &streams{byID: map[StreamID]*stream{}, resources: map[uint64]*resource{}, space: space}
+func newStreams() *streams {
+	return &streams{byID: map[StreamID]*stream{}, resources: map[uint64]*resource{}}
 }
 
 func (s *streams) touch(id StreamID, v *stream, nowMillis int64) {
@@ -116,7 +112,7 @@ const (
 
 // cumulative records a stream's next value and returns the histogram to add, in its
 // binary form, valid until the next call. The value comes encoded and, if current is not
-// nil, also decoded; current is not retained.
+// nil, also decoded by assignFields; current is not retained, but overwritten.
 func (s *streams) cumulative(id StreamID, res uint64, start, at int64, encoded []byte, current *hist.Histogram, nowMillis int64) ([]byte, verdict) {
 	first := s.firstSight(res, nowMillis)
 	v, known := s.byID[id]
@@ -151,7 +147,7 @@ func (s *streams) cumulative(id StreamID, res uint64, start, at int64, encoded [
 	result := nothing
 	switch {
 	case whole:
-		out, result = encoded, countDelta
+		out = encoded
 	case known && !anew && v.last != nil && !bytes.Equal(encoded, v.last):
 		var reset bool
 		var err error
@@ -163,20 +159,16 @@ func (s *streams) cumulative(id StreamID, res uint64, start, at int64, encoded [
 			s.resets++
 			out = encoded
 		}
-		if len(out) > 0 {
-			result = countDelta
-		}
 	}
-	if result == countDelta {
+	if len(out) > 0 {
 		if m, err := hist.Moments(out); err != nil {
 			return nil, malformed
-		} else if m.Count == 0 {
-			result = nothing
+		} else if m.Count > 0 {
+			result = countDelta
 		}
 	}
 	s.size += int64(len(encoded) - len(v.last))
 	v.last = append(v.last[:0], encoded...)
-	s.keep(v, current)
 	v.start, v.time = start, at
 	s.touch(id, v, nowMillis)
 	return out, result
@@ -185,21 +177,18 @@ func (s *streams) cumulative(id StreamID, res uint64, start, at int64, encoded [
 // difference returns the new value minus the last of v; reset reports that the new value
 // does not contain the last. The schema may have become coarser or finer in between.
 func (s *streams) difference(v *stream, encoded []byte, current *hist.Histogram) (out []byte, reset bool, err error) {
-	c, l := &s.current, v.decoded
-	if current != nil {
-		assignFields(c, current)
-	} else if err := c.UnmarshalBinary(encoded); err != nil {
-		return nil, false, err
-	} else {
-		assignFields(c, c)
-	}
-	if l == nil {
-		l = &s.last
-		if err := l.UnmarshalBinary(v.last); err != nil {
+	c, l := current, &s.last
+	if c == nil {
+		c = &s.current
+		if err := c.UnmarshalBinary(encoded); err != nil {
 			return nil, false, err
 		}
-		assignFields(l, l)
+		assignFields(c, c)
 	}
+	if err := l.UnmarshalBinary(v.last); err != nil {
+		return nil, false, err
+	}
+	assignFields(l, l)
 	if (c.Schema == hist.Explicit) != (l.Schema == hist.Explicit) || !slices.Equal(c.Bounds, l.Bounds) || c.Count < l.Count {
 		return nil, true, nil
 	}
@@ -223,30 +212,6 @@ func assignFields(to, from *hist.Histogram) {
 		Bounds:   from.Bounds, Count: from.Count, Sum: from.Sum, Min: from.Min, Max: from.Max,
 		Weighted: from.Weighted, Squares: from.Squares, Error: from.Error,
 	}
-}
-
-// keep remembers the value decoded, if it came so and memory allows.
-func (s *streams) keep(v *stream, current *hist.Histogram) {
-	had := decodedBytes(v.decoded)
-	if current == nil || s.space+had < decodedBytes(current) {
-		v.decoded = nil
-	} else {
-		if v.decoded == nil {
-			v.decoded = &hist.Histogram{}
-		}
-		assignFields(v.decoded, current)
-	}
-	grown := decodedBytes(v.decoded) - had
-	s.size += grown
-	s.space -= grown
-}
-
-// decodedBytes returns the memory of a histogram, as if it owned its bounds.
-func decodedBytes(h *hist.Histogram) int64 {
-	if h == nil {
-		return 0
-	}
-	return int64(unsafe.Sizeof(*h)) + 8*int64(cap(h.Positive.Counts)+cap(h.Negative.Counts)+cap(h.Bounds))
 }
 
 // delta adds an increment to a stream's running total and returns the total with the
@@ -273,7 +238,6 @@ func (s *streams) expire() {
 	for id, v := range s.byID {
 		if v.idle++; v.idle > expireAfter {
 			s.expired = append(s.expired, streamKey(id))
-			s.keep(v, nil)
 			s.size -= streamBytes + int64(len(v.last))
 			delete(s.byID, id)
 		}
