@@ -68,9 +68,7 @@ func (b *Buckets) trim() (offset int32, counts []uint64) {
 	return b.Offset + int32(lo), b.Counts[lo:hi]
 }
 
-// Total returns the sum of the counts; ok is false if it overflows.
-func (b *Buckets) Total() (n uint64, ok bool) { return addCounts(b.Counts) }
-
+// addCounts returns the sum of counts; ok is false if it overflows.
 func addCounts(counts []uint64) (sum uint64, ok bool) {
 	var any uint64
 	rest := counts

@@ -605,30 +605,21 @@ func exponentialBuckets(counts []uint64, offset int64, b []byte) ([]uint64, int6
 // distribution checks d.h and adds it to the batch.
 func (d *decoder) distribution(m *metric, p *point, b []byte, attributes int32) (Reason, error) {
 	h := &d.h
-	total := h.ZeroCount
-	for _, side := range [...]*hist.Buckets{&h.Positive, &h.Negative} {
-		n, ok := side.Total()
-		if !ok || total+n < total {
-			return CountMismatch, nil
-		}
-		total += n
-	}
-	if total != h.Count {
-		return CountMismatch, nil
-	}
-	if total > maxObservations {
-		return TooManyObservations, nil
-	}
 	if math.IsNaN(h.Sum) && h.Count == 0 {
 		h.Sum = 0
 	}
 	if h.Count == 0 {
 		h.Min, h.Max = math.NaN(), math.NaN()
 	}
-	if math.IsInf(h.Sum, 0) || math.IsInf(h.Min, 0) || math.IsInf(h.Max, 0) {
+	invalid := h.Validate() != nil
+	switch {
+	case invalid && !addsUp(h):
+		return CountMismatch, nil
+	case h.Count > maxObservations:
+		return TooManyObservations, nil
+	case math.IsInf(h.Sum, 0) || math.IsInf(h.Min, 0) || math.IsInf(h.Max, 0):
 		return NotANumber, nil
-	}
-	if h.Validate() != nil {
+	case invalid:
 		return BrokenHistogram, nil
 	}
 	id := d.stream(m, p, 0, 0)
@@ -649,6 +640,20 @@ func (d *decoder) distribution(m *metric, p *point, b []byte, attributes int32) 
 		d.batch.Cumulative(t, agg.StreamID{id.Hi, id.Lo}, d.res.raw.Hi^d.res.raw.Lo, int64(p.start), at, h)
 	}
 	return OK, nil
+}
+
+// addsUp reports whether the buckets of h hold as many observations as it counts.
+func addsUp(h *hist.Histogram) bool {
+	total := h.ZeroCount
+	for _, side := range [...][]uint64{h.Positive.Counts, h.Negative.Counts} {
+		for _, c := range side {
+			if total+c < total {
+				return false
+			}
+			total += c
+		}
+	}
+	return total == h.Count
 }
 
 // summaryPoint decodes a SummaryDataPoint: attributes 7, start 2, time 3, count 4, sum
