@@ -43,9 +43,9 @@ func pack[C count](p *packed, counts []C) bool {
 	}
 	p.n = len(counts)
 	var total, any, occupied, large uint64 // the last two a byte each, of maxPacked/8 at most
-	i := 0
-	for ; len(counts)-i >= 8; i += 8 {
-		v := (*[8]C)(counts[i:])
+	low, i := p.low[:], 0
+	for ; i+8 <= len(counts) && i+8 <= len(low); i += 8 {
+		v := counts[i : i+8 : i+8]
 		c0, c1, c2, c3 := uint64(v[0]), uint64(v[1]), uint64(v[2]), uint64(v[3])
 		c4, c5, c6, c7 := uint64(v[4]), uint64(v[5]), uint64(v[6]), uint64(v[7])
 		or := c0 | c1 | c2 | c3 | c4 | c5 | c6 | c7
@@ -57,7 +57,7 @@ func pack[C count](p *packed, counts []C) bool {
 			or = 0
 		}
 		x := c0 | c1<<8 | c2<<16 | c3<<24 | c4<<32 | c5<<40 | c6<<48 | c7<<56
-		binary.LittleEndian.PutUint64(p.low[i:], x)
+		binary.LittleEndian.PutUint64(low[i:i+8], x)
 		if or > 0 {
 			total += addBytes(x)
 		}

@@ -2,6 +2,8 @@ package runcodec
 
 import (
 	"encoding/binary"
+	"math/bits"
+	"slices"
 	"sync"
 )
 
@@ -123,17 +125,23 @@ func (w *ansWriter) appendTo(dst []byte) []byte {
 		return dst
 	}
 	x := [2]uint32{ansLow, ansLow}
-	w.words = w.words[:0]
+	words := slices.Grow(w.words[:0], len(w.symbols))[:len(w.symbols)] // at most one a symbol
+	n := 0
 	for i := len(w.symbols) - 1; i >= 0; i-- {
 		s := w.symbols[i]
 		freq, start := s>>16&0x7fff, s&0xffff
 		p := &x[s>>31]
-		if uint64(*p) >= uint64(freq)<<(32-ansBits) {
-			w.words = append(w.words, uint16(*p))
-			*p >>= 16
-		}
-		*p = *p/freq<<ansBits + *p%freq + start
+		// Whether a word is written is not foreseeable: without a branch.
+		v := *p
+		words[n] = uint16(v)
+		over := 1 - uint32((uint64(v)-uint64(freq)<<(32-ansBits))>>63)
+		n += int(over)
+		v >>= over << 4
+		hi, _ := bits.Mul64(uint64(v)<<1, reciprocals[freq])
+		q := uint32(hi)
+		*p = q<<ansBits + v - q*freq + start
 	}
+	w.words = words[:n]
 	dst = binary.LittleEndian.AppendUint32(dst, x[0])
 	dst = binary.LittleEndian.AppendUint32(dst, x[1])
 	for i := len(w.words) - 1; i >= 0; i-- {
@@ -141,6 +149,15 @@ func (w *ansWriter) appendTo(dst []byte) []byte {
 	}
 	return dst
 }
+
+// reciprocals holds 2^63/f, rounded up, by which a state is divided by a frequency f:
+// exactly, as the product of a state, f and the rounding is far below 2^63.
+var reciprocals = func() (t [1<<ansBits + 1]uint64) {
+	for f := range t[1:] {
+		t[f+1] = (1<<63-1)/uint64(f+1) + 1
+	}
+	return t
+}()
 
 // ansReader decodes symbols. Beyond the end it reads zeros.
 type ansReader struct {

@@ -86,17 +86,18 @@ func (m *model) enter(s space) {
 // being fused, which would not be the same on every machine.
 func (m *model) estimate(h *header, p *point) float64 {
 	sum := 0.0
+	middles := m.middles[p.lo:][:len(p.counts)]
 	for i, c := range p.counts {
 		if c == 0 {
 			continue
 		}
-		mid := m.middles[p.lo+i]
+		mid := middles[i]
 		if mid == 0 {
 			low, high := h.between(p.lo + i)
 			mid = low/2 + high/2
-			m.middles[p.lo+i] = mid
+			middles[i] = mid
 		}
-		sum += float64(float64(c) * mid)
+		sum += float64(float64(int64(c)) * mid) // counts are below 2^63
 	}
 	return sum
 }
