@@ -20,18 +20,9 @@ func (h *Histogram) appendExplicit(dst []byte) ([]byte, error) {
 	}
 	dst, flags = h.appendSquares(dst, flags)
 	dst = binary.AppendUvarint(dst, uint64(len(h.Bounds)))
-	if wholeBounds(h.Bounds) {
+	if out, whole := appendWholeBounds(dst, h.Bounds); whole {
 		flags |= flagBounds
-		last := int64(0)
-		for i, b := range h.Bounds {
-			ns, _ := Nanos(b)
-			if i == 0 {
-				dst = binary.AppendVarint(dst, ns)
-			} else {
-				dst = binary.AppendUvarint(dst, uint64(ns)-uint64(last))
-			}
-			last = ns
-		}
+		dst = out
 	} else {
 		for _, b := range h.Bounds {
 			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(b))
@@ -55,13 +46,22 @@ func (h *Histogram) appendExplicit(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-func wholeBounds(bounds []float64) bool {
-	for _, b := range bounds {
-		if _, ok := Nanos(b); !ok {
-			return false
+// appendWholeBounds appends bounds as nanoseconds, if they are whole ones.
+func appendWholeBounds(dst []byte, bounds []float64) ([]byte, bool) {
+	last := int64(0)
+	for i, b := range bounds {
+		ns, ok := Nanos(b)
+		if !ok {
+			return nil, false
 		}
+		if i == 0 {
+			dst = binary.AppendVarint(dst, ns)
+		} else {
+			dst = binary.AppendUvarint(dst, uint64(ns)-uint64(last))
+		}
+		last = ns
 	}
-	return true
+	return dst, true
 }
 
 // eachBound calls f with the bounds of an explicit point until it returns
@@ -110,15 +110,19 @@ func (p *point) sameBounds(bounds []float64) (rest []byte, same bool) {
 	return rest, err == nil && rest != nil && n == len(bounds)
 }
 
-// readExplicit fills h, which is reset, from an explicit point.
-func (h *Histogram) readExplicit(p *point) error {
-	bounds := []float64{}
-	rest, err := p.eachBound(func(_ int, b float64) bool {
-		bounds = append(bounds, b)
-		return true
-	})
-	if err != nil {
-		return err
+// readExplicit fills h, which is reset, from an explicit point. It shares bounds if they
+// are the point's.
+func (h *Histogram) readExplicit(p *point, bounds []float64) error {
+	rest, same := p.sameBounds(bounds)
+	if !same {
+		bounds = []float64{}
+		var err error
+		if rest, err = p.eachBound(func(_ int, b float64) bool {
+			bounds = append(bounds, b)
+			return true
+		}); err != nil {
+			return err
+		}
 	}
 	h.setExplicit(bounds)
 	if err := h.addExplicit(p, rest); err != nil {

@@ -406,3 +406,33 @@ func TestNanosOfSeconds(t *testing.T) {
 		}
 	})
 }
+
+// A histogram that is decoded into goes on with its bounds, which others share, or leaves
+// them alone.
+func TestDecodeSharesBounds(t *testing.T) {
+	encode := func(bounds ...float64) []byte {
+		h, err := NewExplicit(bounds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = h.Record(0.3)
+		b, err := h.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	same, other := encode(0.25, 0.5), encode(0.25, 0.7)
+	bounds := []float64{0.25, 0.5}
+	h, _ := NewExplicit(bounds)
+	if n := testing.AllocsPerRun(100, func() {
+		if err := h.UnmarshalBinary(same); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 || &h.Bounds[0] != &bounds[0] {
+		t.Errorf("%v allocations, bounds %v", n, h.Bounds)
+	}
+	if err := h.UnmarshalBinary(other); err != nil || h.Bounds[1] != 0.7 || bounds[1] != 0.5 {
+		t.Errorf("bounds %v of those that were %v: %v", h.Bounds, bounds, err)
+	}
+}

@@ -75,7 +75,8 @@ func Moments(b []byte) (m Moment, err error) {
 	return m, nil
 }
 
-// UnmarshalBinary replaces h by the histogram in compact form, using h's memory. If it
+// UnmarshalBinary replaces h by the histogram in compact form, using h's memory; of explicit
+// buckets it goes on sharing h's bounds if they are the same. If it
 // returns ErrCorrupt, h's content is undefined: Reset it. The buckets of the schema
 // bound what a hostile form can make it allocate: at most 4.3 MB a side, at schema 8.
 func (h *Histogram) UnmarshalBinary(b []byte) error {
@@ -83,9 +84,10 @@ func (h *Histogram) UnmarshalBinary(b []byte) error {
 	if err := p.read(b); err != nil {
 		return err
 	}
+	bounds := h.Bounds
 	h.Reset(DefaultSchema)
 	if p.form == explicitForm {
-		return h.readExplicit(&p)
+		return h.readExplicit(&p, bounds)
 	}
 	h.Schema, h.ZeroThreshold = p.schema, p.threshold
 	if err := h.mergePoint(&p); err != nil {

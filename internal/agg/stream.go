@@ -185,6 +185,7 @@ func (s *streams) difference(v *stream, encoded []byte, current *hist.Histogram)
 		}
 		assignFields(c, c)
 	}
+	l.Bounds = c.Bounds // nearly always the same: none are made anew
 	if err := l.UnmarshalBinary(v.last); err != nil {
 		return nil, false, err
 	}
