@@ -485,7 +485,7 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 	}
 	folded += a.observeMembers(g, b)
 	a.stats.FoldedObservations += folded
-	if g.cells.size > a.o.MemoryBytes/4 {
+	if g.cells.size > a.o.MemoryBytes/8 {
 		a.nudge()
 	}
 	return refused, nil
