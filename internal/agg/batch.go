@@ -452,6 +452,9 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 			}
 			if h := uint64(t.hits) + uint64(s.weight); h <= math.MaxUint32 {
 				t.hits = uint32(h)
+			} else {
+				t.hits = 0
+				a.reg.weighHits(t, h)
 			}
 			if t.folded {
 				folded++
