@@ -150,7 +150,7 @@ func (a *Assembler) Add(spans []Span) {
 	now := a.o.Now().UnixNano()
 	g := a.groups.Get().(*group)
 	g.sort(a, spans)
-	g.judge(a, spans, now)
+	g.findWhole(a, spans, now)
 	for n, sh := range a.shards {
 		if from, to := g.from[n], g.from[n+1]; from < to {
 			a.addTo(sh, spans, g, g.order[from:to], now)

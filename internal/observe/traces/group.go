@@ -31,7 +31,7 @@ type part struct {
 	n           int32
 	root        int32 // the first span without a parent, or none
 	whole       bool  // all parents are among them
-	settled     bool  // nothing is expected to follow
+	trusted     bool  // nothing is expected to follow
 }
 
 // sort finds the traces of the spans.
@@ -146,7 +146,7 @@ func (a *Assembler) addTo(sh *shard, spans []Span, g *group, order []uint32, now
 		if at < len(open) {
 			i = open[at]
 		}
-		if i == 0 && p.settled && sh.gone.find(p.key.Lo) == 0 {
+		if i == 0 && p.trusted && sh.gone.find(p.key.Lo) == 0 {
 			sh.gone.addRoot(p.key.Lo, spans[p.root].Name.common())
 			g.once = append(g.once, n)
 			continue

@@ -43,9 +43,9 @@ type trust struct {
 
 func (t *trust) needed() uint32 { return max(t.need.Load(), minQuiet) }
 
-// settled reports whether nothing is expected to follow below a span of the name, if wait is how
+// trusted reports whether nothing is expected to follow below a span of the name, if wait is how
 // long that has to be known.
-func (t *trust) settled(now, wait int64) bool {
+func (t *trust) trusted(now, wait int64) bool {
 	return t.quiet.Load() >= t.needed() && now-t.since.Load() >= wait
 }
 
@@ -64,8 +64,8 @@ func (t *trust) forget() {
 	}
 }
 
-// judge finds the traces that came whole, and of them those to be closed at once.
-func (g *group) judge(a *Assembler, spans []Span, now int64) {
+// findWhole finds the traces that came whole, and of them those to be closed at once.
+func (g *group) findWhole(a *Assembler, spans []Span, now int64) {
 	if len(a.workers) == 0 {
 		return
 	}
@@ -86,10 +86,10 @@ func (g *group) judge(a *Assembler, spans []Span, now int64) {
 		if a.shards[p.key.Lo>>a.shift].pressed.Load() {
 			wait = min(wait, pressedWait)
 		}
-		p.settled = true
-		for s := p.first; s != none && p.settled; s = g.next[s] {
+		p.trusted = true
+		for s := p.first; s != none && p.trusted; s = g.next[s] {
 			info := g.info(spans[s].Name.common())
-			p.settled = info != nil && info.trust.settled(now, wait)
+			p.trusted = info != nil && info.trust.trusted(now, wait)
 		}
 	}
 }
