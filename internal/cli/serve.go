@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -22,10 +21,6 @@ import (
 	"tailscope/internal/server"
 	"tailscope/internal/store"
 )
-
-// gcPercent is the growth of the heap, in percent, after which it is collected. GOGC in
-// the environment overrides it.
-const gcPercent = 15
 
 // stopWithin bounds the wait of a stopping mirror for requests under way; stopServing
 // bounds that of a server. The steps of a server after it have bounds of their own, so
@@ -193,11 +188,7 @@ func serve(ctx context.Context, cfg config.Config, io streams) error {
 	if err := refuseBackup(vfs.Default, cfg.Data, restoreHint, cfg.Data); err != nil {
 		return err
 	}
-	if os.Getenv("GOGC") == "" {
-		// Most of the memory is tables without pointers, which cost the
-		// collector little: it can run often, and leave little to collect.
-		debug.SetGCPercent(gcPercent)
-	}
+	defer server.PaceCollector()()
 	log := newLogger(cfg, io.err)
 	server.LimitHeap(cfg, log)
 	srv, err := server.Start(ctx, server.Settings{Config: cfg, Log: log, Version: Version()})
