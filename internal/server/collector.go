@@ -13,7 +13,7 @@ const (
 	// the collector little.
 	leastGrowth, mostGrowth = 15, 100
 	// easyHeap is the size in bytes up to which the heap may grow by more than leastGrowth.
-	easyHeap = 200 << 20
+	easyHeap = 160 << 20
 )
 
 // PaceCollector has the heap collected as seldom as its size allows: when it has doubled
