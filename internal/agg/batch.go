@@ -459,7 +459,11 @@ func (a *Aggregator) commit(b *Batch) (refused int, err error) {
 			if t.folded {
 				folded++
 			}
-			a.observe(g, &at, t.full, t.marginal, s.slot, s.nanos, s.weight, int(s.bucket))
+			bucket := int(s.bucket)
+			if s.tenant != 0 { // observe left it to the log
+				bucket = b.tab.bucket(s.nanos)
+			}
+			a.observe(g, &at, t.full, t.marginal, s.slot, s.nanos, s.weight, bucket)
 		}
 	}
 	for i := range b.tenants {

@@ -311,7 +311,7 @@ func (l *memberLog) tenant(name string, hash uint64) uint32 {
 		return 0
 	}
 	mask := uint32(len(l.tenantOf) - 1)
-	for p := uint32(hash); ; p++ {
+	for p := uint32(placeOf(uint64(uint32(hash)))); ; p++ {
 		x := l.tenantOf[p&mask]
 		if x == 0 {
 			return 0
@@ -324,7 +324,7 @@ func (l *memberLog) tenant(name string, hash uint64) uint32 {
 
 func (l *memberLog) placeTenant(x uint64) {
 	mask := uint32(len(l.tenantOf) - 1)
-	p := uint32(x >> 32)
+	p := uint32(placeOf(x >> 32))
 	for l.tenantOf[p&mask] != 0 {
 		p++
 	}

@@ -319,3 +319,22 @@ func TestTablesOfTenantsFit(t *testing.T) {
 		})
 	}
 }
+
+// Weight beyond what a target can hold is counted.
+func TestWeightOfOneTarget(t *testing.T) {
+	c := newClock()
+	a := open(t, newMemStore(), c, t.TempDir())
+	id := SpanIdentity{Service: "s", Operation: "o", Kind: "server", Status: "ok", Tenant: "t"}
+	b := a.NewBatch()
+	for range 3 {
+		b.Observe(a.SpanTarget(&id), c.now().UnixNano(), 1e6, 1<<31-1)
+	}
+	commit(t, b)
+	a.mu.Lock()
+	a.reg.updateSketches()
+	got := a.reg.services[a.reg.serviceOf["s"]].tenants.total
+	a.mu.Unlock()
+	if want := uint64(3 * (1<<31 - 1)); got != want {
+		t.Errorf("weight %d, want %d", got, want)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
+	"math/bits"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/zeebo/xxh3"
@@ -196,7 +198,7 @@ func (w *tenantWeights) bytes() int64 { return int64(len(w.slots)) * 32 }
 // of returns the slot of a tenant in a service, or an empty one.
 func (w *tenantWeights) of(service uint32, tenant uint64) *tenantWeight {
 	mask := uint64(len(w.slots) - 1)
-	for p := tenant + uint64(service)*0x9e3779b97f4a7c15>>32; ; p++ {
+	for p := placeOf(tenant + uint64(service)); ; p++ {
 		s := &w.slots[p&mask]
 		if s.service == 0 || s.tenant == tenant && s.service == service {
 			return s
@@ -360,10 +362,19 @@ type nameSet struct {
 
 func (s *nameSet) has(h uint64) bool { return s.n > 0 && *s.of(h) == h }
 
+// placeSecret is of the process: tenants' names may be chosen so that their hashes share bits.
+var placeSecret = [2]uint64{rand.Uint64(), rand.Uint64() | 1}
+
+// placeOf returns the place, of any number, where a hash belongs in a table.
+func placeOf(h uint64) uint64 {
+	hi, lo := bits.Mul64(h^placeSecret[0], placeSecret[1])
+	return hi ^ lo
+}
+
 // of returns the slot of a hash, or the empty one where it belongs.
 func (s *nameSet) of(h uint64) *uint64 {
 	mask := uint64(len(s.slots) - 1)
-	for p := h; ; p++ {
+	for p := placeOf(h); ; p++ {
 		if x := &s.slots[p&mask]; *x == h || *x == 0 {
 			return x
 		}

@@ -153,7 +153,7 @@ func (d *decoder) detail(s *spanFields, message []byte) []byte {
 		path = d.value(semconv.URL)
 	}
 	if path != "" {
-		path = route.PathOf(path)
+		path = route.PathOf(d.keep(path))
 		path = path[:min(len(path), traces.MaxDetail)]
 	}
 	if !s.failed && d.httpStatus < 300 {

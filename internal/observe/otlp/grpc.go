@@ -185,10 +185,15 @@ func (s *Server) grpcError(c *counters, err error) error {
 // status turns an error into the Status of both protocols, and counts it.
 func (s *Server) status(c *counters, err error) *status.Status {
 	var bad *MalformedError
+	var fault *faultError
 	switch {
 	case errors.As(err, &bad):
 		c.malformed.Add(1)
 		return status.New(codes.InvalidArgument, bad.Error()+": nothing of it was accepted; send an OTLP export request")
+	case errors.As(err, &fault):
+		c.malformed.Add(1)
+		s.o.Log.Error("a request could not be decoded: report this with its stack", "panic", fault.value, "stack", string(fault.stack))
+		return status.New(codes.Internal, "a fault of the server while it decoded the request, of which its log says more: nothing of it was accepted; do not send it again")
 	case errors.Is(err, errTooLarge):
 		c.tooLarge.Add(1)
 		return status.New(codes.ResourceExhausted, fmt.Sprintf("request over %d bytes, the lesser of otlp.max_request and what limits.memory allows: send smaller batches, or raise what bounds them", s.o.MaxRequestBytes))

@@ -33,7 +33,7 @@ func isText(b []byte) (before int, ok bool) {
 	if b[1] < 0x80 {
 		return 2, int(b[1]) == len(b)-2
 	}
-	return 3, b[2] < 0x80 && int(b[1]&0x7F)|int(b[2])<<7 == len(b)-3
+	return 3, len(b) > 3 && b[2] < 0x80 && int(b[1]&0x7F)|int(b[2])<<7 == len(b)-3
 }
 
 // value returns the text of a slot that is present: a view into the payload or into the arena.

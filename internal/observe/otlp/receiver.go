@@ -13,7 +13,10 @@ package otlp
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -163,11 +166,41 @@ const (
 // what returns what a request of the signal holds, in the plural.
 func (s signal) what() string { return [...]string{"spans", "data points", "log records"}[s] }
 
-// ingest decodes one request and commits it. If the error is a *MalformedError,
+// faultError is a panic while a request was decoded.
+type faultError struct {
+	value any
+	stack []byte
+}
+
+func (e *faultError) Error() string { return fmt.Sprintf("decoding the request failed: %v", e.value) }
+
+// decode reads a request into the batch of d. A panic is a *faultError, after which d must not
+// be used: what one sender sends does not end the program.
+func (d *decoder) decode(s signal, payload []byte) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &faultError{v, debug.Stack()}
+		}
+	}()
+	switch s {
+	case traceSignal:
+		return d.traces(payload)
+	case metricSignal:
+		return d.metrics(payload)
+	}
+	return d.logs(payload)
+}
+
+// ingest decodes one request and commits it. If the error is a *MalformedError, a *faultError,
 // agg.ErrOverloaded, or the journal's, nothing was accepted.
 func (r *receiver) ingest(ctx context.Context, s signal, payload []byte) (Partial, error) {
 	d := r.decoders.Get().(*decoder)
-	defer r.decoders.Put(d)
+	again := true
+	defer func() {
+		if again {
+			r.decoders.Put(d)
+		}
+	}()
 	d.payload = payload
 	d.items, d.noValue = 0, 0
 	d.kept = d.kept[:0]
@@ -180,17 +213,12 @@ func (r *receiver) ingest(ctx context.Context, s signal, payload []byte) (Partia
 		d.from, d.to = d.batch.Accepts()
 	}
 	d.tables = r.cache.at(epoch)
-	var err error
-	switch s {
-	case traceSignal:
-		err = d.traces(payload)
-	case metricSignal:
-		err = d.metrics(payload)
-	default:
-		err = d.logs(payload)
-	}
-	if err != nil {
+	if err := d.decode(s, payload); err != nil {
 		d.batch.Discard()
+		if fault := (*faultError)(nil); errors.As(err, &fault) {
+			again = false
+			return Partial{}, err
+		}
 		d.releasePayload()
 		return Partial{}, err
 	}

@@ -402,7 +402,7 @@ func (d *decoder) attributes(b []byte, i int) (int, error) {
 		n = &p.nodes[at]
 		// What attribute does, without its calls. A root, whose size is 0, is not expected.
 		w, key := &n.words, uint(n.size)
-		if key-1 >= size-1 || word(kv, 0)^w[0]|word(kv, uint(n.second))^w[1]|word(kv, uint(n.third))^w[2]|word(kv, uint(n.last))^w[3] != 0 ||
+		if key == 0 || key >= size || word(kv, 0)^w[0]|word(kv, uint(n.second))^w[1]|word(kv, uint(n.third))^w[2]|word(kv, uint(n.last))^w[3] != 0 ||
 			key > 32 || uint(kv[key]) != size-key-1 {
 			if err := d.attribute(kv); err != nil {
 				return i, err

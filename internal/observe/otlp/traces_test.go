@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -23,6 +24,7 @@ import (
 
 	"tailscope/internal/agg"
 	"tailscope/internal/observe/semconv"
+	"tailscope/internal/observe/traces"
 	"tailscope/internal/route"
 	"tailscope/test/payload"
 )
@@ -279,6 +281,10 @@ var someKeys = []string{"http.request.method", "http.method", "http.route", "htt
 func genKV(t *rapid.T) *common.KeyValue {
 	key := rapid.SampledFrom(someKeys).Draw(t, "key")
 	switch rapid.IntRange(0, 8).Draw(t, "type") {
+	case 5:
+		if rapid.Bool().Draw(t, "empty") {
+			return &common.KeyValue{}
+		}
 	case 0:
 		return integer(key, rapid.Int64Range(-3, 600).Draw(t, "int"))
 	case 1:
@@ -528,6 +534,7 @@ func FuzzTraces(f *testing.F) {
 	f.Add(b[:0])
 	f.Add(marshal(f, spansOf([]*common.KeyValue{str("service.name", "a")}, &trace.Span{Name: "x", StartTimeUnixNano: 1, EndTimeUnixNano: 2, TraceState: "ot=th:8", Attributes: []*common.KeyValue{integer("tenant", 4)}})))
 	f.Add([]byte{0x0a, 0x02, 0x0b, 0x0c})
+	f.Add(emptyAttributeThenKey(f))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		l := newLedger()
 		r := testReceiver(t, l)
@@ -551,4 +558,69 @@ func FuzzTraces(f *testing.F) {
 			}
 		}
 	})
+}
+
+// emptyAttributeThenKey is a request whose second span has an attribute of no bytes, and a trace
+// id that looks like the attribute that is expected.
+func emptyAttributeThenKey(t testing.TB) []byte {
+	key := "http.status_code"
+	first := &trace.Span{Name: "op", TraceId: bytes.Repeat([]byte{1}, 16), SpanId: make([]byte, 8), StartTimeUnixNano: 1, EndTimeUnixNano: 2, Attributes: []*common.KeyValue{str(key, "abcdefg")}}
+	second := &trace.Span{Name: "op", TraceId: []byte(key), SpanId: make([]byte, 8), StartTimeUnixNano: 1, EndTimeUnixNano: 2, Attributes: []*common.KeyValue{{}, str(key, "abcdefg")}}
+	return marshal(t, spansOf([]*common.KeyValue{str("service.name", "shop")}, first, second))
+}
+
+func TestEmptyAttribute(t *testing.T) {
+	l := newLedger()
+	if _, err := testReceiver(t, l).ingest(context.Background(), traceSignal, emptyAttributeThenKey(t)); err != nil || l.len() != 2 {
+		t.Errorf("%d spans of 2, %v", l.len(), err)
+	}
+}
+
+// faultySink fails in the way that nobody expects.
+type faultySink struct{ Sink }
+
+func (faultySink) Fold([]agg.Member) { panic("a fault") }
+
+// A panic while one request is decoded is an answer to it, and others are taken.
+func TestFaultOfADecoder(t *testing.T) {
+	l := newLedger()
+	r := testReceiver(t, l)
+	whole := r.sink
+	r.sink = faultySink{whole}
+	b := payload.Traces(1, 1)[0]
+	var fault *faultError
+	if _, err := r.ingest(context.Background(), traceSignal, b); !errors.As(err, &fault) || len(fault.stack) == 0 {
+		t.Fatalf("got %v, want the fault with its stack", err)
+	}
+	r.sink = whole
+	if _, err := r.ingest(context.Background(), traceSignal, b); err != nil || l.len() != payload.SpansPerRequest {
+		t.Errorf("the next request: %d spans of %d, %v", l.len(), payload.SpansPerRequest, err)
+	}
+}
+
+type detailAssembler struct {
+	nullAssembler
+	details []string
+}
+
+func (a *detailAssembler) Add(spans []traces.Span) {
+	for i := range spans {
+		a.details = append(a.details, string(spans[i].Detail))
+	}
+}
+
+// A path that is not a text stays that of its own span.
+func TestDetailsOfNumbers(t *testing.T) {
+	r, a := testReceiver(t, newLedger()), &detailAssembler{}
+	r.assembler = a
+	of := func(path int64) *trace.Span {
+		return &trace.Span{Name: "op", Kind: trace.Span_SPAN_KIND_SERVER, TraceId: bytes.Repeat([]byte{1}, 16), SpanId: bytes.Repeat([]byte{byte(path)}, 8), StartTimeUnixNano: 1, EndTimeUnixNano: 2,
+			Attributes: []*common.KeyValue{integer("url.path", path), str("http.route", "/x"), str("http.request.method", "GET")}}
+	}
+	if _, err := r.ingest(context.Background(), traceSignal, marshal(t, spansOf(nil, of(111), of(222)))); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"111", "222"}; !slices.Equal(a.details, want) {
+		t.Errorf("details %q, want %q", a.details, want)
+	}
 }

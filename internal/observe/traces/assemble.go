@@ -142,7 +142,8 @@ func (a *Assembler) Epoch() uint32 { return a.names.epoch.Load() }
 
 // Add adds ended spans of any traces, in any order. It retains neither the slice nor the
 // details. It does not fail: it counts what it cannot accept. Near the bound on memory
-// it leaves out new traces; at the bound it closes the oldest itself, and so waits for the sink.
+// it leaves out new traces; at the bound it closes the oldest itself. Traces that came whole it
+// breaks down itself, and hands over the results now and then: so it may wait for the sink.
 func (a *Assembler) Add(spans []Span) {
 	if len(spans) == 0 {
 		return

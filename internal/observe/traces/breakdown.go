@@ -22,6 +22,7 @@ type breakdown struct {
 	fans     map[fanKey]*cell
 	requests uint64 // in cells
 	attempts int
+	refused  bool  // of a closer for callers: the sink did not accept it
 	handed   int64 // Unix seconds: when distributions were last handed over
 
 	maxCells, maxSeen, maxFans int
@@ -239,8 +240,8 @@ func (b *breakdown) recordFanOuts(t *tree) {
 	}
 }
 
-// handOverEarly hands over early if a trace could exceed the bound, and drops the results if
-// that fails. Each request has cells for itself, its queue and its parts, of which there
+// handOverEarly hands over early if a trace could exceed the bound. If that fails it drops the
+// results; those of a closer for callers wait for the next sweep, until there are twice as many. Each request has cells for itself, its queue and its parts, of which there
 // are at most as many as its spans.
 func (b *breakdown) handOverEarly(ctx context.Context, t *tree) {
 	more := 0
@@ -259,7 +260,14 @@ func (b *breakdown) handOverEarly(ctx context.Context, t *tree) {
 		main.breakdown.handOverEarly(ctx, t)
 		return
 	}
-	if err := b.commit(ctx, cells || fans); err != nil {
+	if b.refused && len(b.cells.list) < 2*b.maxCells && len(b.seen) < 2*b.maxSeen && len(b.fans) < 2*b.maxFans {
+		return // the next sweep tries again
+	}
+	switch err := b.commit(ctx, cells || fans); {
+	case err == nil:
+	case b.c.atOnce && !b.refused:
+		b.refused = true
+	default:
 		b.giveUp(err)
 	}
 }
@@ -292,7 +300,7 @@ func (b *breakdown) giveUp(err error) {
 
 func (b *breakdown) drop(distributions bool) {
 	b.seen, b.moved = b.seen[:0], b.moved[:0]
-	b.attempts = 0
+	b.attempts, b.refused = 0, false
 	if distributions {
 		b.cells.drop()
 		clear(b.fans)

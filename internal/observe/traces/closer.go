@@ -262,22 +262,39 @@ func (a *Assembler) handOverDue(ctx context.Context, now time.Time, breakdown, k
 	before := c.now - (int64(a.o.Grace+a.o.Idle)+a.maxAge)/1e9
 	// While numbers are freed nobody may hold any.
 	retire := (breakdown || c.breakdown.empty()) && (a.names.retirable(c.now, before) || a.rows.crowded(c.now))
+	all := breakdown || retire
 	for _, w := range a.workers {
 		w.mu.Lock()
 		w.tidy()
-		if breakdown || retire {
+		if all || w.breakdown.refused {
+			all = true
 			c.breakdown.merge(&w.breakdown)
 		}
-		if retire {
-			defer w.mu.Unlock()
-		} else {
-			w.mu.Unlock()
-		}
+		w.mu.Unlock()
 	}
 	c.snapshot()
 	c.now = now.Unix()
-	err := errors.Join(c.breakdown.handOver(ctx, breakdown || retire), a.keep.handOver(ctx, now.UnixNano(), kept))
+	err := errors.Join(c.breakdown.handOver(ctx, all), a.keep.handOver(ctx, now.UnixNano(), kept))
 	if !retire || !c.breakdown.empty() {
+		return err
+	}
+	return errors.Join(err, a.retire(ctx, before))
+}
+
+// retire frees the numbers of names that were not used since before, and those of rows if they
+// are crowded. Callers of Add wait meanwhile, so that what came since has been handed over.
+// The caller has locked closer.
+func (a *Assembler) retire(ctx context.Context, before int64) error {
+	c := &a.closer
+	for _, w := range a.workers {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		c.breakdown.merge(&w.breakdown)
+	}
+	now := c.now
+	c.snapshot()
+	c.now = now
+	if err := c.breakdown.handOver(ctx, true); err != nil || !c.breakdown.empty() {
 		return err
 	}
 	freed := a.names.retire(c.now, before)
@@ -293,7 +310,7 @@ func (a *Assembler) handOverDue(ctx context.Context, now time.Time, breakdown, k
 			w.breakdown.reset()
 		}
 	}
-	return err
+	return nil
 }
 
 // tidy frees memory after a giant trace.

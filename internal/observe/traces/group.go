@@ -145,6 +145,8 @@ func (a *Assembler) addTo(sh *shard, spans []Span, g *group, order []uint32, now
 		i := uint32(0)
 		if at < len(open) {
 			i = open[at]
+		} else {
+			i = sh.table.Find(sh.keys, p.key)
 		}
 		if i == 0 && p.trusted && sh.gone.find(p.key.Lo) == 0 {
 			sh.gone.addRoot(p.key.Lo, spans[p.root].Name.common())

@@ -141,6 +141,9 @@ func (k *keep) consider(ctx context.Context, c *closer, o *openTrace, complete b
 		k.stats.LeftOutKept++
 		return
 	}
+	if old := k.waiting[o.id]; old != nil { // of another closer, while others were handed over
+		k.held -= old.bytes
+	}
 	k.waiting[o.id] = x
 	k.held += x.bytes
 }

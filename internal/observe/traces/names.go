@@ -123,10 +123,14 @@ type grave struct {
 	text   Text
 }
 
+// unnamed is the part of spans whose names there is no memory for. Part 0 is that of the
+// requests themselves.
+var unnamed = partKey{service: series.Other, operation: series.Other}
+
 func newNames(bound int64) *names {
 	n := &names{
-		seed: rand.Uint64(), byHash: map[uint64]uint32{}, list: []*common{{}}, byTenant: map[string]uint32{}, tenants: []*tenant{{}},
-		parts: map[partKey]uint32{}, part: make([]partInfo, 1), comps: []string{""},
+		seed: rand.Uint64(), byHash: map[uint64]uint32{}, list: []*common{{part: 1}}, byTenant: map[string]uint32{}, tenants: []*tenant{{}},
+		parts: map[partKey]uint32{}, part: []partInfo{{}, {partKey: unnamed, refs: 1}}, comps: []string{""},
 		byText: map[string]Text{}, texts: []*textInfo{{}}, bound: bound,
 	}
 	n.epoch.Store(1)

@@ -23,14 +23,14 @@ import (
 // many traces to trust a name that was wrong.
 //
 // While more than half of a shard's memory is taken, pressedWait has to do for the time that
-// traces wait, for names below which nothing has followed yet: the other choice is to leave
-// traces out.
+// traces wait: the other choice is to leave traces out. It is more than the 5 s for which
+// OpenTelemetry's senders wait by default, and names that were wrong before have to wait in full.
 
 const (
 	minQuiet    = 200
 	maxQuiet    = 1 << 16
 	sampleOnce  = 64
-	pressedWait = int64(time.Second)
+	pressedWait = int64(6 * time.Second)
 	maxOnce     = 64 // spans of a trace that is closed at once
 )
 
@@ -38,7 +38,7 @@ const (
 type trust struct {
 	quiet atomic.Uint32 // traces since something last followed, at most need
 	need  atomic.Uint32 // of them to trust the name, if more than minQuiet
-	since atomic.Int64  // Unix nanoseconds: when quiet came to be need
+	since atomic.Int64  // Unix nanoseconds: when quiet came to be need, or was last counted
 }
 
 func (t *trust) needed() uint32 { return max(t.need.Load(), minQuiet) }
@@ -51,8 +51,11 @@ func (t *trust) trusted(now, wait int64) bool {
 
 // count counts a trace that came whole and waits.
 func (t *trust) count(now int64) {
-	need := t.needed()
-	if t.quiet.Load() < need && t.quiet.Add(1) == need {
+	switch {
+	case t.quiet.Load() < t.needed():
+		t.since.Store(now)
+		t.quiet.Add(1)
+	case t.since.Load() > now: // the clock was set back
 		t.since.Store(now)
 	}
 }
@@ -89,7 +92,9 @@ func (g *group) findWhole(a *Assembler, spans []Span, now int64) {
 		p.trusted = true
 		for s := p.first; s != none && p.trusted; s = g.next[s] {
 			info := g.info(spans[s].Name.common())
-			p.trusted = info != nil && info.trust.trusted(now, wait)
+			if p.trusted = info != nil && info.trust.trusted(now, wait); p.trusted && wait < grace && info.trust.need.Load() > 0 {
+				p.trusted = info.trust.trusted(now, grace)
+			}
 		}
 	}
 }
