@@ -24,7 +24,7 @@ const emitsWithin = 12 * time.Second
 
 // ingest measures spans into distributions.
 func ingest(ctx context.Context, o *options, r *report.Report) error {
-	requests := 5_000
+	requests := 10_000 // two million spans
 	if o.quick {
 		requests /= 10
 	}
