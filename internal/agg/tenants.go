@@ -360,7 +360,7 @@ type nameSet struct {
 	n     int
 }
 
-func (s *nameSet) has(h uint64) bool { return s.n > 0 && *s.of(h) == h }
+func (s *nameSet) has(h uint64) bool { return h != 0 && s.n > 0 && *s.of(h) == h }
 
 // placeSecret is of the process: tenants' names may be chosen so that their hashes share bits.
 var placeSecret = [2]uint64{rand.Uint64(), rand.Uint64() | 1}

@@ -53,8 +53,8 @@ func (p *keyOrder) find(keys *semconv.Keys, begin []byte) (semconv.Slot, uint8) 
 	return p.learn(keys, begin)
 }
 
-// predict returns the node of the KeyValue that is the next of the span, or nil if it is not
-// one of those that are expected.
+// predict returns the node of the KeyValue that is the next of the span, or nil if another
+// key is expected.
 func (p *keyOrder) predict(kv []byte) *orderedKey {
 	i := p.nodes[p.at].next[0]
 	if n := &p.nodes[i]; n.begins(kv) {

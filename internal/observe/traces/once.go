@@ -34,7 +34,7 @@ const (
 	maxOnce     = 64 // spans of a trace that is closed at once
 )
 
-// trust is what is known of a name.
+// trust counts how often nothing followed below spans of a name.
 type trust struct {
 	quiet atomic.Uint32 // traces since something last followed, at most need
 	need  atomic.Uint32 // of them to trust the name, if more than minQuiet
@@ -44,8 +44,12 @@ type trust struct {
 func (t *trust) needed() uint32 { return max(t.need.Load(), minQuiet) }
 
 // trusted reports whether nothing is expected to follow below a span of the name, if wait is how
-// long that has to be known.
-func (t *trust) trusted(now, wait int64) bool {
+// long that has to be known; while memory is short pressedWait has to do, but for names that were
+// wrong before.
+func (t *trust) trusted(now, wait int64, pressed bool) bool {
+	if pressed && t.need.Load() == 0 {
+		wait = min(wait, pressedWait)
+	}
 	return t.quiet.Load() >= t.needed() && now-t.since.Load() >= wait
 }
 
@@ -85,16 +89,11 @@ func (g *group) findWhole(a *Assembler, spans []Span, now int64) {
 		if sampled(p.key.Lo) {
 			continue
 		}
-		wait := grace
-		if a.shards[p.key.Lo>>a.shift].pressed.Load() {
-			wait = min(wait, pressedWait)
-		}
+		pressed := a.shards[p.key.Lo>>a.shift].pressed.Load()
 		p.trusted = true
 		for s := p.first; s != none && p.trusted; s = g.next[s] {
 			info := g.info(spans[s].Name.common())
-			if p.trusted = info != nil && info.trust.trusted(now, wait); p.trusted && wait < grace && info.trust.need.Load() > 0 {
-				p.trusted = info.trust.trusted(now, grace)
-			}
+			p.trusted = info != nil && info.trust.trusted(now, grace, pressed)
 		}
 	}
 }

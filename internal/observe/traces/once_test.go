@@ -148,7 +148,7 @@ func TestTrust(t *testing.T) {
 	pass(20 * time.Second)
 	// The calls, not only the requests, are known to be followed.
 	for _, x := range a.names.list[1:] {
-		if x.id.Service == "shop" && x.trust.trusted(c.now().UnixNano(), 0) {
+		if x.id.Service == "shop" && x.trust.trusted(c.now().UnixNano(), 0, false) {
 			t.Errorf("%s %s is trusted", x.id.Kind, x.id.Operation)
 		}
 	}
@@ -220,11 +220,11 @@ func TestRepeatedRequestIsTrusted(t *testing.T) {
 	}
 	a.Add(x)
 	a.Add(x)
-	if st := a.Stats(); st.AtOnce != 1 || st.Late != 5 || !a.names.list[1].trust.trusted(c.now().UnixNano(), 1) {
+	if st := a.Stats(); st.AtOnce != 1 || st.Late != 5 || !a.names.list[1].trust.trusted(c.now().UnixNano(), 1, false) {
 		t.Errorf("%+v", st)
 	}
 	a.Add(x[2:3])
-	if a.names.list[1].trust.trusted(c.now().UnixNano(), 1) {
+	if a.names.list[1].trust.trusted(c.now().UnixNano(), 1, false) {
 		t.Error("trusted although a span followed")
 	}
 }
