@@ -35,7 +35,7 @@ func freshness(ctx context.Context, o *options, r *report.Report) error {
 	sec := r.Section("From acknowledged to visible", fmt.Sprintf(
 		"Beside %d spans a second, a request of one span is sent by gRPC every %s. From its acknowledgement until GET /api/v1/distribution and PromQL, "+
 			"asked one after another, count it: a client's wall time, with the time that the answers take. "+
-			"Then the same load for as long without probes and questions; before both, once to warm up. CPU-seconds per million spans are of the server, its answers included.", residentRate, probeEvery))
+			"Then the same load for as long without probes and questions; before both, once to warm up. CPU-seconds per million spans are of the server, its answers included.", pacedRate, probeEvery))
 	p, end, err := o.start(ctx)
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func probesCounted(ctx context.Context, server string) (float64, error) {
 	return strconv.ParseFloat(text, 64)
 }
 
-// pace sends the requests that build makes, at residentRate at most, until so many spans
+// pace sends the requests that build makes, at pacedRate at most, until so many spans
 // were accepted or ctx is done. It returns how many were.
 func pace(ctx context.Context, server string, build func(seed uint64, n int, start time.Time) [][]byte, most int) (spans int, err error) {
 	s, err := sender.GRPC(server, sender.Traces)
@@ -185,7 +185,7 @@ func pace(ctx context.Context, server string, build func(seed uint64, n int, sta
 	}
 	defer s.Close()
 	const batch = 40 // requests made at once, so that making them is not a burst
-	each := time.Second * payload.SpansPerRequest / residentRate
+	each := time.Second * payload.SpansPerRequest / pacedRate
 	for n, begin := uint64(0), time.Now(); spans < most; n++ {
 		for _, b := range build(n, batch, time.Now().Add(-time.Second)) {
 			for {

@@ -30,14 +30,15 @@ func ingest(ctx context.Context, o *options, r *report.Report) error {
 	}
 	spans := requests * payload.SpansPerRequest
 	lasts := time.Duration(spans) * time.Second / payload.SpansPerSecond
-	l := &load{method: sender.Traces, path: "/v1/traces", items: spans, workers: 4}
+	l := &load{method: sender.Traces, path: "/v1/traces", items: spans, workers: 4, lasts: time.Duration(spans) * time.Second / pacedRate}
 
 	sec := r.Section("Spans into distributions", fmt.Sprintf(
-		"%d requests of %d spans (266 bytes a span; %s of traffic at %d spans/s, sent as fast as it is taken) from %d concurrent senders to a process of its own. "+
+		"%d requests of %d spans (266 bytes a span; %s of traffic at %d spans/s, sent as fast as it is taken) from %d concurrent senders to a process of its own; "+
+			"as many, of the moment at which they are sent, at %d a second where it says paced. "+
 			"CPU is user and system time of the whole process, from its start to its end: for Tailscope with the journal of every request, "+
 			"the breakdown of every trace, the flush of everything into the store, and the shutdown; `breakdown off` is the same program with `--set traces.memory=0`. The Collector keeps nothing; with spanmetrics it makes histograms of at most 160 buckets "+
 			"by service, span name, kind, status and tenant, and emits them every 10 s into nothing; bare it decodes and drops.",
-		requests, payload.SpansPerRequest, lasts, payload.SpansPerSecond, l.workers))
+		requests, payload.SpansPerRequest, lasts, payload.SpansPerSecond, l.workers, pacedRate))
 	type entrant struct {
 		name    string
 		start   func(string) (*target, error)
@@ -46,9 +47,9 @@ func ingest(ctx context.Context, o *options, r *report.Report) error {
 	}
 	further := strings.Fields(o.flags)
 	entrants := []entrant{
-		{"tailscope", startTailscope(ctx, further...), 0, map[string]float64{"gRPC": 1, "HTTP": 0.95, "HTTP gzip": 1.35}},
+		{"tailscope", startTailscope(ctx, further...), 0, map[string]float64{"gRPC": 1, "HTTP": 0.95, "HTTP gzip": 1.35, paced: 1.4}},
 		{"tailscope breakdown off", startTailscope(ctx, append([]string{"--set", "traces.memory=0"}, further...)...), 0,
-			map[string]float64{"gRPC": 0.45, "HTTP": 0.45, "HTTP gzip": 0.8}},
+			map[string]float64{"gRPC": 0.45, "HTTP": 0.45, "HTTP gzip": 0.8, paced: 0.675}},
 		{"collector spanmetrics", startCollector(ctx, "spanmetrics"), emitsWithin, nil},
 		{"collector bare", startCollector(ctx, "bare"), 0, nil},
 	}
@@ -60,7 +61,7 @@ func ingest(ctx context.Context, o *options, r *report.Report) error {
 		l.payloads = payload.TracesAt(1, requests, first)
 		l.gzipped = compress(l.payloads)
 		for _, e := range entrants {
-			for _, protocol := range []string{"gRPC", "HTTP", "HTTP gzip"} {
+			for _, protocol := range []string{"gRPC", "HTTP", "HTTP gzip", paced} {
 				ours := e.targets != nil
 				var m map[string]float64
 				l.look = nil
@@ -78,18 +79,22 @@ func ingest(ctx context.Context, o *options, r *report.Report) error {
 					return fmt.Errorf("%s by %s: %w", e.name, protocol, err)
 				}
 				if ours {
-					n, err := stored(ctx, dir, series.SpanDuration, first.Add(-time.Minute), first.Add(lasts+time.Minute))
+					start, end := first.Add(-time.Minute), first.Add(lasts+time.Minute)
+					if protocol == paced {
+						start, end = time.Now().Add(-time.Hour), time.Now()
+					}
+					n, err := stored(ctx, dir, series.SpanDuration, start, end)
 					if err != nil {
 						return err
 					}
-					if n != uint64(spans) {
-						return fmt.Errorf("tailscope stored %d spans of %d", n, spans)
+					if n != uint64(c.items) {
+						return fmt.Errorf("tailscope stored %d spans of %d", n, c.items)
 					}
 				}
 				if err := os.RemoveAll(dir); err != nil {
 					return err
 				}
-				perMillion := c.cpu.Seconds() / float64(spans) * 1e6
+				perMillion := c.cpu.Seconds() / float64(c.items) * 1e6
 				o.logf("%d/%d %-23s %-9s %6.3f CPU-s per million spans, %5.2f s, peak %4d MiB, %d retries", rep+1, o.reps, e.name, protocol, perMillion, c.wall.Seconds(), c.peak>>20, c.retries)
 				target, peak := 0.0, 0.0
 				if ours {
@@ -101,7 +106,7 @@ func ingest(ctx context.Context, o *options, r *report.Report) error {
 				sec.Add(protocol+", of which at start", e.name, "CPU-s", 0, c.start.Seconds())
 				sec.Add(protocol+", of which after the last span", e.name, "CPU-s", 0, c.stop.Seconds())
 				sec.Add(protocol+", peak memory", e.name, "MB", peak, float64(c.peak)/1e6)
-				sec.Add(protocol+", throughput", e.name, "spans/s", 0, float64(spans)/c.wall.Seconds())
+				sec.Add(protocol+", throughput", e.name, "spans/s", 0, float64(c.items)/c.wall.Seconds())
 			}
 		}
 	}

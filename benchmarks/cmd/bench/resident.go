@@ -11,11 +11,8 @@ import (
 	"tailscope/test/sender"
 )
 
-// The load of resident: what one server of a middling company sees.
-const (
-	residentRate  = 40_000 // spans a second
-	residentEvery = 10 * time.Second
-)
+// How often resident looks.
+const residentEvery = 10 * time.Second
 
 // resident sends spans at a steady rate to a server at its defaults, breakdown
 // included, and looks at its memory: what the kernel counts, what the garbage
@@ -25,7 +22,7 @@ func resident(ctx context.Context, o *options, r *report.Report) error {
 	if o.quick {
 		lasts = 30 * time.Second
 	}
-	sec := r.Section(fmt.Sprintf("Memory at %d spans a second", residentRate), fmt.Sprintf(
+	sec := r.Section(fmt.Sprintf("Memory at %d spans a second", pacedRate), fmt.Sprintf(
 		"%d tenants in three services, traces of %d spans, paced for %s; every setting at its default, the breakdown on. "+
 			"Resident memory is that of the whole process as the kernel counts it; the live heap is what the last garbage collection found; "+
 			"the parts are those of `tailscope_memory_bytes`. Each is read every %s.",
@@ -41,39 +38,8 @@ func resident(ctx context.Context, o *options, r *report.Report) error {
 	}
 	defer s.Close()
 
-	begin, look, last := time.Now(), residentEvery, program.Usage{}
-	perRequest := time.Second * payload.SpansPerRequest / residentRate
-	spans, retries := 0, 0
-	const batch = 40 // requests made at once, so that making them is not a burst
-	for n := 0; time.Since(begin) < lasts; n++ {
-		for _, b := range payload.TracesAt(uint64(n), batch, time.Now().Add(-time.Second)) {
-			for {
-				err := s.Send(ctx, b)
-				if err == nil {
-					break
-				}
-				if _, retry := wishesRetry(err); !retry {
-					return fmt.Errorf("%w\n%s", err, p.Log())
-				}
-				retries++
-				select {
-				case <-time.After(100 * time.Millisecond):
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-			}
-			spans += payload.SpansPerRequest
-			due := begin.Add(time.Duration(spans/payload.SpansPerRequest) * perRequest)
-			select {
-			case <-time.After(time.Until(due)):
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		if time.Since(begin) < look {
-			continue
-		}
-		look += residentEvery
+	begin, last := time.Now(), program.Usage{}
+	spans, retries, err := sendPaced(ctx, s, lasts, func(retries int) error {
 		u, err := p.Usage()
 		if err != nil {
 			return err
@@ -84,11 +50,15 @@ func resident(ctx context.Context, o *options, r *report.Report) error {
 		}
 		o.logf("%4.0f s: resident %4d MiB, peak %4d MiB, heap in use %4.0f MiB, parts %4.0f MiB, %.3f CPU-s per million spans, %d retries",
 			time.Since(begin).Seconds(), u.ResidentNow>>20, u.PeakBytes>>20, m["go_memstats_heap_inuse_bytes"]/(1<<20), m["tailscope_memory_bytes"]/(1<<20),
-			(u.CPU()-last.CPU()).Seconds()/(residentEvery.Seconds()*residentRate)*1e6, retries)
+			(u.CPU()-last.CPU()).Seconds()/(residentEvery.Seconds()*pacedRate)*1e6, retries)
 		last = u
 		sec.Add("resident", "tailscope", "MiB", 400, float64(u.ResidentNow)/(1<<20))
 		sec.Add("parts", "tailscope", "MiB", 0, m["tailscope_memory_bytes"]/(1<<20))
 		sec.Add("live heap", "tailscope", "MiB", 0, m["tailscope_live_heap_bytes"]/(1<<20))
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, p.Log())
 	}
 	u, err := p.Usage()
 	if err != nil {

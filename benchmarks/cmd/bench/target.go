@@ -35,8 +35,9 @@ type load struct {
 	path     string // HTTP
 	payloads [][]byte
 	gzipped  [][]byte
-	items    int // spans or points in payloads
-	workers  int // concurrent senders
+	items    int           // spans or points in payloads
+	workers  int           // concurrent senders
+	lasts    time.Duration // of what is paced; payloads are not sent then
 	// look, if set, is called before the program is asked to end.
 	look func(context.Context, *target) error
 }
@@ -49,6 +50,7 @@ type cost struct {
 	wall    time.Duration // of the sending
 	peak    int64
 	retries int64
+	items   int
 }
 
 // spend starts a program, sends it everything by one protocol, stops it, and
@@ -67,7 +69,7 @@ func spend(ctx context.Context, o *options, start func(dir string) (*target, err
 	var s sender.Sender
 	payloads := l.payloads
 	switch protocol {
-	case "gRPC":
+	case "gRPC", paced:
 		if s, err = sender.GRPC(t.grpc, l.method); err != nil {
 			return cost{}, "", err
 		}
@@ -81,8 +83,15 @@ func spend(ctx context.Context, o *options, start func(dir string) (*target, err
 	if err != nil {
 		return cost{}, "", err
 	}
-	var c cost
-	if c.wall, c.retries, err = sender.All(ctx, s, payloads, l.workers, wishesRetry); err != nil {
+	c := cost{items: l.items}
+	if protocol == paced {
+		var retries int
+		c.items, retries, err = sendPaced(ctx, s, l.lasts, func(int) error { return nil })
+		c.wall, c.retries = time.Since(begin), int64(retries)
+	} else {
+		c.wall, c.retries, err = sender.All(ctx, s, payloads, l.workers, wishesRetry)
+	}
+	if err != nil {
 		return cost{}, "", fmt.Errorf("send by %s: %w\n%s", protocol, err, t.proc.Log())
 	}
 	if rest := alive - time.Since(begin); rest > 0 {

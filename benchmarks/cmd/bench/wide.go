@@ -18,7 +18,7 @@ func wide(ctx context.Context, o *options, r *report.Report) error {
 	sec := r.Section("Tenants of many routes", fmt.Sprintf(
 		"%d tenants, each as likely, × %d services × %d routes × %d processes of each: %d spans at %d a second, traces of %d spans, every setting at its default, the breakdown on. "+
 			"Folded is what lost its tenant, its operation or its process.",
-		payload.Tenants, payload.WideServices, payload.WideRoutes, payload.WideInstances, most, residentRate, payload.SpansPerTrace))
+		payload.Tenants, payload.WideServices, payload.WideRoutes, payload.WideInstances, most, pacedRate, payload.SpansPerTrace))
 	p, stop, err := o.start(ctx)
 	if err != nil {
 		return err
