@@ -183,6 +183,7 @@ type TracesRequest struct {
 	Time  Time          `query:"time" doc:"the moment to be nearest to"`
 	Step  time.Duration `query:"step" doc:"how long that moment lasts, as a column of a heatmap does"`
 	Limit int           `query:"limit" doc:"requests to answer, at most 1000; default 100"`
+	Where bool          `query:"where" doc:"also answer which part of each request has the longest share of its critical path, and the groups that have it in common"`
 }
 
 // TraceRequest asks for a whole kept trace.

@@ -9,6 +9,9 @@ type TracesResponse struct {
 	Range
 	Misnamed
 	Traces []TraceRow `json:"traces"`
+	// Groups gathers Traces by operation and Longest, the largest first, if `where` asked for
+	// it. A request whose trace is gone meanwhile is in none.
+	Groups []TraceGroup `json:"groups,omitempty"`
 	// Link is the configured address of a trace in another system, with
 	// {trace_id} in it; empty if there is none.
 	Link string `json:"link,omitempty"`
@@ -24,6 +27,31 @@ type TraceRow struct {
 	Why       []string `json:"why" enum:"slow,failed,exemplar"`
 	Start     Float    `json:"start" nullable:"false"`
 	Duration  Float    `json:"duration" nullable:"false"`
+	// Longest is the part with the longest share of the request's critical path, if `where`
+	// asked for it.
+	Longest *TracePart `json:"longest,omitempty"`
+}
+
+// TracePart is a part of a request: what it itself does, or what it calls.
+type TracePart struct {
+	Service   string `json:"service"`
+	Operation string `json:"operation"`
+	Component string `json:"component"`
+	Itself    bool   `json:"itself"`                 // the request's own span
+	Share     Float  `json:"share" nullable:"false"` // of the duration: from 0 to 1; of a group the median
+}
+
+// TraceGroup is kept requests of one operation whose longest part is the same.
+type TraceGroup struct {
+	Service   string    `json:"service"`
+	Operation string    `json:"operation"`
+	Longest   TracePart `json:"longest"`
+	Requests  int       `json:"requests"`
+	Failed    int       `json:"failed"`
+	Min       Float     `json:"min" nullable:"false"` // duration
+	Max       Float     `json:"max" nullable:"false"`
+	Tenants   int       `json:"tenants"`          // how many; those without a tenant count as one
+	Tenant    string    `json:"tenant,omitempty"` // that of all of them
 }
 
 // TraceResponse answers GET /api/v1/traces/{id}: a whole trace, parents before

@@ -30,7 +30,7 @@ func newQueryTraces(io streams) *cobra.Command {
 	}
 	q.registerRequests(cmd, "1h")
 	q.registerPicture(cmd.Flags())
-	bind(cmd.Flags(), &wanted, "min", "max", "why", "sort", "limit")
+	bind(cmd.Flags(), &wanted, "min", "max", "why", "sort", "limit", "where")
 	cmd.Flags().BoolVar(&text, "text", false, "with an id: print the statements under their spans")
 	cmd.RunE = q.run(func(ctx context.Context, args []string) error {
 		if len(args) == 1 {

@@ -18,14 +18,29 @@ import (
 
 // trace answers one kept trace with the figures that Analyse works out.
 func (s *server) trace(ctx context.Context, in *api.TraceRequest) (*api.TraceResponse, error) {
-	var id store.TraceID
-	if n, err := hex.Decode(id[:], []byte(in.ID[:min(len(in.ID), 32)])); err != nil || n != len(id) || len(in.ID) != 32 {
-		return nil, query.Invalid("id", "%s is not the id of a trace; write its 32 hex digits, as /api/v1/traces answers them", quote(in.ID))
-	}
-	kept, err := s.Store.Trace(ctx, id)
+	t, err := s.keptTrace(ctx, in.ID)
 	if errors.Is(err, store.ErrNoTrace) {
 		return nil, &query.Error{Code: query.CodeNotFound, Field: "id", Message: s.notKept(), Err: err}
 	}
+	if err != nil {
+		return nil, err
+	}
+	out := traceResponse(t, traces.Analyse(t))
+	out.TraceID = strings.ToLower(in.ID)
+	if s.TraceLink != "" {
+		out.Link = strings.ReplaceAll(s.TraceLink, "{trace_id}", out.TraceID)
+	}
+	return out, nil
+}
+
+// keptTrace reads a trace by its id of 32 hex digits. The error wraps store.ErrNoTrace if it
+// is not kept.
+func (s *server) keptTrace(ctx context.Context, hexID string) (*traces.Trace, error) {
+	var id store.TraceID
+	if n, err := hex.Decode(id[:], []byte(hexID[:min(len(hexID), 32)])); err != nil || n != len(id) || len(hexID) != 32 {
+		return nil, query.Invalid("id", "%s is not the id of a trace; write its 32 hex digits, as /api/v1/traces answers them", quote(hexID))
+	}
+	kept, err := s.Store.Trace(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -33,12 +48,7 @@ func (s *server) trace(ctx context.Context, in *api.TraceRequest) (*api.TraceRes
 	if err != nil {
 		return nil, fmt.Errorf("trace %x: %w", id, err)
 	}
-	out := traceResponse(t, traces.Analyse(t))
-	out.TraceID = hex.EncodeToString(id[:])
-	if s.TraceLink != "" {
-		out.Link = strings.ReplaceAll(s.TraceLink, "{trace_id}", out.TraceID)
-	}
-	return out, nil
+	return t, nil
 }
 
 // notKept says which traces are kept and for how long.

@@ -77,6 +77,7 @@ func fillTraces(t testing.TB, st store.Store) {
 func TestTracesGolden(t *testing.T) {
 	goldens(t, Options{TraceLink: "https://traces.example/{trace_id}?from=tailscope"}, func(st store.Store) { fillTraces(t, st) }, indent, []question{
 		{"traces", "/api/v1/traces", []string{"start", "now-1h"}},
+		{"traces-where", "/api/v1/traces", []string{"start", "now-1h", "where", "true"}},
 		{"traces-failed", "/api/v1/traces", []string{"start", "now-1h", "match", `{service=~"shop|payments",status="error"}`, "why", "failed,slow", "max", "50ms"}},
 		{"traces-nearest", "/api/v1/traces", []string{"sort", "nearest", "at", "0.08", "time", "now-11m", "step", "60s", "limit", "1", "match", `{service="shop"}`}},
 		{"trace", "/api/v1/traces/" + checkoutTrace, nil},

@@ -3,12 +3,14 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 )
 
 // unixFloat writes a moment for scripts.
@@ -19,22 +21,72 @@ func milliClock(f api.Float, zone *time.Location) string {
 	return time.UnixMilli(int64(math.Round(float64(f) * 1e3))).In(zone).Format("Jan 02 15:04:05.000")
 }
 
-// Traces returns the requests whose traces are kept.
+// Traces returns the requests whose traces are kept. If the answer has their longest parts, the
+// groups that have one in common come first.
 func Traces(r *api.TracesResponse, zone *time.Location) *Document {
 	d := &Document{Name: "traces", Data: r}
-	t := Columns("time", "service", "operation", "tenant", ">duration", "", "why", "trace")
+	where := len(r.Groups) > 0
+	if where {
+		d.Table(traceGroups(r))
+		d.Gap()
+	}
+	columns := []string{"time", "service", "operation", "tenant", ">duration", "", "why", "trace"}
+	header := []string{"start_unix_seconds", "service", "operation", "tenant", "duration_seconds", "failed", "why", "trace_id", "span_id"}
+	if where {
+		columns, header = slices.Insert(columns, 6, "longest part"), append(header, "longest_service", "longest_operation", "longest_component", "longest_share")
+	}
+	t := Columns(columns...)
 	var rows [][]string
 	for _, x := range r.Traces {
 		failed := ""
 		if x.Failed {
 			failed = "failed"
 		}
-		t.Add(milliClock(x.Start, zone), x.Service, x.Operation, x.Tenant, SecondsUnit.Value(x.Duration), failed, strings.Join(x.Why, ", "), x.TraceID)
-		rows = append(rows, []string{unixFloat(x.Start), x.Service, x.Operation, x.Tenant, Raw(x.Duration), strconv.FormatBool(x.Failed), strings.Join(x.Why, " "), x.TraceID, x.SpanID})
+		row := []string{milliClock(x.Start, zone), x.Service, x.Operation, x.Tenant, SecondsUnit.Value(x.Duration), failed, strings.Join(x.Why, ", "), x.TraceID}
+		raw := []string{unixFloat(x.Start), x.Service, x.Operation, x.Tenant, Raw(x.Duration), strconv.FormatBool(x.Failed), strings.Join(x.Why, " "), x.TraceID, x.SpanID}
+		if where {
+			part := make([]string, 4)
+			if l := x.Longest; l != nil {
+				part = []string{l.Service, l.Operation, l.Component, Raw(l.Share)}
+			}
+			row, raw = slices.Insert(row, 6, partOf(x.Service, x.Longest)), append(raw, part...)
+		}
+		t.Add(row...)
+		rows = append(rows, raw)
 	}
 	d.Table(t)
-	d.Sheet([]string{"start_unix_seconds", "service", "operation", "tenant", "duration_seconds", "failed", "why", "trace_id", "span_id"}, rows)
+	d.Sheet(header, rows)
 	return d
+}
+
+// traceGroups tells what kept requests have in common.
+func traceGroups(r *api.TracesResponse) *Table {
+	t := Columns(">requests", "operation", "longest part", ">share", ">took", "tenant")
+	for _, g := range r.Groups {
+		took := SecondsUnit.Value(g.Min)
+		if g.Requests > 1 {
+			took = ends(SecondsUnit.Value(g.Min), SecondsUnit.Value(g.Max))
+		}
+		tenant := g.Tenant
+		if g.Tenants > 1 {
+			tenant = fmt.Sprintf("%d tenants", g.Tenants)
+		}
+		t.Add(fmt.Sprintf("%d of %d", g.Requests, len(r.Traces)), g.Operation, partOf(g.Service, &g.Longest), figure.Percent(float64(g.Longest.Share)), took, tenant)
+	}
+	return t
+}
+
+// partOf names a part of a request of a service; p may be nil.
+func partOf(service string, p *api.TracePart) string {
+	switch {
+	case p == nil:
+		return ""
+	case p.Itself:
+		return "itself"
+	case p.Service != service:
+		return p.Service + ": " + p.Operation
+	}
+	return p.Operation
 }
 
 // A span is drawn dark where it is on the critical path, light elsewhere, and

@@ -15,8 +15,8 @@ type Analysis struct {
 	// Order lists all spans without duplicates, parents before children, siblings by
 	// start.
 	Order []int
-	// Root is the request that the times below are within: the root of the trace or,
-	// without one, its longest request; -1 if there is none.
+	// Root is the request that the times below are within: the one asked for, or else the
+	// root of the trace, or without one its longest request; -1 if there is none.
 	Root int
 	// Start and End of the whole trace with the clocks corrected, Unix nanoseconds.
 	Start, End int64
@@ -54,7 +54,11 @@ type Skew struct {
 }
 
 // Analyse computes the figures of one trace, which it does not change.
-func Analyse(t *Trace) *Analysis {
+func Analyse(t *Trace) *Analysis { return AnalyseRequest(t, [8]byte{}) }
+
+// AnalyseRequest is Analyse with the times within the request whose entry span is given, if
+// the trace has it.
+func AnalyseRequest(t *Trace, span [8]byte) *Analysis {
 	n := newNames(math.MaxInt64)
 	var x tree
 	names := make([]Name, len(t.Spans))
@@ -80,7 +84,7 @@ func Analyse(t *Trace) *Analysis {
 		a.Spans[i].Parent = -1
 	}
 	a.describe(&x)
-	a.within(&x, n)
+	a.within(&x, n, x.requestOf(binary.LittleEndian.Uint64(span[:])))
 	for _, s := range x.skews {
 		nd := &x.nodes[s.node]
 		a.Skews = append(a.Skews, Skew{
@@ -134,19 +138,24 @@ func (a *Analysis) describe(x *tree) {
 	}
 }
 
-// within fills in the times within the root request.
-func (a *Analysis) within(x *tree, n *names) {
-	var root *req
+// requestOf returns the request of a span, or else the root of the trace, or else its
+// longest request; nil if there is none.
+func (x *tree) requestOf(span uint64) *req {
+	var longest *req
 	for i := range x.reqs {
 		q, nd := &x.reqs[i], &x.nodes[x.reqs[i].node]
-		if q.node == x.root {
-			root = q
-			break
+		if span != 0 && nd.id == span {
+			return q
 		}
-		if root == nil || nd.end-nd.start > x.nodes[root.node].end-x.nodes[root.node].start {
-			root = q
+		if longest == nil || q.node == x.root || longest.node != x.root && nd.end-nd.start > x.nodes[longest.node].end-x.nodes[longest.node].start {
+			longest = q
 		}
 	}
+	return longest
+}
+
+// within fills in the times within a request.
+func (a *Analysis) within(x *tree, n *names, root *req) {
 	if root == nil {
 		return
 	}

@@ -100,3 +100,34 @@ func TestAnalyse(t *testing.T) {
 		t.Errorf("nothing: %+v", a)
 	}
 }
+
+func TestAnalyseRequest(t *testing.T) {
+	tr := kept(t, `
+		a - web server app GET_/ 0-100
+		b a web client external POST_/pay 10-90
+		c b pay server app POST_/pay 20-80
+		d c pay client db INSERT 30-70`)
+	for _, c := range []struct{ name, span, want string }{
+		{"an inner request", "c", `
+			a self 0s critical 0s request
+			..b self 0s critical 0s
+			....c self 20ms critical 20ms [20ms 30ms] [70ms 80ms] request
+			......d self 40ms critical 40ms [30ms 70ms]
+			db: 40ms 40ms
+			app: 20ms 20ms`},
+		{"the root for a span that the trace lacks", "z", `
+			a self 20ms critical 20ms [0s 10ms] [90ms 100ms] request
+			..b self 20ms critical 20ms [10ms 20ms] [80ms 90ms]
+			....c self 20ms critical 20ms [20ms 30ms] [70ms 80ms] request
+			......d self 40ms critical 40ms [30ms 70ms]
+			app: 40ms 40ms
+			db: 40ms 40ms
+			external: 20ms 20ms`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var id [8]byte
+			copy(id[:], c.span)
+			diff(t, tell(tr, AnalyseRequest(tr, id)), c.want)
+		})
+	}
+}

@@ -14,6 +14,7 @@ export function tracesCommand(q: TracesQuestion, server: string): string {
   if (q.why) parts.push('--why', shellQuote(q.why));
   if (q.sort === 'newest') parts.push('--sort', q.sort);
   if (q.limit) parts.push('--limit', String(q.limit));
+  if (q.where) parts.push('--where');
   return parts.join(' ');
 }
 
@@ -25,10 +26,10 @@ export function tracesAddress(q: TracesQuestion, server: string): string {
 
 /** One line per kept request, as they are listed. */
 export function tracesCsv(rows: TraceRow[]): string {
-  const out = ['trace_id,span_id,start,duration_seconds,service,operation,tenant,result,kept_as'];
+  const out = ['trace_id,span_id,start,duration_seconds,service,operation,tenant,result,kept_as,longest_service,longest_operation,longest_component,longest_share'];
   for (const r of rows) {
     out.push(
-      [r.trace_id, r.span_id, new Date(r.start * 1000).toISOString(), String(r.duration), r.service, r.operation, r.tenant ?? '', r.failed ? 'error' : 'ok', r.why.join(' ')].map(csvCell).join(','),
+      [r.trace_id, r.span_id, new Date(r.start * 1000).toISOString(), String(r.duration), r.service, r.operation, r.tenant ?? '', r.failed ? 'error' : 'ok', r.why.join(' '), r.longest?.service ?? '', r.longest?.operation ?? '', r.longest?.component ?? '', r.longest ? String(r.longest.share) : ''].map(csvCell).join(','),
     );
   }
   return `${out.join('\n')}\n`;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { childrenOf, closedAtFirst, descendants, durationTicks, extent, onScreen, ownStretches, pathStretches, rowsOf, skewWords, slowSpans, traceLink } from './traces';
-import type { TraceSpan } from '../shared/api/schema';
+import { childrenOf, closedAtFirst, descendants, durationTicks, extent, groupKey, onScreen, ownStretches, partName, pathStretches, rowsOf, skewWords, slowSpans, traceLink } from './traces';
+import type { TraceGroup, TraceRow, TraceSpan } from '../shared/api/schema';
 
 function span(parent: number, start: number, duration: number, more: Partial<TraceSpan> = {}): TraceSpan {
   return {
@@ -96,5 +96,22 @@ describe('words', () => {
     expect(traceLink('https://traces.example/t/{trace_id}', 'ab')).toBe('https://traces.example/t/ab');
     expect(traceLink('javascript:alert({trace_id})', 'ab')).toBeUndefined();
     expect(traceLink(undefined, 'ab')).toBeUndefined();
+  });
+});
+
+describe('the longest part of a kept request', () => {
+  const part = { service: 'shop', operation: 'INSERT cart_lines', component: 'db', itself: false, share: 0.9 };
+  const row: TraceRow = { trace_id: 'a', span_id: 'b', service: 'shop', operation: 'POST /orders', failed: false, why: ['slow'], start: 0, duration: 4, longest: part };
+  const group: TraceGroup = { service: 'shop', operation: 'POST /orders', longest: { ...part, share: 0.7 }, requests: 2, failed: 0, min: 1, max: 4, tenants: 1 };
+  it('names it, its service where that is another', () => {
+    expect(partName('shop', part)).toBe('INSERT cart_lines');
+    expect(partName('shoppers', part)).toBe('shop: INSERT cart_lines');
+    expect(partName('shop', { ...part, itself: true })).toBe('itself');
+  });
+  it('puts requests into their group', () => {
+    expect(groupKey(row)).toBe(groupKey(group));
+    expect(groupKey({ ...row, operation: 'GET /orders' })).not.toBe(groupKey(group));
+    expect(groupKey({ ...row, longest: { ...part, component: 'cache' } })).not.toBe(groupKey(group));
+    expect(groupKey({ ...row, longest: undefined })).toBe('');
   });
 });

@@ -1,6 +1,6 @@
 // Kept requests and the waterfall of one trace. Pure shaping; the page draws it.
 
-import type { TraceResponse, TraceSpan } from '../shared/api/schema';
+import type { TraceGroup, TracePart, TraceResponse, TraceRow, TraceSpan } from '../shared/api/schema';
 
 /** The indices of each span's children; the last entry holds the roots. */
 export function childrenOf(spans: TraceSpan[]): number[][] {
@@ -191,3 +191,11 @@ export function whyWords(why: string[] | undefined): string {
 export function requestSeconds(t: TraceResponse): number {
   return t.spans.find((s) => s.parent < 0)?.duration ?? t.duration;
 }
+
+/** The name of a part of a request of a service, as the command line writes it. */
+export function partName(service: string, p: TracePart): string {
+  return p.itself ? 'itself' : p.service !== service ? `${p.service}: ${p.operation}` : p.operation;
+}
+
+/** The key of a group, and of the requests that are in it; empty for one of which the longest part is not known. */
+export const groupKey = (x: TraceGroup | TraceRow): string => (x.longest ? `${x.operation} > ${x.longest.service}: ${x.longest.operation} (${x.longest.component})` : '');

@@ -2085,6 +2085,24 @@ export interface components {
             critical: number;
             self: number;
         };
+        TraceGroup: {
+            failed: number;
+            longest: components["schemas"]["TracePart"];
+            max: number;
+            min: number;
+            operation: string;
+            requests: number;
+            service: string;
+            tenant?: string;
+            tenants: number;
+        };
+        TracePart: {
+            component: string;
+            itself: boolean;
+            operation: string;
+            service: string;
+            share: number;
+        };
         TraceResponse: {
             complete: boolean;
             components: components["schemas"]["TraceComponent"][];
@@ -2099,6 +2117,7 @@ export interface components {
         TraceRow: {
             duration: number;
             failed: boolean;
+            longest?: components["schemas"]["TracePart"];
             operation: string;
             service: string;
             span_id: string;
@@ -2133,6 +2152,7 @@ export interface components {
         };
         TracesResponse: {
             end: number;
+            groups?: components["schemas"]["TraceGroup"][];
             instead?: components["schemas"]["Instead"];
             link?: string;
             start: number;
@@ -2347,6 +2367,8 @@ export type TenantsResponse = components['schemas']['TenantsResponse'];
 export type TimelineGroup = components['schemas']['TimelineGroup'];
 export type TimelineResponse = components['schemas']['TimelineResponse'];
 export type TraceComponent = components['schemas']['TraceComponent'];
+export type TraceGroup = components['schemas']['TraceGroup'];
+export type TracePart = components['schemas']['TracePart'];
 export type TraceResponse = components['schemas']['TraceResponse'];
 export type TraceRow = components['schemas']['TraceRow'];
 export type TraceSpan = components['schemas']['TraceSpan'];

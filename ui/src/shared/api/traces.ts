@@ -14,8 +14,9 @@ export interface TracesQuestion {
   at?: number;
   time?: number;
   limit?: number;
+  where?: boolean; // answer the longest part of each request, and the groups
 }
 
-export const readTraces = (q: TracesQuestion, signal?: AbortSignal) => get<TracesResponse>('traces', { ...q }, signal);
+export const readTraces = (q: TracesQuestion, signal?: AbortSignal) => get<TracesResponse>('traces', { ...q, where: q.where ? 'true' : undefined }, signal);
 
 export const readTrace = (id: string, signal?: AbortSignal) => get<TraceResponse>(`traces/${encodeURIComponent(id)}`, {}, signal);
