@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"io"
 	"math"
+	"slices"
 
 	"tailscope/api"
 	"tailscope/internal/figure"
@@ -53,12 +54,18 @@ func (c *comparison) distribution(whole, s *strata) error {
 	return nil
 }
 
+// ofMost are the measures of which a change is one of a good part of the requests.
+var ofMost = []string{"p50", "p75", "p90"}
+
 // reconcile says how what is known of the whole distribution goes with the verdict, if
 // one of them saw a change and the other did not.
 func (c *comparison) reconcile() {
 	w := c.out.Whole
 	switch moved := judge.Moved(c.out.Verdict); {
 	case w == nil:
+	case moved && w.Verdict == judge.NoEvidence && slices.ContainsFunc(c.out.Measures, func(m api.CompareMeasure) bool { return slices.Contains(ofMost, m.Name) && c.found(&m) }):
+		w.Verdict, w.P = judge.TooLittle, api.Float(math.NaN())
+		w.Sentence = "too little data to judge the whole distribution: too few slots that do not depend on each other"
 	case moved && w.Verdict == judge.NoEvidence:
 		w.Sentence = fmt.Sprintf("the whole distribution does not show it (%s): a small part of it changed", chance(float64(w.P)))
 		if c.kind == ofSpans {

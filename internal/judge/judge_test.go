@@ -126,6 +126,13 @@ func TestLead(t *testing.T) {
 	if got := Lead(names, Reading, name, larger); got == nil || *got != "p50" {
 		t.Errorf("%v leads, not p50, which has certainly changed more than p99 seems to", got)
 	}
+	names = []string{"p75", "p99", "mean"}
+	if got := Lead(names, Reading, name, func(of *string) (seems, certain float64) { return 1, map[string]float64{"p75": 3, "mean": 2}[*of] }); got == nil || *got != "p99" {
+		t.Errorf("%v leads, not p99: a mark does not judge p75", *got)
+	}
+	if got := Lead([]string{"p75", "p90"}, Reading, name, larger); got == nil || *got != "p90" {
+		t.Errorf("%v leads where there is no other, not p90", *got)
+	}
 	if got := Lead([]string{""}, Reading, name, nil); got != nil {
 		t.Errorf("%v leads of nothing", *got)
 	}

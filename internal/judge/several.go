@@ -113,8 +113,9 @@ func (s *Sum) Word() Verdict {
 }
 
 // Lead returns the finding that stands for all, nil if there is none: the first in
-// the order, Reading for example, unless a later one has certainly changed more than
-// that one seems to, both in margins of sameness. Name returns the figure's name,
+// the order, Reading for example, unless a later one of p95, p50 and the errors has
+// certainly changed more than that one seems to, both in margins of sameness. Other
+// figures lead where nothing before them does: not every comparison judges them. Name returns the figure's name,
 // empty if a finding is not to stand for all. Margins is as Finding.Margins, or nil
 // where the order alone decides.
 func Lead[F any](all []F, order []string, name func(*F) string, margins func(*F) (seems, certain float64)) *F {
@@ -129,7 +130,7 @@ func Lead[F any](all []F, order []string, name func(*F) string, margins func(*F)
 				best = f
 				continue
 			}
-			if margins == nil {
+			if margins == nil || !slices.Contains(leading, of) {
 				continue
 			}
 			seems, _ := margins(best)
