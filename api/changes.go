@@ -101,7 +101,8 @@ type Change struct {
 	Found []string `json:"found"`
 	P     Float    `json:"p"` // of the clearest of them, adjusted for all that was searched
 	// Before and After are the stretches around the moment that are alike in
-	// themselves; Measures (p50, p95, p99, errors, rate) compare them.
+	// themselves; Measures (p50, p95, p99, errors, rate) compare them. Where a mark at the
+	// moment says that its service changed they, the verdict and the sentence are the mark's.
 	Before   Range            `json:"before"`
 	After    Range            `json:"after"`
 	Measures []CompareMeasure `json:"measures"`

@@ -3,12 +3,15 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/api"
 	"tailscope/internal/compare/changes"
+	"tailscope/internal/series"
 )
 
 type postChangeInput struct {
@@ -38,7 +41,19 @@ func (s *server) findChanges(ctx context.Context, in *api.ChangesRequest) (*api.
 	if err != nil {
 		return nil, err
 	}
-	return s.changes.Find(ctx, changes.Request{Selection: sel, Per: in.Per, Operations: in.Operations, Status: strings.TrimSpace(in.Status), CohortOf: s.cohortOf(), Newest: s.Seconds, Now: s.Now()})
+	out, err := s.changes.Find(ctx, changes.Request{Selection: sel, Per: in.Per, Operations: in.Operations, Status: strings.TrimSpace(in.Status), CohortOf: s.cohortOf(), Newest: s.Seconds, Now: s.Now()})
+	if err == nil && s.Verdicts != nil && !narrowed(sel.Matchers) {
+		err = s.Verdicts.Tell(ctx, out.Changes)
+	}
+	return out, err
+}
+
+// narrowed reports whether a question is about some of the requests of services, of which
+// their marks say nothing.
+func narrowed(of []*labels.Matcher) bool {
+	return slices.ContainsFunc(of, func(m *labels.Matcher) bool {
+		return m.Name != series.LabelService && m.Name != series.LabelEnvironment
+	})
 }
 
 func decodeDecision(raw []byte) (*api.ChangeDecision, error) {

@@ -1,11 +1,13 @@
 package verdicts
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 	"tailscope/internal/judge"
 )
 
@@ -67,6 +69,74 @@ func TestMarkHasOneStory(t *testing.T) {
 			t.Errorf("%s, together %v", s.Verdict, s.Together)
 		}
 	})
+}
+
+// What a deploy did is told by one text, of the same sides, on the first page, in the list of
+// changes, at the mark, in a comparison at it and on the command line, and stays so when more
+// comes later.
+func TestEventHasOneStory(t *testing.T) {
+	loads := crowd("shop", 8)
+	for _, c := range []struct {
+		name   string
+		effect func(*load)
+		want   api.Verdict
+	}{
+		{"slower", slow("", "", 1.4), judge.Regression},
+		{"faster", slow("", "", 0.5), judge.Improvement},
+		{"errors", func(l *load) { l.failed = 0.05 }, judge.Regression},
+		{"one operation", slow("POST /orders", "", 3), judge.Regression},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, 1530)
+			w.send(time.Hour, loads...)
+			id := w.mark("deploy", "shop")
+			w.send(70*time.Minute, with(loads, c.effect)...)
+			s := w.story(id)
+			if s.Verdict != c.want {
+				t.Errorf("the mark says %s: %s", s.Verdict, s.Sentence)
+			}
+			w.told(s)
+			w.send(20*time.Minute, with(with(loads, c.effect), slow("", "", 1.5))...)
+			if later := w.story(id); later.Sentence != s.Sentence {
+				t.Errorf("later the mark says\n%s\nand said\n%s", later.Sentence, s.Sentence)
+			}
+			w.told(s)
+		})
+	}
+}
+
+// told fails where another text than that of a mark of shop tells what it did.
+func (w *world) told(s *api.ServiceVerdict) {
+	w.t.Helper()
+	r := w.allChanges(0, w.clock().Sub(epoch))
+	at := slices.IndexFunc(r.Changes, func(c api.Change) bool {
+		return c.Operation == "" && len(c.Near) > 0 && c.Near[0].Name == "deploy" && c.Part == nil
+	})
+	if at < 0 {
+		w.t.Fatalf("no change of shop lies at the mark: %+v", r.Changes)
+	}
+	c := &r.Changes[at]
+	if figure.Sentence(c.Headline) != s.Sentence || c.Verdict != s.Verdict || c.Before != s.Before || c.After != s.After || !strings.HasPrefix(c.Sentence, c.Headline+", since ") {
+		w.t.Errorf("the change says %s: %s (%v, %v)\nthe mark %s: %s (%v, %v)", c.Verdict, c.Sentence, c.Before, c.After, s.Verdict, s.Sentence, s.Before, s.After)
+	}
+	for _, m := range c.Measures {
+		if i := slices.IndexFunc(s.Measures, func(x api.CompareMeasure) bool { return x.Name == m.Name }); i < 0 || m.Sentence != s.Measures[i].Sentence {
+			w.t.Errorf("a figure of the change, not of the mark: %s", m.Sentence)
+		}
+	}
+	services, err := w.Services(w.t.Context(), api.ServicesRequest{Selection: api.Selection{Start: unix(epoch)}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if latest := services.Services[0].LatestMark; latest == nil || latest.Verdict.Sentence != s.Sentence {
+		w.t.Errorf("the list of services says %+v", latest)
+	}
+	for _, args := range [][]string{{"changes", "list", "--service", "shop", "--since", "3h", "--format", "json"}, {"mark", "list", "--format", "csv"}} {
+		said, _, _ := strings.Cut(c.Headline, " (95 %")
+		if _, output := w.tailscope(args...); !strings.Contains(output, said) && !strings.Contains(output, figure.Sentence(said)) {
+			w.t.Errorf("tailscope %s says\n%s\nwithout %q", strings.Join(args, " "), output, said)
+		}
+	}
 }
 
 // A deploy that takes effect after six minutes, over twelve, or instance by instance, is a

@@ -47,9 +47,17 @@ func (j *Judge) Full(ctx context.Context, m store.Mark) (*api.MarkVerdict, error
 	if v.State == Waiting {
 		return v, nil
 	}
-	x, err := j.o.Store.GetRecord(ctx, kind, m.ID)
+	if kept, err := j.kept(ctx, m.ID); kept != nil || err != nil {
+		return kept, err
+	}
+	return v, nil
+}
+
+// kept returns the verdict of a mark that is in the store; nil if there is none yet.
+func (j *Judge) kept(ctx context.Context, id string) (*api.MarkVerdict, error) {
+	x, err := j.o.Store.GetRecord(ctx, kind, id)
 	if errors.Is(err, store.ErrNoRecord) {
-		return v, nil
+		return nil, nil
 	}
 	if err != nil {
 		return nil, err

@@ -1,0 +1,112 @@
+package marks
+
+import (
+	"context"
+	"strings"
+
+	"tailscope/api"
+	"tailscope/internal/figure"
+	"tailscope/internal/judge"
+)
+
+// Tell gives the changes of services that lie at a mark, or became one, what its verdict says:
+// the sides, the figures, the verdict and the sentence. One event has one story then, whoever
+// tells it. A mark at which nothing surely changed says nothing of a change, nor does one whose
+// service moved at a moment that surely is another, see sides.near.
+func (j *Judge) Tell(ctx context.Context, all []api.Change) error {
+	known := map[string]*api.MarkVerdict{}
+	for i := range all {
+		c := &all[i]
+		if c.Family != "" || c.Part != nil || c.OfFew || !strings.HasPrefix(c.Sentence, c.Headline) {
+			continue
+		}
+		for _, id := range marksOf(c) {
+			v, read := known[id]
+			if !read {
+				var err error
+				if v, err = j.kept(ctx, id); err != nil {
+					return err
+				}
+				known[id] = v
+			}
+			if tellChange(v, c) {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// marksOf returns the ids of the mark that a change became, and of those that may be its cause.
+func marksOf(c *api.Change) (ids []string) {
+	if c.Mark != "" {
+		ids = append(ids, c.Mark)
+	}
+	for _, m := range c.Near {
+		ids = append(ids, m.ID)
+	}
+	return ids
+}
+
+// tellChange puts into a change what a mark, if it has a verdict, says of its service at its moment;
+// false if that is nothing. What follows from another change stays so.
+func tellChange(v *api.MarkVerdict, c *api.Change) bool {
+	if v == nil {
+		return false
+	}
+	for i := range v.Services {
+		of := &v.Services[i]
+		if of.Service != c.Service || of.Environment != c.Environment {
+			continue
+		}
+		headline := headlineOf(of)
+		sentence := headline + strings.TrimPrefix(c.Sentence, c.Headline)
+		if c.Shape != nil && c.Shape.Kind == judge.Spike {
+			s := spikeAt(of.Shapes, c)
+			if s != nil { // its figures are not those of what lasts
+				c.Headline, c.Sentence, c.Shape = headline, sentence, s
+			}
+			return s != nil
+		}
+		at := int64(c.Low) <= of.After.Start+surelyApart && int64(c.High) >= of.Before.End-surelyApart
+		if !at || c.Operation != "" || !judge.Moved(of.Verdict) {
+			return false
+		}
+		c.Headline, c.Sentence, c.Before, c.After, c.Measures = headline, sentence, of.Before, of.After, of.Measures
+		if c.Under == "" {
+			c.Verdict = of.Verdict
+		}
+		return true
+	}
+	return false
+}
+
+// spikeAt returns the spike of a mark that a change tells too, of the same operation or of its
+// whole service; nil if there is none.
+func spikeAt(shapes []api.Shape, c *api.Change) *api.Shape {
+	for i := range shapes {
+		s := &shapes[i]
+		if s.Kind == judge.Spike && s.Side == "" && (c.Operation == "" || c.Operation == s.Operation) && s.Start < c.Shape.End && c.Shape.Start < s.End {
+			return s
+		}
+	}
+	return nil
+}
+
+// headlineOf returns the sentence of a verdict without the capital at its beginning, if it
+// begins with that of a measure or a shape: changes begin small.
+func headlineOf(of *api.ServiceVerdict) string {
+	var small []string
+	for _, s := range of.Shapes {
+		small = append(small, s.Sentence)
+	}
+	for i := range of.Measures {
+		small = append(small, of.Measures[i].Sentence)
+	}
+	for _, s := range small {
+		if rest, ok := strings.CutPrefix(of.Sentence, figure.Sentence(s)); ok && s != "" {
+			return s + rest
+		}
+	}
+	return of.Sentence
+}
