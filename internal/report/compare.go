@@ -232,7 +232,7 @@ func (d *Comparison) margin(m *api.CompareMeasure) string {
 func (d *Comparison) effect(m *api.CompareMeasure, f api.Float) string {
 	v := float64(f)
 	switch {
-	case math.IsNaN(v) || math.IsInf(v, 0):
+	case math.IsNaN(v) || math.IsInf(v, 0) || m.Verdict == judge.TooLittle:
 		return "-"
 	case m.Scale == "ratio":
 		return change(f)
