@@ -4,7 +4,7 @@
 import type { Change, ChangeEvent, ChangesResponse } from '../shared/api/schema';
 import { untrack } from 'svelte';
 import { ApiError } from '../shared/api/client';
-import { bandOf, decide, drawn, eventOf, longest, readChanges, type ChangeStatus } from './changes';
+import { addressOf, bandOf, decide, drawn, eventOf, longest, ofAddress, readChanges, type ChangeStatus } from './changes';
 import { more } from '../shared/page/charts.svelte';
 import { app, Query } from '../shared/page/state.svelte';
 
@@ -35,7 +35,7 @@ export class Changes {
   );
   readonly drawn = $derived(drawn(this.all));
   readonly bands = $derived(this.drawn.map(bandOf));
-  readonly open = $derived(this.all.find((c) => c.id === app.view.more.change?.[0]) ?? null);
+  readonly open = $derived(ofAddress(this.all, app.view.more.change?.[0]) ?? null);
 
   /** Call while a component is being set up; asked is undefined while there is nothing to search. */
   constructor(
@@ -96,7 +96,7 @@ export class Changes {
   show(c: Change | null, where: 'chart' | 'list' = 'chart') {
     this.where = where;
     this.problem = '';
-    app.go({ more: more({ change: c ? c.id : null }) }, 'replace');
+    app.go({ more: more({ change: c ? addressOf(c) : null }) }, 'replace');
   }
 
   async decide(c: Change, status: ChangeStatus, name = ''): Promise<boolean> {

@@ -1,6 +1,6 @@
 import type { Change } from '../shared/api/schema';
 import { expect, test } from 'vitest';
-import { apart, bandOf, byEvent, comparison, drawn, eventOf, past, unitOf, whenWords } from './changes';
+import { addressOf, apart, bandOf, byEvent, comparison, drawn, eventOf, ofAddress, past, unitOf, whenWords } from './changes';
 
 const change = (id: string, time: number, more: Partial<Change> = {}): Change => ({
   id, time, low: time - 10, high: time + 10, service: 'shop', p: 0.01, before: { start: 0, end: 100 }, after: { start: 200, end: 300 }, measures: [], verdict: 'regression',
@@ -50,6 +50,13 @@ test('the event of a change is the one that its service is in at that moment', (
   expect(eventOf(r, change('a', 3000))).toBeUndefined();
   expect(eventOf(r, change('a', 1000, { environment: 'staging' }))).toBeUndefined();
   expect(eventOf(undefined, change('a', 1000))).toBeUndefined();
+});
+
+test('a link to a change that was dated anew opens the nearest that leads', () => {
+  const all = [change('early', 900), change('new', 1040), change('a', 1001, { under: 'new', operation: 'GET /a' }), change('far', 9000)];
+  expect(['a@1001', 'old@1000', 'old@7900', 'old'].map((address) => ofAddress(all, address)?.id)).toEqual(['a', 'new', undefined, undefined]);
+  expect(ofAddress(all, addressOf(all[3]))?.id).toBe('far');
+  expect(ofAddress(all, undefined)).toBeUndefined();
 });
 
 test('when it was, in the zone of the reader', () => {

@@ -36,6 +36,21 @@ export function byEvent(all: Change[]): { lead: Change; under: Change[] }[] {
 export const bandOf = ({ time, low, high, before, after }: Pick<Change, 'time' | 'low' | 'high' | 'before' | 'after'>): { time: number; low: number; high: number } =>
   (low <= before.start && high >= after.end ? { time, low: time, high: time } : { time, low, high });
 
+/** What an address keeps of a change: its id, and the moment by which it is found once it is dated anew. */
+export const addressOf = (c: Pick<Change, 'id' | 'time'>): string => `${c.id}@${Math.round(c.time)}`;
+
+/** How far from the moment of an address its change is looked for, in seconds. */
+const farthest = 900;
+
+/** The change that an address names: that of its id, else the one that leads nearest to its moment. */
+export function ofAddress(all: Change[], address: string | undefined): Change | undefined {
+  const [id, at] = (address ?? '').split('@');
+  const same = all.find((c) => c.id === id);
+  if (same || !at) return same;
+  const away = (c: Change) => Math.abs(c.time - Number(at));
+  return all.filter((c) => leads(c, all) && away(c) <= farthest).sort((a, b) => away(a) - away(b))[0];
+}
+
 /** The unit of a figure of a change, empty of a number. */
 export const unitOf = (c: Pick<Change, 'family' | 'unit' | 'part'>, measure: string): string =>
   c.family ? (c.unit ?? '') : measure === 'calls_per_request' ? '' : 'seconds';

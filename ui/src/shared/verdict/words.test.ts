@@ -25,7 +25,7 @@ describe('effectWords', () => {
     [p99, of(0.051, 0.0002, 0.2, 'faster'), '95 % faster', '80 … 99.98 %'],
     [p99, of(1_234_567, 999.4, null, 'slower'), '1,200,000 times as slow', '999 or more'],
     [p99, of(100.4, 2.4, 999.6, 'slower'), '100 times as slow', '2.4 … 1,000'],
-    [p99, of(null, null, null, 'too little data'), '–', ''],
+    [p99, of(null, null, null, 'too little data'), '–', ''], [p99, of(1.38, null, null, 'too little data'), '–', ''],
     [errors, of(0.004, 0.002, 0.006, 'more errors'), '0.4 points higher', '0.2 … 0.6 points'],
     [apdex, of(-0.05, -0.07, -0.03, 'lower'), '0.05 lower', '0.03 … 0.07'],
   ])('%o', (m, f, size, interval) => expect(effectWords(m, f)).toEqual({ size, interval }));

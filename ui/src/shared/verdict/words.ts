@@ -129,7 +129,7 @@ export function ratioWords(before: Num | undefined, after: Num | undefined, more
 
 /** The size of an effect and its interval: "38 % faster (33 … 42 %)"; "+1.2 % (−3 % … +5.6 %)" where no direction is sure. */
 export function effectWords(m: Pick<CompareMeasure, 'name' | 'scale'>, f: Pick<CompareFigure, 'effect' | 'low' | 'high'> & { verdict?: Verdict }): { size: string; interval: string } {
-  if (f.effect == null) return { size: missing, interval: '' };
+  if (f.effect == null || f.verdict === 'too little data') return { size: missing, interval: '' };
   const [size, low, high] = [change100(m, f.effect), change100(m, f.low), change100(m, f.high)];
   const word = adjective[f.verdict ?? ''] ?? f.verdict ?? '';
   if (!['faster', 'slower', 'lower', 'higher'].includes(word)) {
