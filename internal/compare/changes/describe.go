@@ -24,7 +24,13 @@ func describe(ctx context.Context, s *compare.Stretches, c candidate, newest *se
 	ctx, done := store.Passing(ctx)
 	defer done()
 	s = s.By(c.measures())
+	whole := c.after
+	c.after = nextAfter(s, whole)
 	found, err := s.Compare(ctx, c.part, c.before, c.after)
+	if err == nil && found.Verdict == judge.TooLittle && c.after != whole { // so few requests take longer
+		c.after = whole
+		found, err = s.Compare(ctx, c.part, c.before, c.after)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -83,6 +89,17 @@ func describe(ctx context.Context, s *compare.Stretches, c candidate, newest *se
 	}
 	out.Sentence = out.Headline + ", " + when(out, s.Step())
 	return out, nil
+}
+
+// longestAfter and mostAfter bound the stretch after a change that it is compared with, in
+// seconds and, of long slots, in slots: a side of a mark is as long. What comes later then does
+// not move what is said of the change.
+const longestAfter, mostAfter = 3600, 60
+
+// nextAfter returns the part of a stretch after a change that it is compared with.
+func nextAfter(s *compare.Stretches, after compare.Stretch) compare.Stretch {
+	after.To = min(after.To, after.From+max(mostAfter, int(longestAfter/s.Step())))
+	return after
 }
 
 // isMix says that the mix is what changed: it moved, and errors alone are explained by it.

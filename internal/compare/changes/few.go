@@ -53,6 +53,9 @@ func takeFew(all []searched, step int64, few func(candidate) ([]string, error)) 
 				continue
 			}
 			before = tenants
+			for _, x := range slower.points {
+				c.endAt(x)
+			}
 			c.ofFew = true
 			taken[part] = append(taken[part], c)
 		}
@@ -67,12 +70,17 @@ func (c *candidate) apartFrom(ofFew []candidate) {
 		return
 	}
 	for _, x := range ofFew {
-		if at := x.point.high; at > c.before.From && c.before.To-at >= fewestSlots {
-			c.before.From = at
-		}
-		if at := x.point.low; at < c.after.To && at-c.after.From >= fewestSlots {
-			c.after.To = at
-		}
+		c.endAt(x.point)
+	}
+}
+
+// endAt ends the stretches of a change at another one, where enough is left.
+func (c *candidate) endAt(x point) {
+	if x.high > c.before.From && c.before.To-x.high >= fewestSlots {
+		c.before.From = x.high
+	}
+	if x.low < c.after.To && x.low-c.after.From >= fewestSlots {
+		c.after.To = x.low
 	}
 }
 

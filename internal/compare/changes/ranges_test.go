@@ -91,6 +91,28 @@ func TestRangesOfADay(t *testing.T) {
 	}
 }
 
+// An hour after a change its sentence stays, and the stretch after it, whatever comes later.
+func TestWhatComesLaterMovesNoFigures(t *testing.T) {
+	const hour, at, slots = 3600, 500, 1430
+	st := flow(t, rand.New(rand.NewPCG(56, 1)), slots, series.Base, 0.3, traffic{"shop", "GET /cart", always(60), always(0.01), func(slot int) float64 {
+		return from(at, 1, 1.4)(slot) + 0.1*max(0, float64(slot-at-370))/500
+	}})
+	first := ""
+	for _, later := range []int64{hour + 120, hour + 1800, 2*hour + 600} {
+		c := around(found(t, NewFinder(st), asked(0, 10*at+later)), "", 10*at)
+		if c == nil {
+			t.Fatalf("no change is found %d s later", later)
+		}
+		got := fmt.Sprint(c.Headline, c.After)
+		if first == "" {
+			first = got
+		}
+		if got != first || c.After.End-c.After.Start != hour {
+			t.Errorf("%d s later\n%s\nis told, and\n%s\nat first", later, got, first)
+		}
+	}
+}
+
 // slowTenant is twenty tenants of one operation, one of which takes twice as long from a slot on.
 func slowTenant(t *testing.T, slots, at int) store.Store {
 	w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(52, uint64(at)))

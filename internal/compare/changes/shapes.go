@@ -48,7 +48,7 @@ func withoutReturns(all []api.Change, of []candidate, slot int64, describe func(
 // of what surely stayed. It returns nil if they bound none, or if something moved at both
 // and is not back.
 func spikeAndRest(up, down *api.Change, first, second candidate, slot int64, describe func(candidate) (*api.Change, error)) ([]api.Change, error) {
-	spike := spikeOf(up, down)
+	spike := spikeOf(up, down, first, second)
 	if spike == nil {
 		return nil, nil
 	}
@@ -146,9 +146,9 @@ func leastOf(measure string) float64 {
 
 // spikeOf returns the spike that two changes bound, nil if they do not: that of errors if
 // they became more, else that of the measure that moved most.
-func spikeOf(up, down *api.Change) *api.Shape {
-	length := int64(down.Time) - int64(up.Time)
-	if length > longest*(up.Before.End-up.Before.Start) || length > longest*(down.After.End-down.After.Start) {
+func spikeOf(up, down *api.Change, first, second candidate) *api.Shape {
+	length := second.point.at - first.point.at
+	if length > longest*(first.before.To-first.before.From) || length > longest*(second.after.To-second.after.From) {
 		return nil
 	}
 	moved := map[string]float64{} // the greatest height of each thing

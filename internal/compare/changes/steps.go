@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/compare"
 	"tailscope/internal/judge"
 )
 
@@ -62,7 +63,7 @@ func inSteps(all []api.Change, of []candidate, step int64, describe func(candida
 			if err != nil {
 				return nil, nil, err
 			}
-			if !nameSteps(one, c.title, ways[0].measure, all[to-1].Time) { // by how much is not sure, as of each
+			if !nameSteps(one, c.title, ways, all[to-1].Time) { // by how much is not sure, as of each
 				one, to, c = &all[i], i+1, of[i]
 			}
 			change = one
@@ -107,14 +108,20 @@ func waysOf(c *api.Change) (out []way) {
 	return out
 }
 
-// nameSteps says that a change came in steps, the last at a time; false if its measure did not
-// surely move.
-func nameSteps(c *api.Change, of, measure string, last api.Float) bool {
-	i := slices.IndexFunc(c.Measures, func(m api.CompareMeasure) bool { return m.Name == measure })
-	if i < 0 || !judge.Moved(c.Measures[i].Verdict) {
+// nameSteps says that a change came in steps, the last at a time, by the measure that leads of
+// those that surely moved as the steps did; false if none did.
+func nameSteps(c *api.Change, of string, ways []way, last api.Float) bool {
+	moved := func(m *api.CompareMeasure) bool {
+		return judge.Moved(m.Verdict) && slices.ContainsFunc(ways, func(w way) bool {
+			height, _ := heights(m.Name, float64(m.Raw.A), float64(m.Raw.B), float64(m.Raw.B))
+			return thingOf(m.Name, c.Found) == thingOf(w.measure, c.Found) && (height > 0) == w.up
+		})
+	}
+	lead := compare.Lead(c.Measures, moved, compare.DefaultWithin)
+	if lead == nil {
 		return false
 	}
-	f := &c.Measures[i].Raw
+	f, measure := &lead.Raw, lead.Name
 	name, value := figureOf(c, measure, of)
 	clock := func(t api.Float) string { return time.Unix(int64(t), 0).UTC().Format(time.TimeOnly) }
 	c.Shape = &api.Shape{Kind: judge.Drift, Start: int64(c.Time), End: int64(last), Service: c.Service, Operation: c.Operation, Measure: measure, Usual: f.A, Value: f.B}
