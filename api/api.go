@@ -462,6 +462,22 @@ type StatusResponse struct {
 	FlushSeconds Float  `json:"flush_seconds"` // how long until an observation is visible, at most
 	// Problems lists why the server is degraded; empty when it is whole.
 	Problems []Problem `json:"problems"`
+	// Acts are what the demo has done, does, and will do, in order of time. No other
+	// server has any.
+	Acts []Act `json:"acts,omitempty"`
+}
+
+// Act is something that the demo does while its shop is under load.
+type Act struct {
+	Name  string `json:"name"` // a word or two
+	Text  string `json:"text"` // what is done, and what is seen of it
+	State string `json:"state" enum:"comes,runs,done,failed"`
+	At    Float  `json:"at"`   // when it began, or comes, Unix seconds
+	End   Float  `json:"end"`  // Unix seconds; null before
+	Page  string `json:"page"` // address where it is seen, path and query
+	// Verdict is what came of it, or why it failed, in a sentence; absent before that is
+	// known.
+	Verdict string `json:"verdict,omitempty"`
 }
 
 // Problem is one reason why a server answers less, or takes in less, than it

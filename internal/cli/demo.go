@@ -30,9 +30,13 @@ func newDemo(io streams) *cobra.Command {
 		Long: `Demo runs the server and a small shop that serves two dozen tenants over HTTP
 and SQLite, some far larger than others, under load that does not wait for it.
 After three and a half minutes it makes an index that the shop's hot query
-lacked, with a mark that is judged some four minutes later, and every ten
-minutes a backup gets in the way of orders. Everything shown is measured; the
-shop is instrumented with the OpenTelemetry SDK as any application would be.`,
+lacked, with a mark that is judged some four minutes later. Further acts follow
+within half an hour: a backup and a tenant's bulk import get in the way of
+orders, a mirror tries a candidate, then come an experiment, a search for
+capacity and a simulation; from then on a backup and an import in turn. A line
+on the page says what comes when and where it is seen, and each verdict is
+printed with its address. Everything shown is measured; the shop is instrumented
+with the OpenTelemetry SDK as any application would be.`,
 		Args: exactArgs(0, ""),
 	}
 	f := cmd.Flags()
@@ -45,11 +49,14 @@ shop is instrumented with the OpenTelemetry SDK as any application would be.`,
 	f.StringVar(&duration, "duration", "0", "how long to run; until interrupted if 0")
 	f.StringVar(&change, "change", "index", "what changes: index, or none, which sets a mark and does nothing")
 	f.StringVar(&changeAfter, "change-after", "3m30s", "when to make the change: judged are three minutes and a half before it or more")
-	f.StringVar(&backupEvery, "backup-every", "10m", "how often to back up, first so long after the change")
+	f.StringVar(&backupEvery, "backup-every", "10m", "how often to back up once all acts have come; acts with a mark are half as far apart")
 	f.BoolVar(&noOpen, "no-open", false, "do not open the page in a browser")
 	f.BoolVar(&verbose, "verbose", false, "say what the server does")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		o := demo.Options{Server: cfg, Version: Version(), Out: io.out, Rate: rate, Orders: orders}
+		if o.Program, err = os.Executable(); err != nil {
+			return err
+		}
 		for _, d := range []struct {
 			flag, text string
 			into       *time.Duration

@@ -41,6 +41,10 @@ CREATE TABLE cart_lines (
 	tenant INTEGER NOT NULL, customer INTEGER NOT NULL, product INTEGER NOT NULL, quantity INTEGER NOT NULL,
 	PRIMARY KEY (tenant, customer, product)
 ) WITHOUT ROWID;
+CREATE TABLE prices (
+	tenant INTEGER NOT NULL, product INTEGER NOT NULL, about TEXT NOT NULL, price_cents INTEGER NOT NULL,
+	PRIMARY KEY (tenant, product)
+);
 `
 
 // theChange is made under load after a while.

@@ -1,6 +1,7 @@
 // Package demo runs the server and something real to look at: a small shop
 // that serves many tenants over HTTP and SQLite, load that does not wait for
-// it, a backup that gets in its way, and after a while a change that helps.
+// it, and acts: an index that helps, a backup and an import that get in its way, and
+// what can be tried on another shop like it.
 //
 // Nothing shown is made up but the bank's delay. The shop is slow where it is
 // slow because a query reads every order of a large tenant, and gets fast
@@ -26,7 +27,6 @@ import (
 	"go.opentelemetry.io/otel"
 	"golang.org/x/sync/errgroup"
 
-	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/config"
 	"tailscope/internal/experiment/bench"
@@ -45,8 +45,11 @@ type Options struct {
 	Orders      int           // in the shop's history; default 140,000
 	Duration    time.Duration // 0: until the context is done
 	ChangeAfter time.Duration // when the index is made; default 3 min 30 s, of which 20 slots can be judged
-	BackupEvery time.Duration // the first comes so long after the change; default 10 min
+	BackupEvery time.Duration // the first comes half as long after the change; default 10 min
 	NoChange    bool          // the change's mark is set, and nothing changed
+	// Program is the file of this program, for acts that are commands of it: a mirror, an
+	// experiment, a search for capacity, a simulation. They are left out if it is empty.
+	Program string
 
 	Ready func(*server.Server) // called once everything runs
 	// Observe is called with what the shop's own clock says of each request, by
@@ -81,6 +84,9 @@ type demo struct {
 
 	shop, payments, shoppers, jobs *telemetry
 
+	people *shoppers
+	story  *story
+
 	outMu sync.Mutex
 }
 
@@ -90,7 +96,7 @@ const workers = 64
 // Run runs the demo until ctx is done or the duration is over.
 func Run(ctx context.Context, o Options) (err error) {
 	o.ensureDefaults()
-	d := &demo{Options: o, tenants: makeTenants(o.Orders)}
+	d := &demo{Options: o, tenants: makeTenants(o.Orders), story: newStory(time.Now)}
 	// The SDK reports failed exports to a handler of the process; they belong
 	// in the demo's log, and at the end they are expected.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { o.Log.Debug("telemetry", "error", err) }))
@@ -112,7 +118,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 
-	d.srv, err = server.Start(ctx, server.Settings{Config: d.Server, Log: o.Log, Version: o.Version})
+	d.srv, err = server.Start(ctx, server.Settings{Config: d.Server, Log: o.Log, Version: o.Version, Acts: d.story.acts})
 	if err != nil {
 		return err
 	}
@@ -197,10 +203,14 @@ func (d *demo) drive(ctx context.Context, base string) error {
 	if err != nil {
 		return err
 	}
+	d.people = newShoppers(base, d.tenants, d.shoppers.traces, workers)
+	defer d.people.http.CloseIdleConnections()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	d.story.plan(d.acts())
 	var events sync.WaitGroup
 	events.Go(func() { d.events(ctx) })
+	events.Go(func() { d.verdicts(ctx) })
 	events.Go(func() {
 		select {
 		case err := <-d.srv.Failed():
@@ -209,14 +219,12 @@ func (d *demo) drive(ctx context.Context, base string) error {
 		}
 	})
 
-	people := newShoppers(base, d.tenants, d.shoppers.traces, workers)
-	defer people.http.CloseIdleConnections()
 	d.say("the shop is at %s; its callers say whose shop it is, by X-Shop-Tenant: %s", base, d.tenants[0].name)
 	d.say("it is under load: %g requests a second, due whether or not it keeps up", d.Rate)
 	if d.Ready != nil {
 		d.Ready(d.srv)
 	}
-	sum, err := bench.Run(ctx, bench.Options{Schedule: schedule, Do: people.do, Duration: d.Duration, Workers: workers})
+	sum, err := bench.Run(ctx, bench.Options{Schedule: schedule, Do: d.people.do, Duration: d.Duration, Workers: workers})
 	if err == nil && context.Cause(ctx) != context.Canceled {
 		err = context.Cause(ctx)
 	}
@@ -231,74 +239,12 @@ func (d *demo) drive(ctx context.Context, base string) error {
 	return err
 }
 
-// events makes the change, and a backup now and then.
-func (d *demo) events(ctx context.Context) {
-	change := time.After(d.ChangeAfter)
-	var backup <-chan time.Time // not before the change, however late that is
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-change:
-			if d.NoChange {
-				backup = time.After(d.BackupEvery)
-				d.mark(ctx, api.Mark{Name: "nothing changed", Service: "shop", User: "demo", Description: "a mark at which nothing was done"})
-				d.say("changed nothing, and set a mark")
-				continue
-			}
-			made := d.step(ctx, "made the index orders_by_customer", func() error {
-				_, err := d.db.ExecContext(ctx, theChange)
-				return err
-			})
-			backup = time.After(d.BackupEvery) // making it takes a while on a busy machine
-			if !made {
-				continue
-			}
-			// It helps from now on.
-			d.mark(ctx, api.Mark{
-				Name: "index added", Service: "shop", User: "demo",
-				Description: theChange + ": a customer's orders are found without reading all of the tenant's",
-			})
-		case <-backup:
-			d.mark(ctx, api.Mark{
-				Name: "backup started", Service: "shop", User: "demo",
-				Description: "it takes the write lock while it copies a tenant, and orders wait",
-			})
-			d.step(ctx, "backed up every tenant", func() error {
-				return d.backup(ctx)
-			})
-			backup = time.After(d.BackupEvery)
-		}
-	}
-}
-
 func (d *demo) backup(ctx context.Context) error {
 	dir := filepath.Join(d.dir, "backup")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	return backup(ctx, d.db, dir, d.tenants, d.jobs.traces.Tracer("tailscope/demo/jobs"))
-}
-
-// step does one thing and says how long it took, and whether it was done.
-func (d *demo) step(ctx context.Context, done string, do func() error) bool {
-	begin := time.Now()
-	err := do()
-	switch {
-	case ctx.Err() != nil:
-	case err != nil:
-		d.say("not %s: %v", done, err)
-	default:
-		d.say("%s, which took %s", done, took(time.Since(begin).Seconds()))
-		return true
-	}
-	return false
-}
-
-func (d *demo) mark(ctx context.Context, m api.Mark) {
-	if _, err := d.api.PutMark(ctx, m); err != nil && ctx.Err() == nil {
-		d.say("the mark %q could not be set: %v", m.Name, err)
-	}
 }
 
 func (d *demo) say(format string, args ...any) {

@@ -64,19 +64,32 @@ func TestDemo(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	out := &watched{text: "backed up every tenant", then: stop}
-	ready := false
+	ready, acts := false, ""
 	begun := time.Now()
 	err = Run(ctx, Options{
 		Server: cfg, Out: out, Log: slog.New(slog.DiscardHandler),
 		Rate: 150, Orders: 2000, ChangeAfter: 300 * time.Millisecond, BackupEvery: 300 * time.Millisecond,
-		Ready: func(*server.Server) { ready = true },
+		Ready: func(s *server.Server) {
+			ready = true
+			status, err := (&client.Client{Address: s.Addr()}).Status(ctx)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for _, a := range status.Acts {
+				acts += a.Name + ", "
+			}
+		},
 	})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
+	if want := "index, backup, bulk import, backup, bulk import, "; acts != want {
+		t.Errorf("the page is told of %s want %s", acts, want)
+	}
 	checked := 1 + uint64(time.Since(begun)/(5*time.Second)) // its interval in checks.yaml
 	for _, want := range []string{
-		taken.Addr().String() + " is taken: the page gets a free port", "made the index", "backed up every tenant", "0 of them failed; 0 dropped, ",
+		taken.Addr().String() + " is taken: the page gets a free port", "what comes: ", "made the index", "backed up every tenant", "0 of them failed; 0 dropped, ",
 	} {
 		if !ready || !strings.Contains(out.String(), want) {
 			t.Errorf("output lacks %q:\n%s", want, out.String())

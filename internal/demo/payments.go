@@ -46,14 +46,16 @@ func payments(tp trace.TracerProvider, mp metric.MeterProvider) http.Handler {
 
 // cashier is the shop's side of it.
 type cashier struct {
-	base string // http://host:port of the payments
-	http *http.Client
+	base      string // http://host:port of the payments
+	http      *http.Client
+	transport *http.Transport
 }
 
 func newCashier(base string, tp trace.TracerProvider, mp metric.MeterProvider) *cashier {
-	return &cashier{base: base, http: &http.Client{
+	t := &http.Transport{MaxIdleConnsPerHost: workers}
+	return &cashier{base: base, transport: t, http: &http.Client{
 		Timeout: 10 * time.Second,
-		Transport: otelhttp.NewTransport(&http.Transport{MaxIdleConnsPerHost: workers},
+		Transport: otelhttp.NewTransport(t,
 			otelhttp.WithTracerProvider(tp), otelhttp.WithMeterProvider(mp), otelhttp.WithPropagators(propagation.TraceContext{}),
 			otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string { return r.Method + " " + r.URL.Path })),
 	}}

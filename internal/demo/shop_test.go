@@ -53,6 +53,12 @@ func call(t *testing.T, method, url, tenant string, into any) int {
 		t.Fatal(err)
 	}
 	r.Header.Set(tenantHeader, tenant)
+	return ask(t, r, into)
+}
+
+// ask sends a request, reads a JSON answer unless into is nil, and returns the status.
+func ask(t *testing.T, r *http.Request, into any) int {
+	t.Helper()
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)

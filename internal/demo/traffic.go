@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/codes"
@@ -22,7 +23,7 @@ import (
 // request was due, and sent as the spans of a service of their own: beside
 // the shop's view of itself lies the view of those who use it.
 type shoppers struct {
-	base    string // http://host:port of the shop
+	base    atomic.Pointer[string] // http://host:port of the shop
 	http    *http.Client
 	tenants []tenant
 	seed    uint64
@@ -65,15 +66,20 @@ func customer(t *tenant, r *rand.Rand) url.Values {
 }
 
 func newShoppers(base string, ts []tenant, tp trace.TracerProvider, workers int) *shoppers {
-	return &shoppers{
-		base: base, tenants: ts, seed: 1,
+	s := &shoppers{
+		tenants: ts, seed: 1,
 		http: &http.Client{
 			Timeout:   30 * time.Second,
 			Transport: &http.Transport{MaxIdleConnsPerHost: workers, MaxConnsPerHost: workers},
 		},
 		tracer: tp.Tracer("tailscope/demo/shoppers"),
 	}
+	s.moveTo(base)
+	return s
 }
+
+// moveTo has further requests sent to another address.
+func (s *shoppers) moveTo(base string) { s.base.Store(&base) }
 
 // do makes the k-th request, which is a function of k and the seed alone.
 func (s *shoppers) do(ctx context.Context, req bench.Request) error {
@@ -91,7 +97,7 @@ func (s *shoppers) do(ctx context.Context, req bench.Request) error {
 	ctx, span := s.tracer.Start(ctx, m.method+" "+m.route, trace.WithTimestamp(req.Due), trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(tenantKey.String(t.name), semconv.HTTPRequestMethodKey.String(m.method), semconv.URLTemplate(m.route),
 			semconv.ServerAddress("shop")))
-	status, err := s.send(ctx, m.method, s.base+path+"?"+query.Encode(), t)
+	status, err := s.send(ctx, m.method, *s.base.Load()+path+"?"+query.Encode(), t)
 	if ctx.Err() != nil {
 		return ctx.Err() // the demo ends; the span never does, since nothing was measured
 	}

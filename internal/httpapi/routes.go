@@ -283,5 +283,8 @@ func (s *server) status(ctx context.Context, _ *nothing) (*api.StatusResponse, e
 	if s.Problems != nil {
 		out.Problems = append(out.Problems, s.Problems()...)
 	}
+	if s.Acts != nil {
+		out.Acts = s.Acts()
+	}
 	return &out, nil
 }

@@ -91,6 +91,7 @@ func (s *Server) startListeners(ctx context.Context) error {
 			FlushSeconds: 1, // what was accepted is visible before it is flushed
 		},
 		Problems:          s.health.problems,
+		Acts:              s.acts,
 		AcknowledgeDamage: s.acknowledgeDamage,
 		TenantList:        s.tenants,
 		QuestionBytes:     s.shares.Question,

@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tailscope/api"
 	"tailscope/internal/agg"
 	"tailscope/internal/config"
 	"tailscope/internal/experiment/logbook"
@@ -46,6 +47,8 @@ type Settings struct {
 	// Now is the clock of what arrives, is judged and is answered; default time.Now. A
 	// server that is given one leaves to its owner what Tick does.
 	Now func() time.Time
+	// Acts returns what the demo shows on its page; nil for any other server.
+	Acts func() []api.Act
 }
 
 // Server is a running Tailscope. Its methods are safe for concurrent use.
@@ -54,6 +57,7 @@ type Server struct {
 	log     *slog.Logger
 	version string
 	now     func() time.Time
+	acts    func() []api.Act
 	ticks   bool // does at intervals what Tick does
 
 	data     *dataStore
@@ -111,7 +115,7 @@ func Start(ctx context.Context, set Settings) (_ *Server, err error) {
 	if set.Log == nil {
 		set.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: set.Config, log: set.Log, version: set.Version, now: set.Now, ticks: set.Now == nil, failed: make(chan error, 8), metrics: newMetrics(set.Version)}
+	s := &Server{cfg: set.Config, log: set.Log, version: set.Version, now: set.Now, acts: set.Acts, ticks: set.Now == nil, failed: make(chan error, 8), metrics: newMetrics(set.Version)}
 	if s.ticks {
 		s.now = time.Now
 	}

@@ -10,6 +10,16 @@ export interface components {
             until: number | null;
             user: string;
         };
+        Act: {
+            at: number | null;
+            end: number | null;
+            name: string;
+            page: string;
+            /** @enum {string} */
+            state: "comes" | "runs" | "done" | "failed";
+            text: string;
+            verdict?: string;
+        };
         Alarm: {
             end: number | null;
             incident?: string;
@@ -1987,6 +1997,7 @@ export interface components {
             rate: (number | null)[];
         };
         StatusResponse: {
+            acts?: components["schemas"]["Act"][];
             flush_seconds: number | null;
             has_data: boolean;
             now: number | null;
@@ -2184,6 +2195,7 @@ export interface components {
     pathItems: never;
 }
 export type Ack = components['schemas']['Ack'];
+export type Act = components['schemas']['Act'];
 export type Alarm = components['schemas']['Alarm'];
 export type ApdexResponse = components['schemas']['ApdexResponse'];
 export type ApdexRow = components['schemas']['ApdexRow'];
