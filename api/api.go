@@ -79,13 +79,16 @@ type Service struct {
 	Now *ServiceNow `json:"now,omitempty"`
 	// Usual is what comparable minutes before it were like. Absent while they are too few.
 	Usual *ServiceUsual `json:"usual,omitempty"`
-	// State is worse if p50, p99 or errors of now lie above what is usual, odd if only the
-	// rate lies outside it, else well. A figure lies outside if the interval of what was
-	// measured does. Absent without now or usual.
+	// State is worse if p50, p99 or errors of now lie above what is usual, or Apdex below it
+	// or below 0.5 by a T that was set, or a check of the service is critical; odd if only the
+	// rate lies outside, or another check fails; else well. A figure lies outside if the
+	// interval of what was measured does. Absent while none of this is known.
 	State ServiceState `json:"state,omitempty"`
-	// Outside has the figures of now that lie outside: rate, errors, p50, p99.
+	// Outside has the figures of now that lie outside: rate, errors, p50, p99, apdex.
 	Outside map[string]ServiceState `json:"outside,omitempty"`
-	Why     string                  `json:"why,omitempty"` // a sentence about those figures
+	Why     string                  `json:"why,omitempty"` // a sentence about those figures and checks
+	// Whom is for whom p50, p99 or errors are worse, where that is sure.
+	Whom *ServiceWhom `json:"whom,omitempty"`
 	// LatestMark is the last one of the range at which the service changed; else
 	// the last of the service, else that of every service, else the last before
 	// the range. It has its verdict on the service.
@@ -109,6 +112,7 @@ type ServiceNow struct {
 	Errors    uint64           `json:"errors"`
 	ErrorRate Float            `json:"error_ratio"` // 0..1
 	Quantiles map[string]Float `json:"quantiles"`   // 0.5 and 0.99
+	Apdex     Float            `json:"apdex"`
 	// Last is the end of the last slot with requests if the minute has none, Unix seconds.
 	Last int64 `json:"last,omitempty"`
 }
@@ -123,6 +127,16 @@ type ServiceUsual struct {
 	Errors  UsualBand `json:"error_ratio"`
 	P50     UsualBand `json:"p50"`
 	P99     UsualBand `json:"p99"`
+	// Apdex is absent where nobody set a T.
+	Apdex *UsualBand `json:"apdex,omitempty"`
+}
+
+// ServiceWhom says who feels most that a service is worse than usual: tenants, a cohort, or
+// all that have requests enough.
+type ServiceWhom struct {
+	Sentence string   `json:"sentence"` // worst for globex; worse for all tenants
+	Tenants  []string `json:"tenants,omitempty"`
+	Cohort   string   `json:"cohort,omitempty"`
 }
 
 // UsualBand holds nearly all minutes; null where too few are known.

@@ -59,6 +59,7 @@ type ServicesRequest struct {
 	Quantiles Quantiles `query:"q" doc:"quantiles between 0 and 1, parted by commas; default 0.5,0.95,0.99"`
 	ApdexT    float64   `query:"apdex_t" doc:"seconds that satisfy a user, for every service; default each service's own target" example:"0.5" unit:"seconds"`
 	Rows      int       `query:"rows" doc:"the most rows of each service's strip; no strips unless asked for"`
+	Names     bool      `query:"names" doc:"only names, environments, requests and errors, for lists to choose from"`
 }
 
 // DistributionRequest asks for whole distributions.

@@ -129,7 +129,7 @@ func bodyBound(r *http.Request) int64 {
 func New(o Options) http.Handler {
 	o.ensureDefaults()
 	o.Store = query.WithCohorts(o.Store, o.TenantList)
-	s := &server{Options: o, targets: sla.NewTargets(o.Store), changes: changes.NewFinder(o.Store), tenantCache: query.NewTenantCache(tenantCacheBytes), computing: make(chan struct{}, maxComputing), simulating: make(chan struct{}, maxSimulating)}
+	s := &server{Options: o, targets: sla.NewTargets(o.Store), changes: changes.NewFinder(o.Store), tenantCache: query.NewTenantCache(tenantCacheBytes), live: newLive(), computing: make(chan struct{}, maxComputing), simulating: make(chan struct{}, maxSimulating)}
 	s.page = o.newTurns(o.MaxConcurrent, o.MaxWait, o.Memory)
 	s.slow = o.newTurns(max(1, o.MaxConcurrent/2), o.MaxWait, o.Memory)
 	// PromQL leaves memory for a question of the page, and waits longer: a
@@ -159,7 +159,7 @@ type server struct {
 	changes *changes.Finder
 
 	tenantCache *query.TenantCache
-	usual       query.UsualCache
+	live        *live
 
 	page, slow, promql *turns
 

@@ -147,31 +147,6 @@ func parseQuery(raw string) (url.Values, error) {
 	return values, nil
 }
 
-func (s *server) services(ctx context.Context, in *api.ServicesRequest) (*api.ServicesResponse, error) {
-	sel, err := s.selection(in.Selection)
-	if err != nil {
-		return nil, err
-	}
-	r := query.ServicesRequest{Selection: sel, ApdexT: in.ApdexT, Now: s.Now(), Newest: s.Seconds, Rows: in.Rows, Usual: &s.usual}
-	if r.Grid, err = grid(in.Grid); err != nil {
-		return nil, err
-	}
-	if r.Quantiles, err = parseQuantiles(in.Quantiles); err != nil {
-		return nil, err
-	}
-	set, err := s.targets.All(ctx)
-	if err != nil {
-		return nil, err
-	}
-	r.Target = set.OfService
-	out, err := query.Services(ctx, s.Store, r)
-	if err != nil {
-		return nil, err
-	}
-	out.Whole = s.whole(sel, out.End)
-	return out, s.latestMarks(ctx, out.Services, sel.Start, sel.End)
-}
-
 // whole says how much of a range that was asked for, and answered up to end, is stored.
 func (s *server) whole(sel query.Selection, end int64) (w api.Whole) {
 	if until := query.WholeUntil(s.Now(), s.Seconds, query.Named(sel.Matchers, series.LabelService)); until < end {

@@ -36,12 +36,30 @@ type ServicesRequest struct {
 	Grid      // of the sparklines
 	Quantiles []Quantile
 	ApdexT    float64 // seconds, for every service; 0 means each its own
-	// Target gives the T of a service in seconds; nil means DefaultApdexT.
-	Target func(service string) float64
+	// Target gives the T of a service in seconds, and whether somebody set it; nil means
+	// DefaultApdexT, which nobody set.
+	Target func(service string) (t float64, set bool)
 	Now    time.Time     // zero: all of the range is stored
 	Newest *seconds.Ring // the newest requests; nil if they are not kept
 	Rows   int           // the most rows of each service's strip; 0: no strips
 	Usual  *UsualCache   // nil reads what is usual each time
+	Past   *PastCache    // nil reads all columns each time
+	Names  bool          // only names, environments, requests and errors
+	// Whom keeps for whom services are worse than usual; nil: it is not asked. List, if
+	// there is one, makes the cohorts.
+	Whom *WhomCache
+	List *series.TenantList
+}
+
+// target returns the T of a service, and whether it was set.
+func (r *ServicesRequest) target(service string) (t float64, set bool) {
+	switch {
+	case r.ApdexT > 0:
+		return r.ApdexT, false
+	case r.Target != nil:
+		return r.Target(service)
+	}
+	return DefaultApdexT, false
 }
 
 // servicesBy tells the requests of services apart, and those that failed.
@@ -75,36 +93,27 @@ func Services(ctx context.Context, st store.Store, r ServicesRequest) (*api.Serv
 	if err := sel.wantDistribution("services"); err != nil {
 		return nil, err
 	}
+	if r.Names {
+		return serviceNames(ctx, st, r.Selection)
+	}
 	if r.Width == 0 && r.Step == 0 {
 		r.Width = 60
 	}
 	r.exact = true
-	res, q, err := stepped(ctx, st, sel.q, r.Start, r.End, r.Grid, 0)
+	found, q, err := r.columns(ctx, st, sel.q)
 	if err != nil {
 		return nil, err
 	}
 	out := &api.ServicesResponse{Range: api.Range{Start: q.Start, End: q.End}, Step: q.Step, Services: []api.Service{}}
-	n := int((q.End - q.Start) / q.Step)
-	if len(res.Groups) == 0 {
+	if len(found) == 0 {
 		return out, nil
 	}
 	measured, err := NewMeasured(ctx, st, r.Matchers, time.Unix(q.Start, 0), time.Unix(min(q.End, lastBase(r.End)), 0), r.Now, r.Newest)
 	if err != nil {
 		return nil, err
 	}
-	found := byService(res.Groups)
-	t := r.ApdexT
-	for of, groups := range found {
-		if r.ApdexT == 0 {
-			t = DefaultApdexT
-			if r.Target != nil {
-				t = r.Target(of.name)
-			}
-		}
-		s, err := service(of, groups, q, n, r, t)
-		if err != nil {
-			return nil, err
-		}
+	for of, columns := range found {
+		s := service(of, columns, q, &r)
 		lasts, err := measured.Seconds(func(service, environment string) bool { return of == serviceIn{service, environment} })
 		if err != nil {
 			return nil, err
@@ -112,10 +121,34 @@ func Services(ctx context.Context, st store.Store, r ServicesRequest) (*api.Serv
 		s.Rate = api.Float(float64(s.Requests) / lasts)
 		out.Services = append(out.Services, s)
 	}
-	slices.SortFunc(out.Services, func(a, b api.Service) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Environment, b.Environment))
-	})
+	slices.SortFunc(out.Services, byName)
 	return out, nowOfServices(ctx, st, sel.q, r, out, found)
+}
+
+func byName(a, b api.Service) int {
+	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Environment, b.Environment))
+}
+
+// serviceNames lists services with their requests and errors alone, of which no
+// distribution is read.
+func serviceNames(ctx context.Context, st store.Store, sel Selection) (*api.ServicesResponse, error) {
+	found, err := Requests(ctx, st, RequestsRequest{Selection: sel, Whole: true, Measure: store.Moments})
+	if err != nil {
+		return nil, err
+	}
+	out := &api.ServicesResponse{Range: api.Range{Start: found.Start, End: found.End}, Services: []api.Service{}}
+	nan := api.Float(math.NaN())
+	for i := range found.Groups {
+		g := &found.Groups[i]
+		of := serviceInOf(g.Labels)
+		s := api.Service{Name: of.name, Environment: of.environment, Requests: g.Count(0), Rate: nan, ErrorRate: nan, Apdex: nan, ApdexT: nan, Mean: nan, Error: nan}
+		if failed := g.Failed[0]; failed != nil {
+			s.Errors = failed.Count
+		}
+		out.Services = append(out.Services, s)
+	}
+	slices.SortFunc(out.Services, byName)
+	return out, nil
 }
 
 func byService(groups []store.Group) map[serviceIn][]store.Group {
@@ -127,57 +160,30 @@ func byService(groups []store.Group) map[serviceIn][]store.Group {
 	return found
 }
 
-func service(of serviceIn, groups []store.Group, q store.Query, n int, r ServicesRequest, apdexT float64) (api.Service, error) {
-	groups = onlyRequests(groups)
-	s := api.Service{Name: of.name, Environment: of.environment, ApdexT: api.Float(apdexT), Sparkline: api.Sparkline{Rate: nans(n), P95: nans(n)}}
-	all, good := hist.New(hist.MaxSchema), hist.New(hist.MaxSchema)
-	t := &timeline{start: q.Start, step: q.Step, n: n, until: lastBase(r.End), groups: map[string]*timelineGroup{}}
-	for _, g := range groups {
-		failed := g.Labels.Get(series.LabelStatus) == statusError
-		for _, p := range g.Points {
-			if p.Hist == nil {
-				continue
-			}
-			if failed {
-				s.Errors += p.Hist.Count
-				if err := all.Merge(p.Hist); err != nil {
-					return s, err
-				}
-			} else if err := good.Merge(p.Hist); err != nil {
-				return s, err
-			}
+func service(of serviceIn, columns *serviceColumns, q store.Query, r *ServicesRequest) api.Service {
+	apdexT, _ := r.target(of.name)
+	all, n := columns.all, len(columns.of)
+	s := api.Service{
+		Name: of.name, Environment: of.environment, Requests: all.Count, Errors: columns.errors, ErrorRate: api.Float(float64(columns.errors) / float64(all.Count)),
+		Apdex: api.Float(ScoreApdex(columns.good, columns.errors, apdexT).Score), ApdexT: api.Float(apdexT),
+		Mean: api.Float(all.Mean()), Quantiles: quantiles(all, r.Quantiles), Error: api.Float(all.RelativeError()),
+		Weighted: all.Weighted, Effective: Effective(all.Moment()), Sparkline: api.Sparkline{Rate: nans(n), P95: nans(n)},
+	}
+	t := &timeline{start: q.Start, step: q.Step, until: lastBase(r.End)}
+	for i, c := range columns.of {
+		if c.count > 0 {
+			s.Sparkline.Rate[i], s.Sparkline.P95[i] = api.Float(float64(c.count)/t.seconds(i)), api.Float(c.p95)
 		}
 	}
-	if err := all.Merge(good); err != nil {
-		return s, err
+	if r.Rows > 0 {
+		s.Strip = stripOf(columns.of, r.Rows)
 	}
-	if err := t.distributions(&store.Result{Groups: groups}); err != nil {
-		return s, err
-	}
-	for _, g := range t.order {
-		for i, c := range g.cells {
-			if c.hist != nil {
-				s.Sparkline.Rate[i] = api.Float(float64(c.hist.Count) / t.seconds(i))
-				s.Sparkline.P95[i] = api.Float(c.hist.Quantile(0.95))
-			}
-		}
-		if r.Rows > 0 {
-			s.Strip = stripOf(g.cells, r.Rows)
-		}
-	}
-	s.Requests = all.Count
-	s.ErrorRate = api.Float(float64(s.Errors) / float64(all.Count))
-	s.Apdex = api.Float(ScoreApdex(good, s.Errors, apdexT).Score)
-	s.Mean = api.Float(all.Mean())
-	s.Quantiles = quantiles(all, r.Quantiles)
-	s.Error = api.Float(all.RelativeError())
-	s.Weighted, s.Effective = all.Weighted, Effective(all.Moment())
-	return s, nil
+	return s
 }
 
 // stripOf returns the cells of one service, of which one at least has requests, as a small
 // heatmap.
-func stripOf(cells []timelineCell, limit int) *api.Strip {
+func stripOf(cells []column, limit int) *api.Strip {
 	var all []*hist.Histogram
 	for _, c := range cells {
 		if c.hist != nil {

@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math"
 	"regexp"
@@ -44,9 +45,23 @@ const (
 	leastOfDuration = 0.10
 	leastOfRate     = 0.25
 	leastOfErrors   = 0.001
+	leastOfApdex    = 0.05
 
 	// fewestErrors is the least number of failed requests that differ from none.
 	fewestErrors = 3
+	// poorApdex is what the Apdex specification calls unacceptable.
+	poorApdex = 0.5
+
+	// An episode, which an incident or an outage covers, has at least so many minutes that
+	// lie apart from the others. What has more episodes than so is usual.
+	fewestOfEpisode = 5
+	mostEpisodes    = 2
+
+	// From here on a minute lies apart from the others.
+	apartOfDuration = 0.5
+	apartOfRate     = 0.5
+	apartOfErrors   = 0.01
+	apartOfApdex    = 0.1
 )
 
 // usualDays are how many days before now minutes are comparable.
@@ -60,7 +75,7 @@ const latestMinute = 300
 
 // The figures of a minute that are compared, as api.Service.Outside has them.
 const (
-	figureRate, figureErrors, figureP50, figureP99 = "rate", "errors", "p50", "p99"
+	figureRate, figureErrors, figureP50, figureP99, figureApdex = "rate", "errors", "p50", "p99", "apdex"
 )
 
 // UsualCache keeps what is usual for the minutes asked about last. The zero value is ready.
@@ -79,6 +94,9 @@ type usualOfAll struct {
 type usual struct {
 	bands  api.ServiceUsual
 	weight float64 // how many requests one that was measured stands for
+	// hours are those before now whose minutes are comparable, in Unix seconds; empty if
+	// they are not known.
+	hours api.Range
 }
 
 // minute is what the requests of one minute come to.
@@ -87,26 +105,36 @@ type minute struct {
 	count, errors float64
 	squares       float64 // Σw² of all
 	p50, p99      float64 // NaN where they are not known
+	apdex         float64 // NaN where it is not known, or nobody set a T
 }
 
 // get returns what is usual of services before the minute at.
-func (c *UsualCache) get(ctx context.Context, st store.Store, q store.Query, at int64, now time.Time, services map[serviceIn][]store.Group) (*usualOfAll, error) {
-	read := func() (*usualOfAll, error) { return readUsual(ctx, st, q, at, services) }
-	if c == nil || now.IsZero() {
+func (c *UsualCache) get(ctx context.Context, st store.Store, q store.Query, at int64, r *ServicesRequest, services map[serviceIn]*serviceColumns) (*usualOfAll, error) {
+	set := map[string]float64{} // each T that somebody set
+	for of := range services {
+		if t, ok := r.target(of.name); ok {
+			set[of.name] = t
+		}
+	}
+	read := func() (*usualOfAll, error) { return readUsual(ctx, st, q, at, services, set) }
+	if c == nil || r.Now.IsZero() {
 		return read()
 	}
 	parts := []string{q.Family, strconv.FormatInt(at, 10)}
 	for _, m := range q.Matchers {
 		parts = append(parts, m.String())
 	}
+	for name, t := range set {
+		parts = append(parts, fmt.Sprint(name, "\x01", t))
+	}
 	slices.Sort(parts[2:])
 	c.once.Do(func() { c.kept.Size, c.kept.Fresh = 16, 2*time.Minute }) // a minute is asked about for a minute
-	return c.kept.Get(ctx, strings.Join(parts, "\x00"), now, read)
+	return c.kept.Get(ctx, strings.Join(parts, "\x00"), r.Now, read)
 }
 
 // nowOfServices adds to an answer what its last whole minute was like, what is usual, and
 // how the two compare. q is the question that was answered.
-func nowOfServices(ctx context.Context, st store.Store, q store.Query, r ServicesRequest, out *api.ServicesResponse, found map[serviceIn][]store.Group) error {
+func nowOfServices(ctx context.Context, st store.Store, q store.Query, r ServicesRequest, out *api.ServicesResponse, found map[serviceIn]*serviceColumns) error {
 	first, last := int64(math.MaxInt64), int64(0)
 	ends := make([]int64, len(out.Services))
 	for i, s := range out.Services {
@@ -136,31 +164,38 @@ func nowOfServices(ctx context.Context, st store.Store, q store.Query, r Service
 		}
 	}
 	recent := byService(res.Groups)
-	all, err := r.Usual.get(ctx, st, q, series.Minute.Slot(last-minuteLong), r.Now, found)
+	all, err := r.Usual.get(ctx, st, q, series.Minute.Slot(last-minuteLong), &r, found)
 	if err != nil {
 		return err
 	}
 	for i := range out.Services {
 		s := &out.Services[i]
 		of := serviceIn{s.Name, s.Environment}
-		h, errors, err := mergeRequests(recent[of], ends[i]-minuteLong, ends[i])
+		h, good, errors, err := mergeRequests(recent[of], ends[i]-minuteLong, ends[i])
 		if err != nil {
 			return err
 		}
+		t, set := r.target(s.Name)
 		s.Now = serviceNow(ends[i], h, errors)
+		s.Now.Apdex = api.Float(ScoreApdex(good, errors, t).Score)
 		if h.Count == 0 {
-			s.Now.Last = lastRequest(found[of], out.Step, all.last[of], s.Now.Start)
+			s.Now.Last = lastRequest(found[of].last(out.Start, out.Step), all.last[of], s.Now.Start)
 		}
 		u := all.of[of]
-		if u == nil {
+		if u != nil {
+			s.Usual = &u.bands
+		}
+		if len(res.Groups) == 0 { // nothing is measured
 			continue
 		}
-		s.Usual = &u.bands
-		if len(res.Groups) > 0 { // else nothing is measured
+		if u != nil {
 			u.judge(s, h)
 		}
+		if set {
+			judgeApdex(s, h.Effective())
+		}
 	}
-	return nil
+	return r.Whom.name(ctx, st, q, &r, out, all)
 }
 
 // serviceNow describes the minute that ends at end.
@@ -171,51 +206,46 @@ func serviceNow(end int64, h *hist.Histogram, errors uint64) *api.ServiceNow {
 	}
 }
 
-// lastRequest returns the end of the last slot with requests, before until, of groups in
-// slots of step; minute is that of the last minute with any, 0 if it is not known.
-func lastRequest(groups []store.Group, step, minute, until int64) (last int64) {
-	for _, g := range groups {
-		for _, p := range g.Points {
-			if p.Hist != nil && p.Hist.Count > 0 {
-				last = max(last, p.Start)
-			}
-		}
-	}
-	if last = min(last+step, until); minute > 0 && minute < last {
+// lastRequest returns the end of the last slot with requests, before until: that of a column,
+// or of the last minute with any, 0 if it is not known.
+func lastRequest(column, minute, until int64) int64 {
+	if column = min(column, until); minute > 0 && minute < column {
 		return minute
 	}
-	return last
+	return column
 }
 
-// mergeRequests merges the requests of a service from start to end. It uses the memory of
-// groups.
-func mergeRequests(groups []store.Group, start, end int64) (h *hist.Histogram, errors uint64, err error) {
-	h = hist.New(hist.MaxSchema)
+// mergeRequests merges the requests of a service from start to end: all, and those that did
+// not fail. It uses the memory of groups.
+func mergeRequests(groups []store.Group, start, end int64) (all, good *hist.Histogram, errors uint64, err error) {
+	all, good = hist.New(hist.MaxSchema), hist.New(hist.MaxSchema)
 	for _, g := range onlyRequests(groups) {
 		failed := g.Labels.Get(series.LabelStatus) == statusError
 		for _, p := range g.Points {
 			if p.Hist == nil || p.Start < start || p.Start >= end {
 				continue
 			}
+			to := good
 			if failed {
 				errors += p.Hist.Count
+				to = all
 			}
-			if err := h.Merge(p.Hist); err != nil {
-				return nil, 0, err
+			if err := to.Merge(p.Hist); err != nil {
+				return nil, nil, 0, err
 			}
 		}
 	}
-	return h, errors, nil
+	return all, good, errors, all.Merge(good)
 }
 
 // readUsual reads what is usual of services before the minute at: the same minutes of
-// earlier days, else the hours before.
-func readUsual(ctx context.Context, st store.Store, q store.Query, at int64, services map[serviceIn][]store.Group) (*usualOfAll, error) {
+// earlier days, else the hours before. targets are each T that somebody set, by service.
+func readUsual(ctx context.Context, st store.Store, q store.Query, at int64, services map[serviceIn]*serviceColumns, targets map[string]float64) (*usualOfAll, error) {
 	qs := onlyOfRequests(q, services)
 	days := map[serviceIn][]minute{}
 	for _, d := range usualDays {
 		from := at - d*86400 - aroundClock
-		found, err := readMinutes(ctx, st, qs, from, from+2*aroundClock+minuteLong)
+		found, err := readMinutes(ctx, st, qs, from, from+2*aroundClock+minuteLong, targets)
 		if err != nil {
 			return nil, err
 		}
@@ -232,7 +262,7 @@ func readUsual(ctx context.Context, st store.Store, q store.Query, at int64, ser
 			qs[i].Measure = store.Moments
 		}
 	}
-	hours, err := readMinutes(ctx, st, qs, at-usualHours, at+minuteLong)
+	hours, err := readMinutes(ctx, st, qs, at-usualHours, at+minuteLong, targets)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +273,9 @@ func readUsual(ctx context.Context, st store.Store, q store.Query, at int64, ser
 				out.last[of] = m.start + minuteLong
 			}
 		}
-		if u := usualOf("hours", settled(ms, at)); u != nil {
+		before := settled(ms, at)
+		if u := usualOf("hours", before); u != nil {
+			u.hours = api.Range{Start: before[0].start, End: before[len(before)-1].start + minuteLong}
 			out.of[of] = u
 		}
 	}
@@ -256,6 +288,7 @@ func readUsual(ctx context.Context, st store.Store, q store.Query, at int64, ser
 		// before, too.
 		if h := out.of[of]; h != nil {
 			u.bands.Rate.Low, u.bands.Rate.High = min(u.bands.Rate.Low, h.bands.Rate.Low), max(u.bands.Rate.High, h.bands.Rate.High)
+			u.hours = h.hours
 		}
 		out.of[of] = u
 	}
@@ -275,10 +308,10 @@ func settled(ms []minute, at int64) []minute {
 
 // onlyOfRequests returns questions that read no more than the requests of services: of
 // those that serve requests these alone, and all spans of the others.
-func onlyOfRequests(q store.Query, services map[serviceIn][]store.Group) []store.Query {
+func onlyOfRequests(q store.Query, services map[serviceIn]*serviceColumns) []store.Query {
 	var others []string
-	for of, groups := range services {
-		if !slices.ContainsFunc(groups, isRequest) {
+	for of, columns := range services {
+		if !columns.served {
 			others = append(others, regexp.QuoteMeta(of.name))
 		}
 	}
@@ -297,7 +330,7 @@ func onlyOfRequests(q store.Query, services map[serviceIn][]store.Group) []store
 // readMinutes returns the minutes of each service in which any service has requests; a
 // later question's answer supersedes an earlier one's. It returns none where only longer
 // slots are kept.
-func readMinutes(ctx context.Context, st store.Store, qs []store.Query, from, to int64) (map[serviceIn][]minute, error) {
+func readMinutes(ctx context.Context, st store.Store, qs []store.Query, from, to int64, targets map[string]float64) (map[serviceIn][]minute, error) {
 	from = max(from, 0)
 	if to <= from {
 		return nil, nil
@@ -315,8 +348,9 @@ func readMinutes(ctx context.Context, st store.Store, qs []store.Query, from, to
 	any, moments := make([]bool, n), qs[0].Measure == store.Moments
 	out := map[serviceIn][]minute{}
 	for of, groups := range found {
-		all := make([]*hist.Histogram, n)
+		all, good := make([]*hist.Histogram, n), make([]*hist.Histogram, n)
 		ms := make([]minute, n)
+		t, set := targets[of.name]
 		for _, g := range onlyRequests(groups) {
 			failed := g.Labels.Get(series.LabelStatus) == statusError
 			for _, p := range g.Points {
@@ -329,6 +363,14 @@ func readMinutes(ctx context.Context, st store.Store, qs []store.Query, from, to
 				if moments {
 					continue
 				}
+				if set && !failed {
+					if good[i] == nil {
+						good[i] = hist.New(hist.MaxSchema)
+					}
+					if err := good[i].Merge(p.Hist); err != nil {
+						return nil, err
+					}
+				}
 				if all[i] == nil {
 					all[i] = p.Hist
 				} else if err := all[i].Merge(p.Hist); err != nil {
@@ -337,8 +379,12 @@ func readMinutes(ctx context.Context, st store.Store, qs []store.Query, from, to
 			}
 		}
 		for i, h := range all {
-			ms[i].start = from + int64(i)*minuteLong
-			ms[i].durations(h)
+			m := &ms[i]
+			m.start, m.apdex = from+int64(i)*minuteLong, math.NaN()
+			m.durations(h)
+			if set && h != nil {
+				m.apdex = ScoreApdex(good[i], uint64(m.errors), t).Score
+			}
 		}
 		out[of] = ms
 	}
@@ -366,53 +412,111 @@ func (m *minute) durations(h *hist.Histogram) {
 
 // usualOf returns the bands of minutes, nil if they are too few or none has requests.
 func usualOf(of string, ms []minute) *usual {
-	var rates, errors, p50, p99, busy []float64
-	requests, squares := 0.0, 0.0
-	for _, m := range ms {
-		rates = append(rates, m.count/float64(minuteLong))
-		if m.count == 0 {
-			continue
-		}
-		requests, squares = requests+m.count, squares+m.squares
-		busy = append(busy, m.count)
-		errors = append(errors, m.errors/m.count)
-		if !math.IsNaN(m.p50) {
-			p50, p99 = append(p50, math.Log(max(m.p50, shortest))), append(p99, math.Log(max(m.p99, shortest)))
-		}
-	}
-	if len(ms) < fewestMinutes || requests == 0 {
+	busy := slices.DeleteFunc(slices.Clone(ms), func(m minute) bool { return m.count == 0 })
+	if len(ms) < fewestMinutes || len(busy) == 0 {
 		return nil
 	}
+	requests, squares, counts := 0.0, 0.0, make([]float64, len(busy))
+	for i, m := range busy {
+		requests, squares, counts[i] = requests+m.count, squares+m.squares, m.count
+	}
 	u := &usual{weight: max(1, squares/requests), bands: api.ServiceUsual{Of: of, Minutes: len(ms)}}
-	count := func(rate float64) float64 { return rate * float64(minuteLong) / u.weight }
-	u.bands.Rate = band(rates, func(v float64) float64 {
-		return max(leastOfRate*v, widest*math.Sqrt(count(v))*u.weight/float64(minuteLong))
-	})
+	noise := func(rate float64) float64 {
+		return widest * math.Sqrt(rate*float64(minuteLong)/u.weight) * u.weight / float64(minuteLong)
+	}
+	rates := usualValues(ms, func(m *minute) float64 { return m.count / float64(minuteLong) }, true, func(v float64) float64 { return max(apartOfRate*v, noise(v)) })
+	u.bands.Rate = band(rates, func(v float64) float64 { return max(leastOfRate*v, noise(v)) })
 	u.bands.Rate.Low = max(0, u.bands.Rate.Low)
 
-	duration := func(logs []float64) api.UsualBand {
+	duration := func(of func(*minute) float64) api.UsualBand {
+		logs := usualValues(busy, func(m *minute) float64 { return math.Log(max(of(m), shortest)) }, false, func(float64) float64 { return math.Log1p(apartOfDuration) })
 		b := band(logs, func(float64) float64 { return math.Log1p(leastOfDuration) })
 		return api.UsualBand{Middle: api.Float(math.Exp(float64(b.Middle))), Low: api.Float(math.Exp(float64(b.Low))), High: api.Float(math.Exp(float64(b.High)))}
 	}
-	u.bands.P50, u.bands.P99 = duration(p50), duration(p99)
+	u.bands.P50 = duration(func(m *minute) float64 { return m.p50 })
+	u.bands.P99 = duration(func(m *minute) float64 { return m.p99 })
 
+	each := quantileOf(counts, 0.5) / u.weight // requests that a minute measured
+	errors := usualValues(busy, func(m *minute) float64 { return m.errors / m.count }, false, func(float64) float64 { return max(apartOfErrors, fewestErrors/each) })
 	u.bands.Errors = band(errors, func(float64) float64 { return leastOfErrors })
 	if len(errors) >= fewestMinutes {
 		// Where a minute seldom has errors, what one may have follows from all of them but
 		// for the worst.
 		worst := quantileOf(errors, 1-tailMinutes)
 		failed, of := 0.0, 0.0
-		for _, m := range ms {
-			if m.count > 0 && m.errors/m.count <= worst {
+		for _, m := range busy {
+			if m.errors/m.count <= worst {
 				failed, of = failed+m.errors, of+m.count
 			}
 		}
 		_, share := wilson(failed/of, of/u.weight)
-		deviation := math.Sqrt(share * (1 - share) / (quantileOf(busy, 0.5) / u.weight))
+		deviation := math.Sqrt(share * (1 - share) / each)
 		u.bands.Errors.High = min(1, max(u.bands.Errors.High, api.Float(share+widest*deviation)))
 		u.bands.Errors.Low = max(0, u.bands.Errors.Low)
 	}
+
+	lost := usualValues(busy, func(m *minute) float64 { return 1 - m.apdex }, false, func(float64) float64 { return apartOfApdex })
+	if b := band(lost, func(float64) float64 { return leastOfApdex }); len(lost) >= fewestMinutes {
+		u.bands.Apdex = &api.UsualBand{Middle: 1 - b.Middle, Low: max(0, 1-b.High), High: min(1, 1-b.Low)}
+	}
 	return u
+}
+
+// usualValues returns a figure of minutes, which are in order of time, where it is known, but
+// for episodes: stretches in which it lies above the others, or below them if that counts
+// too. What an incident or an outage covers is not usual, also while a server is so young
+// that it is much of what is known. apart returns how far from the middle a minute lies
+// apart, at least: as far as from one minute to the next it seldom goes.
+func usualValues(ms []minute, figure func(*minute) float64, below bool, apart func(middle float64) float64) []float64 {
+	var starts []int64
+	var values []float64
+	for i := range ms {
+		if v := figure(&ms[i]); !math.IsNaN(v) {
+			starts, values = append(starts, ms[i].start), append(values, v)
+		}
+	}
+	if len(values) <= fewestMinutes {
+		return values
+	}
+	middle := quantileOf(slices.Clone(values), 0.5)
+	steps := make([]float64, len(values)-1)
+	for i := range steps {
+		steps[i] = math.Abs(values[i+1] - values[i])
+	}
+	reach := max(widest*ofMedian/math.Sqrt2*quantileOf(steps, 0.5), apart(middle))
+	var episodes [][2]int
+	first, last, found := 0, 0, 0
+	end := func() {
+		if found >= fewestOfEpisode {
+			episodes = append(episodes, [2]int{first, last})
+		}
+		found = 0
+	}
+	for i, v := range values {
+		if v <= middle+reach && (v >= middle-reach || !below) {
+			continue
+		}
+		if found > 0 && starts[i]-starts[last] > 2*minuteLong {
+			end()
+		}
+		if found == 0 {
+			first = i
+		}
+		last, found = i, found+1
+	}
+	end()
+	if len(episodes) > mostEpisodes {
+		return values
+	}
+	var out []float64
+	from := 0
+	for _, e := range episodes {
+		out, from = append(out, values[from:e[0]]...), e[1]+1
+	}
+	if out = append(out, values[from:]...); len(out) < fewestMinutes {
+		return values
+	}
+	return out
 }
 
 // shortest stands for durations of 0, which have no logarithm.
@@ -446,20 +550,32 @@ func quantileOf(values []float64, q float64) float64 {
 	return values[i] + (at-float64(i))*(values[i+1]-values[i])
 }
 
+// Judge gives a service a state for a reason; a worse one that it has stays.
+func Judge(s *api.Service, state api.ServiceState, why string) {
+	if s.State != api.Worse {
+		s.State = state
+	}
+	if s.Why != "" {
+		s.Why += "; "
+	}
+	s.Why += why
+}
+
+// judgeFigure says that a figure lies outside.
+func judgeFigure(s *api.Service, name string, state api.ServiceState, why string) {
+	if s.Outside == nil {
+		s.Outside = map[string]api.ServiceState{}
+	}
+	s.Outside[name] = state
+	Judge(s, state, name+" "+why)
+}
+
 // judge says which figures of s.Now, whose requests are h, lie outside of what is usual: those
 // whose whole 95 % interval does.
 func (u *usual) judge(s *api.Service, h *hist.Histogram) {
 	s.State = api.Well
-	var why []string
 	outside := func(name string, state api.ServiceState, value func(api.Float) string, now api.Float, b api.UsualBand) {
-		if s.Outside == nil {
-			s.Outside = map[string]api.ServiceState{}
-		}
-		s.Outside[name] = state
-		if s.State != api.Worse {
-			s.State = state
-		}
-		why = append(why, name+" "+value(now)+", usually "+betweenValues(value(b.Low), value(b.High)))
+		judgeFigure(s, name, state, value(now)+", usually "+betweenValues(value(b.Low), value(b.High)))
 	}
 	alone := h.Effective()
 	if low, _ := wilson(float64(s.Now.ErrorRate), alone); h.Count > 0 && float64(s.Now.ErrorRate)*alone >= fewestErrors && low > float64(u.bands.Errors.High) {
@@ -481,7 +597,21 @@ func (u *usual) judge(s *api.Service, h *hist.Histogram) {
 	if low, high := u.rateOf(h); low > float64(u.bands.Rate.High) || high < float64(u.bands.Rate.Low) {
 		outside(figureRate, api.Odd, func(v api.Float) string { return judge.Value(float64(v), "") + "/s" }, s.Now.Rate, u.bands.Rate)
 	}
-	s.Why = strings.Join(why, "; ")
+}
+
+// judgeApdex says whether the Apdex of s.Now, of as many requests as alone, lies below what is
+// usual, or is poor, by a T that somebody set. No score of so many requests has a wider
+// interval than that of a share.
+func judgeApdex(s *api.Service, alone float64) {
+	_, high := wilson(float64(s.Now.Apdex), alone)
+	now := fmt.Sprintf("%.2f by T %s", s.Now.Apdex, judge.Value(float64(s.ApdexT), "seconds"))
+	switch {
+	case alone < fewestErrors:
+	case s.Usual != nil && s.Usual.Apdex != nil && high < float64(s.Usual.Apdex.Low):
+		judgeFigure(s, figureApdex, api.Worse, fmt.Sprintf("%s, usually %.2f … %.2f", now, s.Usual.Apdex.Low, s.Usual.Apdex.High))
+	case high < poorApdex:
+		judgeFigure(s, figureApdex, api.Worse, now+", which is poor")
+	}
 }
 
 // rateOf returns the interval of the rate of a minute's requests: the score interval of a

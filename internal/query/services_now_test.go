@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -181,6 +183,166 @@ func TestStateOfServices(t *testing.T) {
 			if s.Now.Start != end-60 || s.Now.End != end {
 				t.Errorf("%s: now is %+v, want the minute up to %d", c.name, s.Now.Range, end)
 			}
+		}
+	}
+}
+
+// What an incident or an outage covers is not usual, also of a young server of which it is
+// much of what is known; what comes again and again is.
+func TestIncidentsOfYoungServersAreNotUsual(t *testing.T) {
+	type stretch struct {
+		minutes              int
+		slower, failed, rate float64
+		want                 api.ServiceState // of nine in ten of its minutes at least; empty: any
+	}
+	good := func(minutes int) stretch { return stretch{minutes, 1, 0.002, 5, api.Well} }
+	begin := good(30)
+	begin.want = ""
+	habit := []stretch{begin}
+	for range 6 {
+		habit = append(habit, stretch{10, 3, 0.002, 5, ""}, stretch{20, 1, 0.002, 5, api.Well})
+	}
+	habit = append(habit, stretch{10, 3, 0.002, 5, api.Well})
+	for _, c := range []struct {
+		name string
+		of   []stretch
+	}{
+		{"twice as slow", []stretch{begin, {20, 2, 0.002, 5, api.Worse}, good(30), {10, 2, 0.002, 5, api.Worse}}},
+		{"five times as slow", []stretch{begin, {20, 5, 0.002, 5, api.Worse}, good(30), {10, 5, 0.002, 5, api.Worse}}},
+		{"a fifth fails", []stretch{begin, {20, 1, 0.2, 5, api.Worse}, good(30), {10, 1, 0.2, 5, api.Worse}}},
+		{"longer than all before", []stretch{begin, {40, 2, 0.002, 5, api.Worse}, good(20)}},
+		{"an outage", []stretch{begin, {20, 1, 0, 0, api.Odd}, good(30), {10, 1, 0, 0, api.Odd}}},
+		{"it comes every half hour", habit},
+	} {
+		rng := rand.New(rand.NewPCG(trials.First(), 9))
+		var ms []minute
+		for n, of := range c.of {
+			matches, got := 0, map[api.ServiceState]int{}
+			for range of.minutes {
+				h, errors := hist.New(hist.DefaultSchema), uint64(0)
+				for range trials.Poisson(rng, 60*of.rate) {
+					if rng.Float64() < of.failed {
+						errors++
+					}
+					if err := h.RecordN(0.02*of.slower*math.Exp(0.5*rng.NormFloat64()), 1); err != nil {
+						t.Fatal(err)
+					}
+				}
+				m := minute{start: int64(len(ms)) * minuteLong, count: float64(h.Count), errors: float64(errors), squares: h.SquaredWeights(), apdex: math.NaN()}
+				m.durations(h)
+				ms = append(ms, m)
+				s := api.Service{Now: serviceNow(m.start+minuteLong, h, errors)}
+				if u := usualOf("hours", settled(ms[max(0, len(ms)-usualHours/60):], m.start)); u != nil {
+					u.judge(&s, h)
+				}
+				if got[s.State]++; s.State == of.want {
+					matches++
+				}
+			}
+			if of.want != "" && 10*matches < 9*of.minutes {
+				t.Errorf("%s, stretch %d: %v, want %d minutes %s", c.name, n+1, got, of.minutes, of.want)
+			}
+		}
+	}
+}
+
+// An incident of the day before, at the same time, is not usual.
+func TestIncidentsOfTheDayBeforeAreNotUsual(t *testing.T) {
+	var ms []minute
+	for i := range int64(31) {
+		m := minute{start: i * minuteLong, count: 300, squares: 300, p50: 0.02, p99: 0.08 + 0.001*float64(i%3), apdex: math.NaN()}
+		if i >= 8 && i < 20 {
+			m.p99, m.errors = 0.5, 60
+		}
+		ms = append(ms, m)
+	}
+	if u := usualOf("days", ms); u.bands.P99.High > 0.1 || u.bands.Errors.High > 0.02 {
+		t.Errorf("usual are a p99 of up to %v s and %v of errors, want those of the other minutes", u.bands.P99.High, u.bands.Errors.High)
+	}
+}
+
+// An Apdex is judged by a T that somebody set, and by no other.
+func TestStateByApdex(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		t      float64
+		set    bool
+		slower float64 // of the last minute, where durations are about 20 ms
+		want   string
+	}{
+		{"as ever", 0.1, true, 1, "well "},
+		{"nobody set it", 0.004, false, 1, "well "},
+		{"poor as ever", 0.004, true, 1, "worse apdex 0.16 by T 4 ms, which is poor"},
+		{"below what is usual", 0.03, true, 1.4, "worse apdex 0.77 by T 30 ms, usually 0.87 … 0.97"},
+	} {
+		rng := rand.New(rand.NewPCG(3, 5))
+		st, w := storetest.NewTwin(), querytest.NewWriter()
+		const before = 3600
+		for second := range int64(before + 60) {
+			for range 4 {
+				d := 0.02 * math.Exp(0.4*rng.NormFloat64())
+				if second >= before {
+					d *= c.slower
+				}
+				w.Span(epoch+second, labels.FromStrings("service", "shop", "kind", "server"), d)
+			}
+		}
+		if err := w.Put(t.Context(), st, 1); err != nil {
+			t.Fatal(err)
+		}
+		end := epoch + before + 60
+		sv, err := Services(t.Context(), st, ServicesRequest{
+			Selection: Selection{Start: at(epoch), End: at(end)}, Now: at(end).Add(Whole), Usual: &UsualCache{},
+			Target: func(string) (float64, bool) { return c.t, c.set },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := sv.Services[0]
+		why := ""
+		if _, ok := s.Outside[figureApdex]; ok {
+			why = s.Why[strings.Index(s.Why, figureApdex):]
+		}
+		if got := fmt.Sprint(s.State, " ", why); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
+		}
+		if known := s.Usual.Apdex != nil; known != c.set {
+			t.Errorf("%s: what is usual of Apdex is known: %v", c.name, known)
+		}
+	}
+}
+
+// Names alone are those of the whole answer, with their requests and errors.
+func TestNamesOfServices(t *testing.T) {
+	st, w := storetest.NewTwin(), querytest.NewWriter()
+	for i := range int64(40) {
+		for _, l := range [][]string{
+			{"service", "shop", "kind", "server", "status", []string{"ok", "error"}[i%2]}, {"service", "shop", "kind", "client"},
+			{"service", "shop", "kind", "server", "environment", "test"}, {"service", "job", "kind", "internal"},
+		} {
+			w.Span(epoch+i, labels.FromStrings(l...), 0.01)
+		}
+	}
+	if err := w.Put(t.Context(), st, 1); err != nil {
+		t.Fatal(err)
+	}
+	list := func(names bool) (out []string) {
+		sv, err := Services(t.Context(), st, ServicesRequest{Selection: Selection{Start: at(epoch), End: at(epoch + 60)}, Names: names})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range sv.Services {
+			if names && (s.Now != nil || s.Usual != nil || !math.IsNaN(float64(s.Rate))) {
+				t.Errorf("%s: more than its name is told: %+v", s.Name, s)
+			}
+			out = append(out, fmt.Sprintf("%s/%s %d %d", s.Name, s.Environment, s.Requests, s.Errors))
+		}
+		return out
+	}
+	want := []string{"job/ 40 0", "shop/ 40 20", "shop/test 40 0"}
+	for _, names := range []bool{false, true} {
+		if got := list(names); !slices.Equal(got, want) {
+			t.Errorf("names %v: %v, want %v", names, got, want)
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (j *Judge) count(ctx context.Context, marks []store.Mark, i int, now time.T
 	}
 	for k, side := range []span{s.before, s.after} {
 		sel := query.Selection{Family: series.SpanDuration, Matchers: of, Start: time.Unix(side.start, 0), End: time.Unix(side.end, 0)}
-		found, err := query.Services(ctx, j.o.Store, query.ServicesRequest{Selection: sel, Grid: query.Grid{Width: 2}})
+		found, err := query.Services(ctx, j.o.Store, query.ServicesRequest{Selection: sel, Names: true})
 		if err != nil {
 			return n, err
 		}

@@ -295,7 +295,7 @@ func busiest(ctx context.Context, st store.Store, s sides, now time.Time) ([]str
 		return nil, nil
 	}
 	found, err := query.Services(ctx, st, query.ServicesRequest{
-		Selection: query.Selection{Family: series.SpanDuration, Start: start, End: end}, Grid: query.Grid{Width: 2},
+		Selection: query.Selection{Family: series.SpanDuration, Start: start, End: end}, Names: true,
 	})
 	if err != nil {
 		return nil, err
@@ -330,7 +330,7 @@ func environmentsOf(ctx context.Context, st store.Store, m *store.Mark, service 
 		return nil, err
 	}
 	sel := query.Selection{Family: series.SpanDuration, Matchers: of, Start: time.Unix(s.before.start, 0), End: time.Unix(s.after.end, 0)}
-	found, err := query.Services(ctx, st, query.ServicesRequest{Selection: sel, Grid: query.Grid{Width: 2}})
+	found, err := query.Services(ctx, st, query.ServicesRequest{Selection: sel, Names: true})
 	if err != nil {
 		return nil, err
 	}

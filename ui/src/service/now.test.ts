@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Change, CompareMeasure, Mark } from '../shared/api/schema';
+import type { Change, CompareMeasure, Mark, Service } from '../shared/api/schema';
 import { causeOf, momentsOf, moreWords, notSearchedYet, titleOf, unusualWords, wellSince } from './now';
 
 const change = (id: string, time: number, o: Partial<Change> = {}): Change => ({
@@ -58,12 +58,19 @@ test('the title claims nothing before it is known', () => {
   ]).toEqual(['Nothing is wrong now', 'What is wrong', 'Looking for what changed…', 'No requests in this range', 'No check fails', 'What is wrong is not known']);
 });
 
+test('where all services are as usual it is said, and nothing while one of them is not known', () => {
+  const title = (...states: (Service['state'] | undefined)[]) => titleOf({ wrong: 0, looking: false, searched: true, requests: true, checks: 0, services: states.map((state, i) => ({ name: `s${i}`, state })) });
+  expect([title('well', 'well'), title('well'), title('well', undefined), title()]).toEqual(['All 2 services are as usual', 's0 is as usual', 'Nothing is wrong now', 'Nothing is wrong now']);
+});
+
 test('services that are not as usual are named where nothing else is wrong', () => {
   const title = (s: Partial<Parameters<typeof titleOf>[0]>) => titleOf({ wrong: 0, looking: false, searched: true, requests: true, checks: 0, ...s });
   expect([title({ unusual: 1 }), title({ unusual: 2, looking: true }), title({ unusual: 1, wrong: 1 })]).toEqual(['A service is not as usual', '2 services are not as usual', 'What is wrong']);
   const odd = { name: 'cart', state: 'odd' as const, why: 'rate 0/s, usually 1 … 2/s' };
   const worse = { name: 'shop', state: 'worse' as const, why: 'p99 1 s, usually 80 … 120 ms' };
-  expect([unusualWords([]), unusualWords([odd]), unusualWords([odd, worse])].map((s) => s.replace(/\u00a0/g, ' '))).toEqual(['', 'cart: rate 0/s, usually 1 … 2/s', 'shop: p99 1 s, usually 80 … 120 ms, and 1 more']);
+  const whom = { sentence: 'worst for globex', tenants: ['globex'] };
+  expect([unusualWords([]), unusualWords([odd]), unusualWords([odd, worse]), unusualWords([{ ...worse, whom }])].map((s) => s.replace(/\u00a0/g, ' ')))
+    .toEqual(['', 'cart: rate 0/s, usually 1 … 2/s', 'shop: p99 1 s, usually 80 … 120 ms, and 1 more', 'shop: p99 1 s, usually 80 … 120 ms; worst for globex']);
 });
 
 test('all is well since the last incident or moment ended', () => {
@@ -75,6 +82,7 @@ test('all is well since the last incident or moment ended', () => {
   expect(from).toMatch(/^before ..:00:00$/);
   expect(later).toMatch(/^..:01:30$/);
   expect(since(spikes, [{ end: start + 200 }], start)).toMatch(/^..:03:20$/);
+  expect(since(spikes, [{ end: start + 200 }], start, start + 240)).toMatch(/^..:04:00$/); // a minute that was seen to be unusual
 });
 
 test('what is not searched yet is said', () => {

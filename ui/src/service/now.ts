@@ -51,11 +51,12 @@ export function momentsOf(all: Change[]): Moment[] {
 }
 
 /** The title of the first page's account. */
-export function titleOf(s: { wrong: number; looking: boolean; searched: boolean; requests: boolean; checks: number; unusual?: number }): string {
+export function titleOf(s: { wrong: number; looking: boolean; searched: boolean; requests: boolean; checks: number; unusual?: number; services?: readonly Pick<Service, 'name' | 'state'>[] }): string {
   if (s.wrong) return 'What is wrong';
   if (s.unusual) return s.unusual === 1 ? 'A service is not as usual' : `${s.unusual} services are not as usual`;
   if (!s.requests) return 'No requests in this range'; // nothing is known of a time without requests
   if (s.looking) return 'Looking for what changed…';
+  if (s.searched && s.services?.length && s.services.every((x) => x.state === 'well')) return s.services.length === 1 ? `${s.services[0].name} is as usual` : `All ${s.services.length} services are as usual`;
   if (s.searched) return 'Nothing is wrong now';
   return s.checks ? 'No check fails' : 'What is wrong is not known';
 }
@@ -77,15 +78,15 @@ export function moreWords(m: Moment): string {
   return `${m.more.length} more in ${names.length > 1 ? `${names.slice(0, -1).join(', ')} and ${names[names.length - 1]}` : names[0]}`;
 }
 
-/** What is said of services that are not as usual now: the worst, and how many more. */
-export function unusualWords(of: readonly Pick<Service, 'name' | 'state' | 'why'>[]): string {
+/** What is said of services that are not as usual now: the worst, for whom, and how many more. */
+export function unusualWords(of: readonly Pick<Service, 'name' | 'state' | 'why' | 'whom'>[]): string {
   const worst = of.find((s) => s.state === 'worse') ?? of[0];
   if (!worst) return '';
-  return `${worst.name}: ${sentenceOf(worst.why ?? '').replace(/\.$/, '')}${of.length > 1 ? `, and ${of.length - 1} more` : ''}`;
+  return `${worst.name}: ${sentenceOf(worst.why ?? '').replace(/\.$/, '')}${worst.whom ? `; ${worst.whom.sentence}` : ''}${of.length > 1 ? `, and ${of.length - 1} more` : ''}`;
 }
 
-/** Since when all is well: the end of the last incident or moment, else the whole of what was searched, from start on. */
-export function wellSince(moments: readonly Moment[], incidents: readonly Pick<Incident, 'end'>[], start: number): string {
-  const last = Math.max(0, ...moments.map((m) => m.end ?? 0), ...incidents.map((i) => i.end ?? 0));
+/** Since when all is well: the end of the last incident or moment or the last minute that was seen to be unusual, else the whole of what was searched, from start on. */
+export function wellSince(moments: readonly Moment[], incidents: readonly Pick<Incident, 'end'>[], start: number, unusual = 0): string {
+  const last = Math.max(unusual, ...moments.map((m) => m.end ?? 0), ...incidents.map((i) => i.end ?? 0));
   return last > start ? `since ${momentName(last)}` : `well since before ${momentName(start)}`;
 }

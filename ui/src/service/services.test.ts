@@ -14,7 +14,7 @@ test('the worst services come first, those of which nothing is known last', () =
 });
 
 test('a minute without requests has a rate and nothing else', () => {
-  const s = service({ now: { start: 0, end: 60, requests: 0, rate: 0, errors: 0, error_ratio: null, quantiles: { '0.5': null, '0.99': null } } });
+  const s = service({ now: { start: 0, end: 60, requests: 0, rate: 0, errors: 0, error_ratio: null, apdex: null, quantiles: { '0.5': null, '0.99': null } } });
   expect([nowOf(s, 'rate'), nowOf(s, 'errors'), nowOf(s, 'p99'), nowOf(service(), 'rate')]).toEqual([0, null, null, null]);
 });
 

@@ -90,6 +90,8 @@ const select = (s: Select): Params => ({ family: s.family, match: s.match, start
 export const api = {
   status: (signal?: AbortSignal) => get<StatusResponse>('status', {}, signal),
   services: (s: Select, o: { width: number; rows?: number }, signal?: AbortSignal) => get<ServicesResponse>('services', { match: s.match, start: s.start, end: s.end, ...o }, signal),
+  /** Services to choose from: their names, environments, requests and errors. */
+  serviceNames: ({ start, end }: Select, signal?: AbortSignal) => get<ServicesResponse>('services', { start, end, names: 'true' }, signal),
   heatmap: (s: Select, width: number, signal?: AbortSignal) => get<HeatmapResponse>('heatmap', { ...select(s), width }, signal),
   timeline: (s: Select, o: { width?: number; step?: number; q?: string; by?: string; offset?: string; limit?: number }, signal?: AbortSignal) =>
     get<TimelineResponse>('timeline', { ...select(s), ...o }, signal),

@@ -1794,9 +1794,11 @@ export interface components {
             strip?: components["schemas"]["Strip"];
             usual?: components["schemas"]["ServiceUsual"];
             weighted?: boolean;
+            whom?: components["schemas"]["ServiceWhom"];
             why?: string;
         };
         ServiceNow: {
+            apdex: number | null;
             end: number;
             error_ratio: number | null;
             errors: number;
@@ -1809,6 +1811,7 @@ export interface components {
             start: number;
         };
         ServiceUsual: {
+            apdex?: components["schemas"]["UsualBand"];
             error_ratio: components["schemas"]["UsualBand"];
             minutes: number;
             of: string;
@@ -1835,6 +1838,11 @@ export interface components {
             together: components["schemas"]["MarkName"][];
             verdict: components["schemas"]["Verdict"];
             warnings: components["schemas"]["CompareWarning"][];
+        };
+        ServiceWhom: {
+            cohort?: string;
+            sentence: string;
+            tenants?: string[];
         };
         ServicesResponse: {
             end: number;
@@ -2357,6 +2365,7 @@ export type Service = components['schemas']['Service'];
 export type ServiceNow = components['schemas']['ServiceNow'];
 export type ServiceUsual = components['schemas']['ServiceUsual'];
 export type ServiceVerdict = components['schemas']['ServiceVerdict'];
+export type ServiceWhom = components['schemas']['ServiceWhom'];
 export type ServicesResponse = components['schemas']['ServicesResponse'];
 export type Session = components['schemas']['Session'];
 export type SessionReply = components['schemas']['SessionReply'];

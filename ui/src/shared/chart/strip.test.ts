@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { merged, statesOf, strip } from './strip';
+import { gapsOf, merged, statesOf, strip } from './strip';
 import type { CheckState } from '../api/schema';
 
 describe('over time', () => {
@@ -24,4 +24,9 @@ it('an incident is as bad as it was at each moment', () => {
   const seen = (of: CheckState[]) => of.map((s) => [s.start, s.end, s.state]);
   expect(seen(statesOf({ ...i, events: [event(10, 'opened', 'WARNING'), event(20, 'changed', 'CRITICAL'), event(25, 'acknowledged', 'CRITICAL'), event(27, 'changed', 'CRITICAL'), event(30, 'changed', 'WARNING')] }))).toEqual([[10, 20, 'WARNING'], [20, 30, 'CRITICAL'], [30, 40, 'WARNING']]);
   expect(seen(statesOf(i))).toEqual([[10, 40, 'CRITICAL']]);
+});
+
+it('gaps are the whole columns in which nothing was measured', () => {
+  const gaps = (counts: number[], whole = counts.length) => gapsOf({ columnCount: Float64Array.from(counts), whole });
+  expect([gaps([]), gaps([3, 1]), gaps([0, 0, 3, 0, 1, 0]), gaps([0, 0, 3, 0, 0], 4)]).toEqual([[], [], [[0, 2], [3, 4], [5, 6]], [[0, 2], [3, 4]]]);
 });

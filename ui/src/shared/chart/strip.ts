@@ -1,6 +1,7 @@
 // What held when, as bands under a chart over time. Pure.
 
 import type { Check, CheckState, Incident } from '../api/schema';
+import type { Heat } from './heat';
 
 /** The worst first, as the server orders them. */
 export const states: Check['state'][] = ['CRITICAL', 'UNKNOWN', 'WARNING', 'OK', 'PENDING'];
@@ -33,6 +34,18 @@ export function merged(held: Held[], pixel: number): Held[] {
       last.end = s.end;
       if (states.indexOf(s.state) < states.indexOf(last.state)) Object.assign(last, { state: s.state, soft: s.soft, why: s.why });
     }
+  }
+  return out;
+}
+
+/** The stretches of a heatmap in which nothing was measured, by their first column and the one after their last. Columns that are still open may fill. */
+export function gapsOf(h: Pick<Heat, 'columnCount' | 'whole'>): [number, number][] {
+  const out: [number, number][] = [];
+  for (let c = 0; c < h.whole; c++) {
+    if (h.columnCount[c]) continue;
+    const last = out[out.length - 1];
+    if (last?.[1] === c) last[1]++;
+    else out.push([c, c + 1]);
   }
   return out;
 }

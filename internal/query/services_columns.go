@@ -1,0 +1,206 @@
+package query
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"tailscope/hist"
+	"tailscope/internal/judge/refresh"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+)
+
+const (
+	// pastAfter is how long after its end a column is past, in seconds: little comes later.
+	pastAfter = 120
+	// fewestPast is the least number of past columns that are worth keeping.
+	fewestPast = 10
+	// pastSchema is that of kept columns, fine enough for the rows of a strip.
+	pastSchema = 4
+)
+
+// serviceColumns are the requests of a service, column by column and together.
+type serviceColumns struct {
+	served    bool // they are spans of kind server or consumer
+	all, good *hist.Histogram
+	errors    uint64
+	of        []column
+}
+
+// column holds what happened in one step; hist is nil where nothing did.
+type column struct {
+	count uint64
+	p95   float64
+	hist  *hist.Histogram
+}
+
+// PastCache keeps the columns of services that are past for a minute, so that a page that
+// is live reads the newest ones alone. The zero value is ready.
+type PastCache struct {
+	once sync.Once
+	kept refresh.Cache[pastColumns]
+}
+
+type pastColumns struct {
+	of     map[serviceIn]*serviceColumns
+	coarse bool // only longer slots are kept of them
+}
+
+// columns reads the columns of each service, and returns the question that was answered.
+func (r *ServicesRequest) columns(ctx context.Context, st store.Store, q store.Query) (map[serviceIn]*serviceColumns, store.Query, error) {
+	if r.Past != nil && !r.Now.IsZero() {
+		found, answered, err := r.Past.columns(ctx, st, q, r)
+		if found != nil || err != nil {
+			return found, answered, err
+		}
+	}
+	res, q, err := stepped(ctx, st, q, r.Start, r.End, r.Grid, 0)
+	if err != nil {
+		return nil, q, err
+	}
+	found, err := columnsByService(res.Groups, q)
+	return found, q, err
+}
+
+// columns returns nil where no columns are worth keeping.
+func (c *PastCache) columns(ctx context.Context, st store.Store, q store.Query, r *ServicesRequest) (map[serviceIn]*serviceColumns, store.Query, error) {
+	step, err := r.choose(r.Start, r.End, 0)
+	if err != nil {
+		return nil, q, err
+	}
+	q.Step = step
+	q.Start, q.End = align(r.Start, r.End, step)
+	cut := series.Resolution(step).Slot(min(q.End, r.Now.Unix()-pastAfter))
+	if (cut-q.Start)/step < fewestPast || r.Step == 0 && step < minuteLong && (q.End-q.Start)/minuteLong >= fewestSteps {
+		return nil, q, nil
+	}
+	parts := []string{q.Family, strconv.FormatInt(q.Start, 10), strconv.FormatInt(cut, 10), strconv.FormatInt(step, 10)}
+	for _, m := range q.Matchers {
+		parts = append(parts, m.String())
+	}
+	slices.Sort(parts[4:])
+	c.once.Do(func() { c.kept.Size, c.kept.Fresh = 4, time.Minute })
+	past, err := c.kept.Get(ctx, strings.Join(parts, "\x00"), r.Now, func() (*pastColumns, error) {
+		q := q
+		q.End = cut
+		res, err := st.Query(ctx, q)
+		if err != nil || int64(res.Resolution) > step {
+			return &pastColumns{coarse: true}, err
+		}
+		of, err := columnsByService(res.Groups, q)
+		for _, s := range of {
+			for i := range s.of {
+				if h := s.of[i].hist; h != nil && h.Schema > pastSchema && h.Schema != hist.Explicit {
+					h.Reduce(pastSchema)
+					s.of[i].hist = h.Clone() // in no more memory than it needs
+				}
+			}
+		}
+		return &pastColumns{of: of}, err
+	})
+	if err != nil || past.coarse {
+		return nil, q, err
+	}
+	newest := q
+	newest.Start = cut
+	found := map[serviceIn]*serviceColumns{}
+	if newest.End = min(q.End, lastBase(r.End)); newest.End > cut {
+		res, err := st.Query(ctx, newest)
+		if err != nil {
+			return nil, q, err
+		}
+		newest.End = q.End
+		if found, err = columnsByService(res.Groups, newest); err != nil {
+			return nil, q, err
+		}
+	}
+	n := int((q.End - q.Start) / step)
+	for of, before := range past.of {
+		if found[of], err = before.join(found[of], n); err != nil {
+			return nil, q, err
+		}
+	}
+	for of, s := range found {
+		if len(s.of) < n {
+			s.of = append(make([]column, n-len(s.of)), s.of...)
+			found[of] = s
+		}
+	}
+	return found, q, nil
+}
+
+// columnsByService puts the groups of an answer to q into columns. It uses their memory.
+func columnsByService(groups []store.Group, q store.Query) (map[serviceIn]*serviceColumns, error) {
+	out := map[serviceIn]*serviceColumns{}
+	for of, groups := range byService(groups) {
+		s := &serviceColumns{
+			served: slices.ContainsFunc(groups, isRequest), all: hist.New(hist.MaxSchema), good: hist.New(hist.MaxSchema),
+			of: make([]column, int((q.End-q.Start)/q.Step)),
+		}
+		for _, g := range onlyRequests(groups) {
+			failed := g.Labels.Get(series.LabelStatus) == statusError
+			for _, p := range g.Points {
+				if p.Hist == nil || p.Hist.Count == 0 {
+					continue
+				}
+				to := s.good
+				if failed {
+					s.errors += p.Hist.Count
+					to = s.all
+				}
+				if err := to.Merge(p.Hist); err != nil {
+					return nil, err
+				}
+				c := &s.of[(p.Start-q.Start)/q.Step]
+				if c.count += p.Hist.Count; c.hist == nil {
+					c.hist = p.Hist
+				} else if err := c.hist.Merge(p.Hist); err != nil {
+					return nil, err
+				}
+			}
+		}
+		if err := s.all.Merge(s.good); err != nil {
+			return nil, err
+		}
+		for i := range s.of {
+			if c := &s.of[i]; c.hist != nil {
+				c.p95 = c.hist.Quantile(0.95)
+			}
+		}
+		out[of] = s
+	}
+	return out, nil
+}
+
+// join returns the columns of s, which stay as they are, and the newest ones behind them, n
+// together. Where only one of the two has requests the spans of the other are none.
+func (s *serviceColumns) join(newest *serviceColumns, n int) (*serviceColumns, error) {
+	out := &serviceColumns{served: s.served, all: s.all.Clone(), good: s.good.Clone(), errors: s.errors, of: make([]column, n)}
+	copy(out.of, s.of)
+	switch {
+	case newest == nil || s.served && !newest.served:
+		return out, nil
+	case newest.served && !s.served:
+		return newest, nil
+	}
+	copy(out.of[n-len(newest.of):], newest.of)
+	out.errors += newest.errors
+	if err := out.all.Merge(newest.all); err != nil {
+		return nil, err
+	}
+	return out, out.good.Merge(newest.good)
+}
+
+// last returns the end of the last column with requests, of columns from start on; 0 if none has any.
+func (s *serviceColumns) last(start, step int64) int64 {
+	for i := len(s.of) - 1; i >= 0; i-- {
+		if s.of[i].count > 0 {
+			return start + int64(i+1)*step
+		}
+	}
+	return 0
+}

@@ -1,0 +1,53 @@
+package query
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/internal/query/querytest"
+	"tailscope/internal/store/storetest"
+)
+
+// An answer of columns that were kept and of those that are new is that of all columns: of
+// services that begin, end, and serve requests late or no more.
+func TestKeptColumnsAreThoseOfAll(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	st, w := storetest.NewTwin(), querytest.NewWriter()
+	const seconds = 2400
+	for second := int64(0); second < seconds; second += 5 {
+		for _, s := range []struct {
+			name, kind string
+			from, to   int64
+		}{{"shop", "server", 0, seconds}, {"shop", "client", 0, seconds}, {"ended", "server", 0, 900}, {"begun", "server", 2300, seconds}, {"late", "internal", 0, seconds}, {"late", "server", 2300, seconds}, {"early", "server", 0, 900}, {"early", "internal", 0, seconds}} {
+			if second >= s.from && second < s.to {
+				w.Span(epoch+second, labels.FromStrings("service", s.name, "kind", s.kind, "status", []string{"ok", "error"}[rng.IntN(2)]), 0.01*math.Exp(rng.NormFloat64()))
+			}
+		}
+	}
+	if err := w.Put(t.Context(), st, 1); err != nil {
+		t.Fatal(err)
+	}
+	past := &PastCache{}
+	for _, end := range []int64{2340, 2341, 2350, 2370, 2400} {
+		ask := func(past *PastCache) string {
+			sv, err := Services(t.Context(), st, ServicesRequest{
+				Selection: Selection{Start: at(epoch + end - 1800), End: at(epoch + end)}, Grid: Grid{Width: 60}, Now: at(epoch + end), Rows: 16, Past: past, Quantiles: []Quantile{{"0.95", 0.95}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := json.Marshal(sv)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(out)
+		}
+		if got, want := ask(past), ask(nil); got != want {
+			t.Errorf("up to %d:\ngot  %s\nwant %s", end, got, want)
+		}
+	}
+}
