@@ -34,7 +34,7 @@ test('every page keeps the width of a phone', async ({ page }) => {
       // Nothing of the header is cut off, and the page's own name is in sight.
       const box = (title: string) => page.locator('header').getByTitle(title).boundingBox();
       if (await page.locator('header').getByTitle('Environment (e)').count()) expect.soft((await box('Environment (e)'))?.y, `one row at ${width}, ${path}`).toBe((await box('Time range'))?.y);
-      for (const name of ['Keys and gestures', 'Time range']) await expect.soft(page.locator('header').getByTitle(name), path).toBeInViewport({ ratio: 1 });
+      for (const name of ['Search', 'Keys and gestures', 'Time range']) await expect.soft(page.locator('header').getByTitle(name), path).toBeInViewport({ ratio: 1 });
     }
   }
   await page.goto('/families');

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
-import { chosen, groupsOf, leadsTo, servicesOf } from './marks';
+import { leadsTo } from '../shared/verdict/marks';
+import { chosen, groupsOf, servicesOf } from './marks';
 import type { Mark, MarkGroup, MarkVerdict } from '../shared/api/schema';
 
 const verdict = (v: Partial<MarkVerdict>): MarkVerdict => ({ state: 'final', judged: 1, first: 1, step: 10, next: null, window: 3600, services: [], ...v });

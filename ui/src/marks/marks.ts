@@ -17,9 +17,6 @@ export function chosen(marks: Mark[], service: string, search: string): Mark[] {
     .sort((a, b) => (b.time ?? 0) - (a.time ?? 0) || (a.id ?? '').localeCompare(b.id ?? ''));
 }
 
-/** The service whose before and after a mark leads to: its own, or the first of those judged. */
-export const leadsTo = (m: Mark, preferred = ''): string => m.service || preferred || m.verdict?.services?.[0]?.service || '';
-
 /** The groups of marks whose name or service holds every word of the search, at most five. */
 export function groupsOf(groups: MarkGroup[], search: string): MarkGroup[] {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);

@@ -15,7 +15,8 @@ class Environments {
   open = $state(false);
   /** Whether the page asks questions that an environment narrows. */
   private asks = $derived(isTab(app.view.page) || /^(services|service|family|tenants|compare|checks|mark|scaling)$/.test(app.view.page));
-  private service = $derived(
+  /** The service that the page is about; empty if there is none, or several. */
+  service = $derived(
     app.view.page === 'service' || app.view.page === 'mark' || isTab(app.view.page) ? app.view.name
     : app.view.page === 'scaling' ? (app.view.more.service?.[0] ?? '') : app.view.filters.service?.length === 1 ? app.view.filters.service[0] : '',
   );

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { cliCommand, heatCsv, promQuantile } from '../text/export';
 import { fromResponse } from '../chart/heat';
-import { carried, defaultKinds, environmentsOf, selection, shellQuote } from './match';
+import { carried, defaultKinds, environmentsOf, holding, selection, shellQuote } from './match';
 
 it('writes PromQL matchers', () => {
   expect(selection({})).toBe('');
@@ -10,6 +10,8 @@ it('writes PromQL matchers', () => {
   expect(selection({ operation: ['GET /cart/{id}', 'a.b|c'] })).toBe('{operation=~"GET /cart/\\\\{id\\\\}|a\\\\.b\\\\|c"}');
   expect(selection({ a: ['say "hi"\\\n'] })).toBe('{a="say \\"hi\\"\\\\\\n"}');
   expect(selection({ tenant: [''] })).toBe('{tenant=""}');
+  expect(selection({ service: ['a'] }, holding('operation', 'GET /cart/{'))).toBe('{service="a",operation=~"(?i).*GET /cart/\\\\{.*"}');
+  expect(selection({}, holding('tenant', '"'))).toBe('{tenant=~"(?i).*\\".*"}');
 });
 
 it('counts server and consumer spans as requests where there are such', () => {

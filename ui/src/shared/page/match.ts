@@ -18,12 +18,16 @@ export function matcher(name: string, values: string[]): string {
   return `${name}=~${quote(values.map(literal).join('|'))}`;
 }
 
-/** A selection, in a stable order; a label with no values selects nothing away. */
-export function selection(filters: Filters): string {
+/** A matcher of the values that hold a text, in letters of either case. */
+export const holding = (name: string, text: string): string => `${name}=~${quote(`(?i).*${literal(text)}.*`)}`;
+
+/** A selection, in a stable order, and further matchers; a label with no values selects nothing away. */
+export function selection(filters: Filters, ...further: string[]): string {
   const parts = Object.keys(filters)
     .filter((name) => filters[name].length > 0)
     .sort((a, b) => rank(a) - rank(b) || a.localeCompare(b))
-    .map((name) => matcher(name, filters[name]));
+    .map((name) => matcher(name, filters[name]))
+    .concat(further);
   return parts.length ? `{${parts.join(',')}}` : '';
 }
 

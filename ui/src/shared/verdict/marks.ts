@@ -10,6 +10,9 @@ export const concerns = (m: Mark, service: string, environments: string[] = []):
 /** What a mark concerns: shop in staging. */
 export const whereOf = (m: Mark, every: string): string => (m.service ? m.service + (m.environment ? ` in ${m.environment}` : '') : every);
 
+/** The service whose before and after a mark leads to: its own, or the first of those judged. */
+export const leadsTo = (m: Mark, preferred = ''): string => m.service || preferred || m.verdict?.services?.[0]?.service || '';
+
 /** The filters of what a mark of one environment leads to. */
 export const environmentOf = (m: Mark): Record<string, string[]> => (m.environment ? { environment: [m.environment] } : {});
 
