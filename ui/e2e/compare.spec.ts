@@ -75,7 +75,7 @@ test('the difference heatmap is drawn, and read by keys', async ({ page }) => {
   expect(hues.warm).toBeGreaterThan(1000);
   expect(hues.cold).toBeGreaterThan(1000);
   const host = heat.getByRole('application');
-  await expect(host).toHaveAttribute('aria-label', /On average .* most came to be at .* most went missing at/);
+  await expect(host).toHaveAttribute('aria-label', /On average .* the largest gain is at .* the largest loss at/);
   await host.focus();
   await page.keyboard.press('ArrowRight');
   await expect(heat.locator('.reading')).toContainText(/^B, .*requests: (.*points|as expected) at /);

@@ -43,9 +43,10 @@ test('a run of load: both clocks, one time line, an account that closes', async 
   await expect(page.getByTestId('compare-cdf')).toBeVisible();
   const time = page.getByTestId('bench-time');
   await expect(time.getByTestId('state-strip')).toContainText('faults');
-  await time.focus();
+  await time.getByRole('group', { name: /^Latency from when due/ }).focus();
   await page.keyboard.press('Home');
   await expect(time).toContainText(/p99\s*\d/);
+  await expect(time.getByTestId('spoken').first()).toContainText(/p99 \d/);
   const first = page.getByTestId('sheet-queries').locator('tbody tr').first();
   await page.getByTestId('sheet-queries').getByRole('button', { name: 'p50' }).click();
   await page.getByTestId('sheet-queries').getByRole('button', { name: 'p50' }).click();

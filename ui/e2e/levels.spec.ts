@@ -205,10 +205,10 @@ test('a distribution beside the latency is a heatmap too', async ({ page }) => {
   await beside.getByLabel('heatmap').check();
   await expect(page).toHaveURL(/m=span_self_seconds(\/|%2F)heat/);
   const map = beside.getByTestId('heatmap');
-  await expect(map).toHaveAttribute('aria-label', new RegExp(`^Heatmap of span_self_seconds, .*: ${t.requests - 2} samples`));
+  await expect(map).toHaveAttribute('aria-label', new RegExp(`^Heatmap of span_self_seconds, .*: ${t.requests - 2} requests`));
   await map.focus();
   await page.keyboard.press('ArrowLeft');
-  await expect(beside.getByTestId('beside-heat')).toContainText(/of \d+ samples at|no samples/);
+  await expect(beside.getByTestId('beside-heat')).toContainText(/of \d+ requests at|no requests/);
   await page.reload();
   await expect(map).toBeVisible();
   await beside.getByLabel('per request').check();

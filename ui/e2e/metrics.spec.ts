@@ -57,5 +57,5 @@ test('the cursor reads families too', async ({ page }) => {
   await page.goto(`/families/span_duration_seconds?start=${s.start}&end=${s.end}&l.service==${s.service}&l.kind==server`);
   await settled(page);
   await pointAt(page, 0.5, 0.5);
-  expect((await reading(page)).text).toContain('samples are below the cursor');
+  expect((await reading(page)).text).toContain('requests are below the cursor');
 });

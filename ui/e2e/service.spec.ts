@@ -69,7 +69,7 @@ test('the cursor reads the shares that the API gives', async ({ page }) => {
       expect(r.below).toBeCloseTo(g.at[0].below, 9);
       expect(r.above).toBeCloseTo(g.at[1].above, 9);
       expect(r.same).toBeCloseTo(1 - g.at[0].below - g.at[1].above, 9);
-      expect(r.text).toContain(`${percent(r.below)} of the ${count(r.count)} samples are below the cursor, ${percent(r.same)} at it (`);
+      expect(r.text).toContain(`${percent(r.below)} of the ${count(r.count)} requests are below the cursor, ${percent(r.same)} at it (`);
       expect(r.text).toContain(`${percent(r.above)} above`);
       expect(r.text).toContain('CET');
       read++;

@@ -133,7 +133,7 @@ test('over time: charts, read by keys, and every pair', async ({ page }) => {
   const time = page.getByTestId('mirror-time');
   await expect(time.locator('canvas')).toHaveCount(4); // times, ratio, requests, every pair
   await expect(time).toContainText('candidate p99');
-  await time.focus();
+  await time.getByRole('group', { name: /^Time of the whole answer/ }).focus();
   await page.keyboard.press('End');
   await page.keyboard.press('ArrowLeft');
   await expect(time.getByTestId('mirror-when')).toContainText(/\d\d:\d\d:\d\d–\d\d:\d\d/);

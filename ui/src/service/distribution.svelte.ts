@@ -8,6 +8,7 @@ import type { Num } from '../shared/api/types';
 import { fromResponse, type Heat } from '../shared/chart/heat';
 import type { Line } from '../shared/chart/Heatmap.svelte';
 import { dayDashes, dayName, dayOverlays, onSteps, overlayNames, readDay, zone, type DayOverlay } from '../shared/page/days';
+import { counted } from '../shared/page/families';
 import { defaultKinds, selection, type Filters } from '../shared/page/match';
 import { measured } from '../shared/page/measure';
 import { app, Query } from '../shared/page/state.svelte';
@@ -24,7 +25,7 @@ export class Distribution {
   isService = $derived(app.view.page === 'service');
   family = $derived(this.isService ? spanFamily : app.view.name);
   isSpans = $derived(this.family.startsWith('span_'));
-  what = $derived(this.isSpans ? 'requests' : 'samples');
+  what = $derived(counted(this.family));
 
   families = new Query<FamiliesResponse>();
   labels = new Query<LabelsResponse>();

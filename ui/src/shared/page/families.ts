@@ -13,3 +13,6 @@ export const ownFamilies: Record<string, string> = {
   span_self_seconds: 'exclusive time of a request, by component',
   clock_skew_seconds: 'by how much the clocks of two services disagree',
 };
+
+/** What a distribution counts, as people say it: spans are requests, any other measured value is an observation. */
+export const counted = (family: string): 'requests' | 'observations' => (family.startsWith('span_') ? 'requests' : 'observations');
