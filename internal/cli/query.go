@@ -176,6 +176,9 @@ func (q *question) selections() ([]api.Selection, error) {
 	return []api.Selection{of(`kind=~"server|consumer"`), of()}, nil
 }
 
+// errNothing is returned for a question whose every selection is empty.
+var errNothing = errors.New("nothing was observed in that range")
+
 // ask tries the selections in order until an answer is not empty, and prints a notice if
 // it was not the first. It sets sel, the selection of the request, to each.
 func ask[T any](q *question, sel *api.Selection, request func() (T, error), empty func(T) bool) (T, error) {
@@ -204,7 +207,7 @@ func ask[T any](q *question, sel *api.Selection, request func() (T, error), empt
 			return answer, err
 		}
 	}
-	return answer, withHint(fmt.Errorf("nothing was observed in that range"),
+	return answer, withHint(errNothing,
 		"tailscope query services --since %s shows what there is; a wider --since may help", q.since)
 }
 

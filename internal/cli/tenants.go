@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -26,6 +27,10 @@ func newQueryTenants(io streams) *cobra.Command {
 		wanted.Cohort, q.cohort = q.cohort, "" // the cohorts of all stay beside its tenants
 		r, err := ask(q, &wanted.Selection, func() (*api.TenantsResponse, error) { return q.client().Tenants(ctx, wanted) },
 			func(r *api.TenantsResponse) bool { return len(r.Cohorts) == 0 })
+		if errors.Is(err, errNothing) {
+			return withHint(errors.New("no request named a tenant in that range"),
+				"set the attribute tenant.id on the spans of requests; docs/tenants.md has the lines for Python, Java, Node and Go")
+		}
 		if err != nil {
 			return err
 		}

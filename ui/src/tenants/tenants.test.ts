@@ -1,8 +1,14 @@
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { bandsText, bandTitle, slideOf, slowChoices, slowText, sortOf, tenantsCsv, tenantsMore } from './tenants';
+import { bandsText, bandTitle, namingLines, slideOf, slowChoices, slowText, sortOf, tenantsCsv, tenantsMore } from './tenants';
 import type { TenantsResponse } from '../shared/api/schema';
 
 const ends = [0.1, 1, 5, 10];
+
+test('the documentation has the lines that name a tenant', () => {
+  const doc = readFileSync(new URL('../../../docs/tenants.md', import.meta.url), 'utf8').replace(/^ {4}/gm, '');
+  for (const [language, lines] of Object.entries(namingLines)) expect(doc, language).toContain(lines);
+});
 
 test('bands are named with their bounds', () => {
   expect(bandTitle(0, ends)).toBe('instant, up to 100 ms');

@@ -6,6 +6,25 @@ import { errorRatio, percent, tick } from '../shared/text/format';
 import type { Num } from '../shared/api/types';
 import { csvCell } from '../shared/text/export';
 
+/** What names the tenant of a request, line by line; docs/tenants.md has the same. */
+export const namingLines = {
+  Python: `from opentelemetry import trace
+
+trace.get_current_span().set_attribute("tenant.id", customer)`,
+  Java: `import io.opentelemetry.api.trace.Span;
+
+Span.current().setAttribute("tenant.id", customer);`,
+  Node: `const { trace } = require('@opentelemetry/api');
+
+trace.getActiveSpan()?.setAttribute('tenant.id', customer);`,
+  Go: `import (
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+)
+
+trace.SpanFromContext(r.Context()).SetAttributes(attribute.String("tenant.id", customer))`,
+} as const;
+
 /** The five bands, the quickest first. */
 export const bandNames = ['instant', 'flow kept', 'patience', 'losing attention', 'lost'] as const;
 export const bandTokens = ['--band-1', '--band-2', '--band-3', '--band-4', '--band-5'] as const;
