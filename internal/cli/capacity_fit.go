@@ -95,7 +95,7 @@ func writeFit(q *question, r *api.ScalingResponse) error {
 		for _, w := range r.Warnings {
 			why = append(why, w.Text)
 		}
-		return withHint(errors.New("no law: "+strings.TrimPrefix(strings.Join(why, "; "), scaling.ErrNoLaw.Error()+": ")),
+		return withHint(errors.New("scaling is not fitted: "+strings.TrimPrefix(strings.Join(why, "; "), scaling.ErrNoLaw.Error()+": ")),
 			"tailscope capacity URL raises load step by step and fits the law to that")
 	}
 	return nil

@@ -65,7 +65,7 @@ func TestCapacityFitByConfiguration(t *testing.T) {
 func TestCapacityFitWithoutLaw(t *testing.T) {
 	srv, _ := answering(t, &api.ScalingResponse{Step: 60, Points: []api.ScalingPoint{}, Warnings: []api.CompareWarning{{Code: "law", Text: "no request was seen in this range: ask for a longer one"}}})
 	_, stderr, code := run(t, "capacity", "fit", "--service", "shop", "--server", srv.URL)
-	want := "tailscope: no law: no request was seen in this range: ask for a longer one\nhint: tailscope capacity URL raises load step by step and fits the law to that\n"
+	want := "tailscope: scaling is not fitted: no request was seen in this range: ask for a longer one\nhint: tailscope capacity URL raises load step by step and fits the law to that\n"
 	if code != exitFailed || stderr != want {
 		t.Errorf("exit code %d, %q, want %q", code, stderr, want)
 	}

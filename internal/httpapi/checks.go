@@ -25,7 +25,7 @@ func (s *server) registerChecks(a huma.API) {
 	get(s, a, "checks", "What is guarded, the worst first", s.listChecks)
 	get(s, a, "check", "A check over time, and why it is what it is", s.oneCheck)
 	get(s, a, "incidents", "Times in which checks were not OK, and those that were marked", s.incidents)
-	get(s, a, "maintenance", "Windows in which nobody is told", s.maintenance)
+	get(s, a, "maintenance", "Windows in which no notifications are sent", s.maintenance)
 	s.registerCheckChanges(a)
 }
 

@@ -128,7 +128,7 @@ func TestScalingOfAConstantLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out.Law != nil || len(out.Points) != 30 || len(out.Warnings) != 1 || !strings.Contains(out.Warnings[0].Text, "no law is in these data: nearly always") ||
+	if out.Law != nil || len(out.Points) != 30 || len(out.Warnings) != 1 || !strings.Contains(out.Warnings[0].Text, "scaling is not fitted: nearly always") ||
 		!strings.Contains(out.Warnings[0].Text, "ask for a range in which load went up and down") {
 		t.Errorf("law %v, %d points, warnings %v", out.Law, len(out.Points), out.Warnings)
 	}

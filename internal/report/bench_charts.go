@@ -122,7 +122,7 @@ func timeChart(r *api.BenchResult) string {
 	t.hovers(func(s api.BenchSlot) string {
 		return fmt.Sprintf("p50 %s, p99 %s, max %s, %s errors", SecondsUnit.Value(s.P50), SecondsUnit.Value(s.P99), SecondsUnit.Value(s.Max), figure.Thousands(s.Errors))
 	})
-	return t.html("latency by when requests were due: median, 99th percentile and maximum")
+	return t.html("latency by when requests were due: p50, p99 and maximum")
 }
 
 // rateChart draws requests due and answered a second, and errors.
@@ -170,7 +170,7 @@ func lateChart(r *api.BenchResult) string {
 	t.hovers(func(s api.BenchSlot) string {
 		return fmt.Sprintf("late p99 %s, latency p99 %s", SecondsUnit.Value(s.Late), SecondsUnit.Value(s.P99))
 	})
-	return t.html("how late the generator was at the 99th percentile, beside the latency measured there")
+	return t.html("how late the generator was at p99, beside the latency measured there")
 }
 
 // readingChart draws one reading of a process.

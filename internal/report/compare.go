@@ -125,8 +125,10 @@ func (d *Comparison) Document() *Document {
 	return out
 }
 
-// spans reports whether requests, or parts of them, are compared.
-func (d *Comparison) spans() bool { return d.R.Family == SpanFamily || d.R.Family == selfFamily }
+// ofSpans reports whether a family counts requests, or parts of them.
+func ofSpans(family string) bool { return family == SpanFamily || family == selfFamily }
+
+func (d *Comparison) spans() bool { return ofSpans(d.R.Family) }
 
 // counted returns the noun of the things counted.
 func (d *Comparison) counted() string {

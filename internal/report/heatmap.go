@@ -49,7 +49,7 @@ func Heatmap(h *api.HeatmapResponse, p HeatmapOptions, marks []api.Mark, all []a
 	p.unit = UnitOf(h.Family)
 	lines := p.draw(h, marks)
 	if len(all) > 0 {
-		lines = append(lines, strings.Repeat(" ", AxisWidth)+summary(all[0], p.unit))
+		lines = append(lines, strings.Repeat(" ", AxisWidth)+summary(all[0], h.Family, p.unit))
 	}
 	d.Picture(lines)
 	var rows [][]string
@@ -65,8 +65,12 @@ func Heatmap(h *api.HeatmapResponse, p HeatmapOptions, marks []api.Mark, all []a
 }
 
 // summary writes a distribution in one line.
-func summary(g api.DistributionGroup, u Unit) string {
-	parts := []string{figure.Thousands(g.Count) + " observations", "mean " + u.Value(g.Mean)}
+func summary(g api.DistributionGroup, family string, u Unit) string {
+	what := " observations"
+	if ofSpans(family) {
+		what = " requests"
+	}
+	parts := []string{figure.Thousands(g.Count) + what, "mean " + u.Value(g.Mean)}
 	for _, name := range SortedQuantiles(g.Quantiles) {
 		parts = append(parts, QuantileName(name)+" "+u.Value(g.Quantiles[name]))
 	}

@@ -9,6 +9,9 @@ import (
 	"tailscope/internal/figure"
 )
 
+// verbNames are what people read of what the API calls find and save.
+var verbNames = map[string]string{"find": "reads", "save": "writes", "other": "other"}
+
 // Operations returns the time of all requests by operation.
 func Operations(r *api.OperationsResponse) *Document {
 	d := &Document{Name: "operations", Data: r}
@@ -34,7 +37,7 @@ func Operations(r *api.OperationsResponse) *Document {
 	var verbs []string
 	for _, v := range r.Verbs {
 		if !IsNaN(v.Share) {
-			verbs = append(verbs, fmt.Sprintf("%s %s", v.Verb, Share(v.Share)))
+			verbs = append(verbs, fmt.Sprintf("%s %s", verbNames[v.Verb], Share(v.Share)))
 		}
 	}
 	if len(verbs) > 0 {

@@ -41,7 +41,7 @@ var ErrTooLittle = errors.New("too little data")
 
 // ErrNoLaw is returned for data in which what is answered does not follow from how
 // many requests there are at a time; wrapped with what shows that.
-var ErrNoLaw = errors.New("no law is in these data")
+var ErrNoLaw = errors.New("scaling is not fitted")
 
 // Point is one step or one slot.
 type Point struct {

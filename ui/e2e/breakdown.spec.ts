@@ -118,7 +118,7 @@ test('the picture is in the address, and read by keys', async ({ page }) => {
   await chart.focus();
   await page.keyboard.press('Home');
   const figure = page.getByTestId('stack');
-  await expect(figure.locator('[aria-live]')).toContainText(/CET.*app \d.* %, database \d.* %, external .* %, queue/);
+  await expect(figure.getByTestId('spoken')).toContainText(/CET.*app \d.* %, database \d.* %, external .* %, queue/);
   const first = await figure.locator('.when').innerText();
   await page.keyboard.press('ArrowRight');
   expect(await figure.locator('.when').innerText()).not.toBe(first);
@@ -184,14 +184,14 @@ test('operations are sorted and searched by the server and lead to their breakdo
   await expect(page.getByTestId('facts')).toContainText(count(known().requests));
 });
 
-test('the database page tells find from save, and who calls', async ({ page }) => {
+test('the database page tells reads from writes, and who calls', async ({ page }) => {
   await page.goto(path('database'));
   const p = known();
-  await expect(page.getByTestId('facts')).toContainText(`save${percent(p.save / p.seconds.db)}`);
+  await expect(page.getByTestId('facts')).toContainText(`writes${percent(p.save / p.seconds.db)}`);
   await expect(page.getByTestId('stack')).toHaveCount(2);
-  await expect(page.getByRole('application').first()).toHaveAttribute('aria-label', /^Find and save.*find: from .*; save: from/);
+  await expect(page.getByRole('application').first()).toHaveAttribute('aria-label', /^Reads and writes.*reads: from .*; writes: from/);
   const select = row(page, 'ops', 'SELECT items');
-  await expect(select).toContainText('find');
+  await expect(select).toContainText('read');
   await expect(select).toContainText('N+1');
   await select.getByRole('button', { name: 'Callers of SELECT items' }).click();
   await expect(page).toHaveURL(/open=/);

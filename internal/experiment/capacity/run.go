@@ -212,7 +212,7 @@ func (r *searching) law() *api.ScalingLaw {
 	law, err := scaling.Fit(points, scaling.Options{Level: float64(r.level())})
 	if err != nil {
 		if len(points) > 2 {
-			r.note("law", "no scalability law: "+strings.TrimPrefix(err.Error(), scaling.ErrNoLaw.Error()+": "))
+			r.note("law", "scaling is not fitted: "+strings.TrimPrefix(err.Error(), scaling.ErrNoLaw.Error()+": "))
 		}
 		return nil
 	}

@@ -159,7 +159,7 @@ func TestNoLawIsSaidOnce(t *testing.T) {
 	for _, n := range []float64{1, 2, 4, 8} {
 		r.c.Steps = append(r.c.Steps, api.CapacityStep{Rate: api.Float(100 / n), Concurrency: api.Float(n), Valid: true})
 	}
-	if law := r.law(); law != nil || len(r.c.Warnings) != 1 || strings.Count(r.c.Warnings[0].Text, "law") != 1 {
+	if law := r.law(); law != nil || len(r.c.Warnings) != 1 || strings.Count(r.c.Warnings[0].Text, "not fitted") != 1 {
 		t.Errorf("%+v, %+v", law, r.c.Warnings)
 	}
 }

@@ -78,7 +78,7 @@ type question struct {
 	// pieces are read: those of the rectangle's time first, window slots.
 	pieces       []piece
 	window, rest int
-	what         string // what is counted: requests, samples
+	what         string // what is counted: requests, observations
 	// each is the number of observations that an independent one stands for: 1, or more of sampled
 	// ones. Tables hold numbers of independent ones.
 	each   float64
@@ -181,7 +181,7 @@ func Explain(ctx context.Context, st store.Store, r Request) (*api.ExplainRespon
 	if err := r.check(ctx, st); err != nil {
 		return nil, err
 	}
-	q := &question{Request: r, st: st, span: query.IsSpanFamily(r.Family), what: "samples", each: 1}
+	q := &question{Request: r, st: st, span: query.IsSpanFamily(r.Family), what: "observations", each: 1}
 	if q.span {
 		q.what = "requests"
 		start, end := query.Base(r.Start, r.End)

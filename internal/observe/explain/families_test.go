@@ -49,7 +49,7 @@ func TestMetrics(t *testing.T) {
 	r := ask(0, 3600, 0.3, 0.6)
 	r.Family, r.Matchers = "wait_seconds", nil
 	out := explained(t, st, r)
-	if got := said(out); len(got) != 1 || got[0] != "pool b" || out.Low != 0.1 || out.High != 1 || !strings.Contains(out.Items[0].Sentence, "of the samples inside") {
+	if got := said(out); len(got) != 1 || got[0] != "pool b" || out.Low != 0.1 || out.High != 1 || !strings.Contains(out.Items[0].Sentence, "of the observations inside") {
 		t.Errorf("%v: %+v", got, out)
 	}
 	r.Family = "room_celsius"

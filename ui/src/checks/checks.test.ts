@@ -42,7 +42,7 @@ it('says how long in one unit', () => {
 
 it('says what the state alone does not', () => {
   expect(notes({ state: 'OK', level: 'OK', soft: false, flapping: false })).toEqual([]);
-  expect(notes({ state: 'OK', level: 'CRITICAL', soft: true, flapping: true, quiet: 'maintenance backup' })).toEqual(['soft: now CRITICAL, not for long enough', 'flapping: nobody is told of its changes until it is steady', 'nobody is told: maintenance backup']);
+  expect(notes({ state: 'OK', level: 'CRITICAL', soft: true, flapping: true, quiet: 'maintenance backup' })).toEqual(['soft: now CRITICAL, not for long enough', 'flapping: no notification of its changes until it is steady', 'no notifications: maintenance backup']);
   expect(notes({ state: 'OK', level: 'OK', soft: false, flapping: true, quiet: 'flapping' })).toHaveLength(1);
 });
 

@@ -82,8 +82,8 @@ export function stepOf(range: { start: number; end: number }, columns: number): 
 export function notes(c: Pick<Check, 'state' | 'level' | 'soft' | 'flapping' | 'quiet'>): string[] {
   return [
     ...(c.soft ? [`soft: now ${c.level}, not for long enough`] : []),
-    ...(c.flapping ? ['flapping: nobody is told of its changes until it is steady'] : []),
-    ...(c.quiet && c.quiet !== 'flapping' ? [`nobody is told: ${c.quiet}`] : []),
+    ...(c.flapping ? ['flapping: no notification of its changes until it is steady'] : []),
+    ...(c.quiet && c.quiet !== 'flapping' ? [`no notifications: ${c.quiet}`] : []),
   ];
 }
 

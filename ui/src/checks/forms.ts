@@ -33,7 +33,7 @@ export const markQuestion = (start: number, end: number, of: { check?: string; s
 /** What is asked of somebody who begins maintenance, of one check or of several. */
 export const maintenanceQuestion = (now: number, check: string, then: () => void): Asked => ({
   title: check ? `Maintenance of ${check}` : 'Add maintenance', button: 'Begin',
-  note: 'Checks go on running and are stored; nobody is told.',
+  note: 'Checks go on running and are stored; no notifications are sent.',
   fields: [
     { key: 'name', name: 'What', need: 'Say what is done, such as “upgrade”.', hint: 'upgrade' },
     ...(check ? [] : [{ key: 'checks', name: 'Checks', hint: 'names, with commas; none: all' }]),

@@ -68,7 +68,7 @@ export function throughWords(i: ExplainItem): string {
   return rest.length ? `only with ${rest.sort().map(named).join(' and ')}` : '';
 }
 
-/** A share in points of a hundred, two digits at least: 58, 4.1, 0.04. */
+/** A share in percentage points, two digits at least: 58, 4.1, 0.04. */
 export function points(share: Num): string {
   if (share == null || !Number.isFinite(share)) return '–';
   const x = 100 * share;

@@ -13,7 +13,7 @@ const h = {
 const round = (values: (number | null)[]) => values.map((v) => v && Math.round(v * 1e9) / 1e9);
 
 it('calls are stacked by what they do, a step that is not over left out', () => {
-  expect(verbLayers(h, false, 150).map((l) => [l.key, round(l.values)])).toEqual([['find', [1.1, 0.5, null]], ['save', [0.2, 0.4, null]]]);
+  expect(verbLayers(h, false, 150).map((l) => [l.key, l.name, round(l.values)])).toEqual([['find', 'reads', [1.1, 0.5, null]], ['save', 'writes', [0.2, 0.4, null]]]);
   expect(verbLayers(h, true)[0].values).toEqual([4, 1, 0]);
   expect(verbLayers({ ...h, verbs: undefined }, true)).toEqual([]);
 });

@@ -13,12 +13,16 @@ const over = (x: { seconds_over: Num[]; rate_over: Num[] }, byCalls: boolean) =>
 // Rates are per second already; seconds are summed over a step.
 const per = (h: OperationsResponse, byCalls: boolean) => (byCalls ? 1 : h.step);
 
-/** Find, save and other; those that never happened are left out. A step that ends after until is not over. */
+/** What the page calls the find and the save of the API, for several and for one. */
+export const verbNames: Record<string, string> = { find: 'reads', save: 'writes', other: 'other' };
+export const verbName: Record<string, string> = { find: 'read', save: 'write', other: 'other' };
+
+/** Reads, writes and other; those that never happened are left out. A step that ends after until is not over. */
 export function verbLayers(h: OperationsResponse, byCalls: boolean, until = Infinity): Layer[] {
-  return ['find', 'save', 'other'].flatMap((name) => {
-    const x = h.verbs?.find((y) => y.verb === name);
+  return Object.entries(verbNames).flatMap(([key, name]) => {
+    const x = h.verbs?.find((y) => y.verb === key);
     if (!x?.calls) return [];
-    return [{ key: name, name, values: wholeOnly(h.times.map((_, i) => (over(x, byCalls)?.[i] ?? 0) / per(h, byCalls)), h.times, h.step, until) }];
+    return [{ key, name, values: wholeOnly(h.times.map((_, i) => (over(x, byCalls)?.[i] ?? 0) / per(h, byCalls)), h.times, h.step, until) }];
   });
 }
 
