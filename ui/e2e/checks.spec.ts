@@ -105,7 +105,7 @@ test('somebody takes care of it, takes that back, and runs it now', async ({ pag
   await page.keyboard.press('Enter');
   await expect(dialog).toHaveCount(0);
   await expect(page.getByText(/ann takes care of it.*: disk ordered/)).toBeVisible();
-  await expect(page.getByText(/Nobody is told: acknowledged by ann/)).toBeVisible();
+  await expect(page.getByText(/No notifications: acknowledged by ann/)).toBeVisible();
   await page.goto('/checks');
   await expect(page.locator(`[data-check="${bad}"]`)).toContainText('ann takes care of it: disk ordered');
   await page.goto(path(bad));
@@ -192,7 +192,7 @@ test('maintenance begins and ends', async ({ page }) => {
   await page.getByRole('button', { name: 'Maintenance…' }).click();
   await page.getByRole('dialog').getByLabel('What').fill('upgrade');
   await page.getByRole('dialog').getByRole('button', { name: 'Begin' }).click();
-  await expect(page.getByText('Nobody is told: maintenance upgrade')).toBeVisible();
+  await expect(page.getByText('No notifications: maintenance upgrade')).toBeVisible();
   await page.goto('/checks?tab=maintenance');
   const row = page.getByTestId('maintenance').getByRole('row').filter({ hasText: 'upgrade' });
   await expect(row).toContainText('active');
