@@ -78,7 +78,7 @@ all of it.`,
     --threshold 'p(99) < 300ms'
   tailscope bench http://127.0.0.1:8080 --record session.rec --set speed=2 -o run.html
   tailscope bench http://127.0.0.1:8080/ --arrivals closed --connections 32 --for 10s
-  tailscope bench search.yaml --to http://127.0.0.1:7099`,
+  tailscope bench search.yaml --server http://127.0.0.1:7099`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 && f.targets != "" {
 				return nil // its requests name the host
@@ -87,6 +87,7 @@ all of it.`,
 		},
 	}
 	cmd.Flags().SortFlags = false
+	acceptFormer(cmd, "to")
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	fs.SortFlags = false
 	f.schedule(fs)
@@ -99,7 +100,7 @@ all of it.`,
 	fs.StringVar(&f.logs, "logs", "", "`directory` for what a scenario's servers and commands print; default kept only if something fails")
 	f.register(fs)
 	f.set.register(cmd, fs, "timeout=5s", "rate", "for", "arrivals", "seed", "connections", "method", "header", "body", "data", "targets", "record", "access-log",
-		"check", "threshold", "var", "to", "report", "output", "quiet")
+		"check", "threshold", "var", "server", "report", "output", "quiet")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		arg := ""
 		if len(args) > 0 {

@@ -35,7 +35,7 @@ func (f *benchOutput) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.name, "name", "", "what the run is called; default what it sends to")
 	fs.StringVar(&f.service, "service", "", "label of its series; default the target's host")
 	fs.StringVar(&f.variant, "variant", "", "label of its series: what was different this time")
-	fs.StringVar(&f.to, "to", "", "`address` of a server that takes series and reports, such as http://127.0.0.1:7099; also $TAILSCOPE_BENCH_TO")
+	fs.StringVar(&f.to, "server", "", "`address` of a server that takes series and reports, such as http://127.0.0.1:7099; also $TAILSCOPE_BENCH_TO")
 	fs.StringVar(&f.toOTLP, "to-otlp", "", "`address` where that server takes OTLP over HTTP; default what it answers; also $TAILSCOPE_BENCH_TO_OTLP")
 	f.runOutput.register(fs)
 }
@@ -129,7 +129,7 @@ func (f *benchOutput) server(ctx context.Context, h *benchHooks, name, service s
 	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if _, err := address(asked); err != nil {
-		return "", withHint(err, "--to takes the address of a server's page, such as http://127.0.0.1:7099; --set to_otlp=URL that of its OTLP over HTTP")
+		return "", withHint(err, "--server takes the address of a server's page, such as http://127.0.0.1:7099; --set to_otlp=URL that of its OTLP over HTTP")
 	}
 	h.id = "bench-" + f.now().UTC().Format("20060102-150405") + "-" + strings.ToLower(rand.Text()[:6])
 	sink := otlpsink.New(otlpsink.Options{Address: address, HTTP: hc, Scope: "tailscope.bench", Log: slog.New(slog.DiscardHandler)})

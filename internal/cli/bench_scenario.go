@@ -21,7 +21,7 @@ import (
 )
 
 // ofScenarios lists the flags that a scenario takes; its file has the others.
-var ofScenarios = []string{"var", "seed", "threshold", "name", "service", "variant", "to", "to_otlp", "report", "output", "quiet", "logs"}
+var ofScenarios = []string{"var", "seed", "threshold", "name", "service", "variant", "server", "to_otlp", "report", "output", "quiet", "logs"}
 
 func (f *benchFlags) runScenario(cmd *cobra.Command, file string) error {
 	var wrong error

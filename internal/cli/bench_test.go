@@ -133,7 +133,7 @@ func TestBenchWrongUse(t *testing.T) {
 		{[]string{"http://127.0.0.1:1/", "--for", "0s"}, exitUsage, []string{"--for"}},
 		{[]string{"http://127.0.0.1:1/", "--conections", "2"}, exitUsage, []string{"--conections", "hint:"}},
 		{[]string{"http://127.0.0.1:1/", "--rate", "5"}, exitFailed, []string{"cannot be reached", "hint: see that it runs"}},
-		{[]string{"http://127.0.0.1:1/", "--to", "http://127.0.0.1:1"}, exitFailed, []string{"127.0.0.1:1", "hint: --to takes"}},
+		{[]string{"http://127.0.0.1:1/", "--to", "http://127.0.0.1:1"}, exitFailed, []string{"127.0.0.1:1", "hint: --server takes"}},
 		{[]string{"search.yaml", "--rate", "5"}, exitUsage, []string{"--rate", "hint:"}},
 		{[]string{"absent.yaml"}, exitUsage, []string{"absent.yaml"}},
 	} {

@@ -14,7 +14,7 @@ func TestBenchTo(t *testing.T) {
 	t.Parallel() // the run takes a second, so that it is told of while it goes
 	srv := far(t, "127.0.0.1:0", "127.0.0.1:0")
 	var out, errs bytes.Buffer
-	code := Run(t.Context(), []string{"bench", benchTarget(t), "--rate", "100", "--for", "1100ms", "--set", "name=home", "--set", "service=shop", "--set", "variant=new", "--to", "http://" + srv.Addr()}, nil, &out, &errs)
+	code := Run(t.Context(), []string{"bench", benchTarget(t), "--rate", "100", "--for", "1100ms", "--set", "name=home", "--set", "service=shop", "--set", "variant=new", "--server", "http://" + srv.Addr()}, nil, &out, &errs)
 	if code != exitOK && code != exitInvalid {
 		t.Fatalf("code %d\n%s", code, errs.String())
 	}

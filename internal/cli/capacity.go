@@ -34,7 +34,7 @@ type capacityFlags struct {
 	start           float64
 	rate            string
 	servers         string
-	server          []string
+	members         []string // of the pool that load is sent to directly
 	apply           string
 	queued, worked  []string
 	watched         capacityWatched
@@ -62,13 +62,14 @@ search failed, 2 that it was called wrongly, 3 that the time did not do for an a
 of the precision asked for, or that the generator was the limit. docs/capacity.md
 explains all of it.`,
 		Example: `  tailscope capacity http://127.0.0.1:8080/ --objective 'p99 < 200ms and errors < 0.1%'
-  tailscope capacity search.yaml --objective 'p99{search} < 80ms' --highest 2000 --to http://127.0.0.1:7099
+  tailscope capacity search.yaml --objective 'p99{search} < 80ms' --highest 2000 --server http://127.0.0.1:7099
   tailscope capacity http://127.0.0.1:8080/ --objective 'p99 < 200ms' --rate 400 --servers 1..11 \
     --apply './scale.sh {{servers}}'
-  tailscope capacity http://app.test/ --objective 'p95 < 100ms' --rate 400 --server 10.0.0.1:80 --server 10.0.0.2:80`,
+  tailscope capacity http://app.test/ --objective 'p95 < 100ms' --rate 400 --pool 10.0.0.1:80 --pool 10.0.0.2:80`,
 		Args: exactArgs(1, "a URL, or the file of a scenario"),
 	}
 	cmd.Flags().SortFlags = false
+	acceptFormer(cmd, "to")
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	fs.SortFlags = false
 	f.registerObjective(fs, "p99 < 200ms and errors < 0.1%")
@@ -78,7 +79,7 @@ explains all of it.`,
 	fs.StringVar(&f.rate, "rate", "", "`requests` a second that stay, of a search for servers")
 	fs.StringVar(&f.servers, "servers", "", "`range` of servers that are tried, such as 1..11; needs --rate and --apply")
 	fs.StringVar(&f.apply, "apply", "", "`command` that has {{servers}} servers used, and ends when they are")
-	fs.StringArrayVar(&f.server, "server", nil, "`host:port` of a server of the pool that load is sent to directly; to be given for each")
+	fs.StringArrayVar(&f.members, "pool", nil, "`host:port` of a server of the pool that load is sent to directly; to be given for each")
 	f.registerBounds(fs, "3%")
 	fs.StringVar(&f.requests.arrivals, "arrivals", "poisson", "`law`: poisson or constant")
 	fs.Uint64Var(&f.requests.seed, "seed", 0, "`number` that makes chance the same again; default another one each time")
@@ -91,8 +92,8 @@ explains all of it.`,
 	fs.StringArrayVar(&f.vars, "var", nil, "`name=value` of a scenario's variable; may be given again")
 	fs.StringVar(&f.logs, "logs", "", "`directory` for what a scenario's servers and commands print; default kept only if something fails")
 	f.register(fs)
-	f.set.register(cmd, fs, "connections=64", "objective", "lowest", "highest", "rate", "servers", "apply", "server", "within", "precision", "seed",
-		"header", "body", "data", "check", "var", "to", "report", "output", "quiet")
+	f.set.register(cmd, fs, "connections=64", "objective", "lowest", "highest", "rate", "servers", "apply", "pool", "within", "precision", "seed",
+		"header", "body", "data", "check", "var", "server", "report", "output", "quiet")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o, err := f.complete(cmd, args[0])
 		if err != nil {
@@ -178,10 +179,10 @@ const (
 // pool makes it a search for servers if a flag asks for one.
 func (f *capacityFlags) pool(a *asked) error {
 	given, called := f.set.given, f.set.called
-	if f.servers == "" && len(f.server) == 0 {
+	if f.servers == "" && len(f.members) == 0 {
 		for _, name := range []string{"rate", "apply"} {
 			if given(name) {
-				return usage{withHint(fmt.Errorf("--%s is of a search for servers", name), "add --servers 1..11, or leave it out: the highest rate is searched for")}
+				return usage{withHint(fmt.Errorf("--%s is of a search for servers", name), "add --servers 1..11, or --pool HOST:PORT for each server, or leave it out: the highest rate is searched for")}
 			}
 		}
 		for _, bound := range []struct {
@@ -219,22 +220,22 @@ func (f *capacityFlags) pool(a *asked) error {
 	}
 	a.rate = phases[0].From
 	a.search.Falling, a.search.Integer = true, true
-	if len(f.server) > 0 {
+	if len(f.members) > 0 {
 		if f.servers != "" || f.apply != "" {
-			return usage{withHint(errors.New("--server and --servers: load is sent to each server, or to what stands before them"), "give one of the two")}
+			return usage{withHint(errors.New("--pool and --servers: load is sent to each server, or to what stands before them"), "give one of the two")}
 		}
-		for i, s := range f.server {
+		for i, s := range f.members {
 			if host, port, ok := strings.Cut(s, ":"); !ok || host == "" || port == "" || strings.Contains(s, "/") {
-				return usage{withHint(fmt.Errorf("--server %s is not an address", s), "write it as 10.0.0.1:8080")}
+				return usage{withHint(fmt.Errorf("--pool %s is not an address", s), "write it as 10.0.0.1:8080")}
 			}
-			if slices.Contains(f.server[:i], s) {
-				return usage{fmt.Errorf("--server %s is given twice", s)}
+			if slices.Contains(f.members[:i], s) {
+				return usage{fmt.Errorf("--pool %s is given twice", s)}
 			}
 		}
-		if len(f.server) == 1 {
-			return usage{withHint(fmt.Errorf("--server %s is the only one: none can be taken away", f.server[0]), "give --server for each of the pool, or leave it out: the highest rate is searched for")}
+		if len(f.members) == 1 {
+			return usage{withHint(fmt.Errorf("--pool %s is the only one: none can be taken away", f.members[0]), "give --pool for each server of it, or leave it out: the highest rate is searched for")}
 		}
-		a.pool, a.search.Lowest, a.search.Highest = capacity.ListPool(f.server), 1, float64(len(f.server))
+		a.pool, a.search.Lowest, a.search.Highest = capacity.ListPool(f.members), 1, float64(len(f.members))
 		return nil
 	}
 	low, high, err := parseRange(f.servers, true)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,9 +62,9 @@ surely does, and in the end, whatever happened. Conditions on the primary, such 
 'primary p99 < 300ms', protect the clients.
 
 All settings of tailscope mirror hold: --listen, --primary, --candidate, --control and
---to, the others by --set under their key in the file, such as --set mirror.share=0.5.
-With --session the search is on a session that runs already, through the server
-that knows of it: nothing of its clients is touched, and load that is too much is gone
+--server, the others by --set under their key in the file, such as --set mirror.share=0.5.
+With --session the search is on a session that runs already, through the server that
+knows of it: nothing of its clients is touched, and load that is too much is gone
 a little later, after up to a second.
 
 When the search has ended clients are served on until ctrl-c, unless --end is given.
@@ -72,11 +73,12 @@ Codes are those of tailscope capacity. docs/capacity-live.md explains all of it.
     --objective 'p99 < 200ms and errors < 0.1% and primary p99 < 300ms'
   tailscope capacity mirror --primary http://a:8081 --candidate http://b1:80,http://b2:80,http://b3:80 \
     --objective 'p95 < 150ms' --servers 1..3
-  tailscope capacity mirror --session 20260301-120000-5f1c0de5 --from http://127.0.0.1:7099 \
+  tailscope capacity mirror --session 20260301-120000-5f1c0de5 --server http://127.0.0.1:7099 \
     --objective 'p99 < 200ms' --copies 1..8`,
 		Args: exactArgs(0, ""),
 	}
 	cmd.Flags().SortFlags = false
+	acceptFormer(cmd, "to")
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	fs.SortFlags = false
 	f.registerObjective(fs, "p99 < 200ms and primary p99 < 300ms")
@@ -84,15 +86,16 @@ Codes are those of tailscope capacity. docs/capacity-live.md explains all of it.
 	fs.StringVar(&f.rate, "rate", "", "`range` of requests a second, such as 100..2000, in place of copies: these follow what clients send")
 	fs.StringVar(&f.servers, "servers", "", "`range` of servers of the candidate's pool, such as 1..11, in place of copies: they are taken away")
 	fs.StringVar(&f.of, "of", "", "`name` of the candidate, if there are several")
-	fs.StringVar(&f.session, "session", "", "`id` of a mirror session that runs, to search on it; the only one if just --from is given")
-	fs.StringVar(&f.from, "from", "", "`address` of the server that knows of that session; default http://127.0.0.1:7099")
+	fs.StringVar(&f.session, "session", "", "`id` of a mirror session that runs, or running for the only one, to search on it through --server, default http://127.0.0.1:7099")
+	fs.StringVar(&f.from, "from", "", "`address` of the server that knows of that session")
+	fs.Lookup("from").Hidden = true // what --server was beside a session
 	fs.BoolVar(&f.end, "end", false, "end the session with the search, and with it the port that clients use")
 	f.registerBounds(fs, "5%")
 	f.watched.register(fs)
 	f.reportFiles.register(fs)
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show nothing while it runs")
 	fs.StringVar(&f.file, "config", "", "read the mirror's settings from this YAML `file`")
-	daily := []string{"listen", "primary", "candidate", "control", "to"}
+	daily := []string{"listen", "primary", "candidate", "control", "server"}
 	for _, s := range config.Settings {
 		if name := config.MirrorFlag(s); slices.Contains(daily, name) {
 			f.flags.add(fs, s, name)
@@ -223,31 +226,27 @@ func (f *capacityMirror) searchThere(cmd *cobra.Command) error {
 		}
 	}
 	if len(wrong) > 0 {
-		return usage{withHint(fmt.Errorf("%s: a session that runs already has its settings", strings.Join(wrong, ", ")), "leave them out, or leave --session and --from out: then the mirror runs in this process")}
+		return usage{withHint(fmt.Errorf("%s: a session that runs already has its settings", strings.Join(wrong, ", ")), "leave them out, or leave --session out: then the mirror runs in this process")}
 	}
 	cfg, err := loadConfig(config.Default(), "", nil, &f.flags)
 	if err != nil {
 		return usage{err}
 	}
-	if f.from == "" {
-		f.from = "http://127.0.0.1:7099"
-	}
+	known := cmp.Or(f.from, cfg.Mirror.To, client.DefaultAddress)
 	ctx := cmd.Context()
-	c := &client.Client{Address: f.from}
+	c := &client.Client{Address: known}
 	var ids []string
-	if f.session != "" {
+	if f.session != "" && f.session != "running" {
 		ids = []string{f.session}
 	}
 	x, err := chosenSession(ctx, c, ids)
 	if err != nil {
 		if errors.Is(err, client.ErrUnreachable) {
-			return withHint(err, "--from takes the address of the server that knows of the session, such as http://127.0.0.1:7099")
+			return withHint(err, "--server takes the address of the server that knows of the session, such as http://127.0.0.1:7099")
 		}
 		return err
 	}
-	if f.to = cfg.Mirror.To; f.to == "" {
-		f.to = f.from
-	}
+	f.to = cmp.Or(cfg.Mirror.To, known)
 	name, service := cfg.Mirror.Name, x.Service
 	if name == "" {
 		name = "capacity of " + x.Name

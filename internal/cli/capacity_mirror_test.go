@@ -32,7 +32,7 @@ func TestCapacityMirrorRefuses(t *testing.T) {
 		"--objective p99<1s":                                                                 "--primary: ",
 		"--objective p99<1s --set mirror.tcp=true":                                           "mirror.tcp: in bytes there are no requests",
 		"--objective p99<1s --session x --primary http://127.0.0.1:1 --set mirror.share=0.5": "--primary, mirror.share: a session that runs already has its settings",
-		"--objective p99<1s --session x --from 127.0.0.1:1":                                  "hint: --from takes the address of the server",
+		"--objective p99<1s --session x --server http://127.0.0.1:1":                         "hint: --server takes the address of the server",
 		"--objective p99<1s --within 1s":                                                     "less than one step",
 		"--objective p99<1s --set watch_port=0":                                              "--set watch_port 0 cannot be",
 		"--objective p99<1s --set watch_port=" + strconv.Itoa(closed):                        fmt.Sprintf("nothing listens on port %d\nhint: start it first", closed),

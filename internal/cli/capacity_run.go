@@ -31,7 +31,7 @@ type capacityOutput struct{ runOutput }
 func (f *capacityOutput) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.name, "name", "", "what the search is called; default what it loads")
 	fs.StringVar(&f.service, "service", "", "whose capacity it is; default the target's host")
-	fs.StringVar(&f.to, "to", "", "`address` of a server that shows and keeps the search, such as http://127.0.0.1:7099; also $TAILSCOPE_CAPACITY_TO")
+	fs.StringVar(&f.to, "server", "", "`address` of a server that shows and keeps the search, such as http://127.0.0.1:7099; also $TAILSCOPE_CAPACITY_TO")
 	f.runOutput.register(fs)
 }
 
@@ -172,7 +172,7 @@ func (f *capacityOutput) reporter(ctx context.Context, name, service string, sto
 	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if _, err := c.Sessions(asked, api.SessionsRequest{Limit: 1}); err != nil {
-		return nil, withHint(err, "--to takes the address of a server's page, such as http://127.0.0.1:7099")
+		return nil, withHint(err, "--server takes the address of a server's page, such as http://127.0.0.1:7099")
 	}
 	id := "capacity-" + f.now().UTC().Format("20060102-150405") + "-" + strings.ToLower(rand.Text()[:6])
 	r := &capacityReporter{page: pageOf(f.to) + "/sessions/" + id, wake: make(chan struct{}, 1), ended: make(chan struct{})}

@@ -31,9 +31,9 @@ func TestCapacityCalledWrongly(t *testing.T) {
 		{append(objective, "--rate", "100", "--servers", "3..1", "--apply", "x {{servers}}"), "not a range"},
 		{append(objective, "--rate", "100", "--servers", "1..3", "--apply", "./scale.sh"), "how many servers"},
 		{append(objective, "--rate", "1..100", "--servers", "1..3", "--apply", "x {{servers}}"), "one rate"},
-		{append(objective, "--rate", "100", "--server", "http://a/"), "not an address"},
-		{append(objective, "--rate", "100", "--server", "a:1", "--server", "a:1"), "given twice"},
-		{append(objective, "--rate", "100", "--server", "a:1", "--highest", "4"), "--highest"},
+		{append(objective, "--rate", "100", "--pool", "http://a/"), "not an address"},
+		{append(objective, "--rate", "100", "--pool", "a:1", "--pool", "a:1"), "given twice"},
+		{append(objective, "--rate", "100", "--pool", "a:1", "--highest", "4"), "--highest"},
 		{append(objective, "--set", "arrivals=closed"), "not known here"},
 		{append(objective, "--set", "speed=2"), "unknown key speed"},
 		{append(objective, "--set", "queued=X-Queue:fortnights"), "fortnights"},
@@ -54,7 +54,7 @@ func TestCapacityCalledWrongly(t *testing.T) {
 		{append(objective, "--lowest", "50", "--highest", "50"), "nothing to search between\nhint: "},
 		{append(objective, "--lowest", "-1"), "--lowest -1 is not a rate\nhint: "},
 		{append(objective, "--highest", "0"), "--highest 0 is not a rate\nhint: "},
-		{append(objective, "--rate", "100", "--server", "a:1"), "none can be taken away\nhint: "},
+		{append(objective, "--rate", "100", "--pool", "a:1"), "none can be taken away\nhint: "},
 		{[]string{"--objective", "p99 < 200ms or errors < 1%"}, "\nhint: and joins conditions; run two searches\n"},
 	} {
 		_, stderr, code := run(t, append([]string{"capacity", "http://127.0.0.1:1/"}, test.args...)...)
@@ -83,7 +83,7 @@ func TestCapacityTo(t *testing.T) {
 	srv := far(t, "127.0.0.1:0", "127.0.0.1:0")
 	file := filepath.Join(t.TempDir(), "result.json")
 	stdout, stderr, code := run(t, "capacity", benchTarget(t), "--objective", "p90 < 5s", "--lowest", "200", "--highest", "400", "--set", "step=500ms", "--set", "discard=100ms", "--within", "1s",
-		"--set", "name=home", "--set", "service=shop", "--to", srv.Addr(), "-o", file)
+		"--set", "name=home", "--set", "service=shop", "--server", srv.Addr(), "-o", file)
 	if code != exitOK && code != exitInvalid { // of one second, on any machine
 		t.Fatalf("code %d\n%s%s", code, stdout, stderr)
 	}

@@ -101,10 +101,10 @@ func newCheckRun(io streams) *cobra.Command {
 does: exit code 0 is OK, 1 WARNING, 2 CRITICAL and 3 UNKNOWN.
 
 With --file it runs here and needs no server, which is how a command, a request
-or a query of SQL is tried out; there is no history here. With --to a server
+or a query of SQL is tried out; there is no history here. With --server a server
 runs it, besides its schedule, and stores what it comes to.`,
 		Example: `  tailscope check run 'front page' --file checks.yaml
-  tailscope check run orders --to http://127.0.0.1:7099`,
+  tailscope check run orders --server http://127.0.0.1:7099`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := exactArgs(1, "the name of a check")(cmd, args); err != nil {
 				return ended{err, exitCode("UNKNOWN")}
@@ -120,8 +120,9 @@ runs it, besides its schedule, and stores what it comes to.`,
 	var q checkQuestion
 	q.question = newQuestion(io, "table")
 	f := cmd.Flags()
+	acceptFormer(cmd, "to")
 	f.StringArrayVar(&files, "file", nil, "`file` of checks, or a pattern of files; may be given again")
-	f.StringVar(&q.url, "to", "", "`url` of the server that is to run it")
+	f.StringVar(&q.url, "server", "", "`url` of the server that is to run it")
 	f.BoolVar(&q.json, "json", false, "print the check as the server would answer it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := q.runOnce(cmd.Context(), files, args[0])
@@ -147,7 +148,7 @@ runs it, besides its schedule, and stores what it comes to.`,
 func (q *checkQuestion) runOnce(ctx context.Context, files []string, name string) (*api.Check, error) {
 	switch {
 	case len(files) > 0 && q.url != "":
-		return nil, usage{errors.New("--file runs it here and --to on a server: write one of them")}
+		return nil, usage{errors.New("--file runs it here and --server on a server: write one of them")}
 	case q.url != "":
 		c, err := q.client().RunCheck(ctx, name)
 		if err != nil {
@@ -155,7 +156,7 @@ func (q *checkQuestion) runOnce(ctx context.Context, files []string, name string
 		}
 		return c, nil
 	case len(files) == 0:
-		return nil, usage{withHint(errors.New("no file and no server is named"), "write --file checks.yaml, or --to http://127.0.0.1:7099")}
+		return nil, usage{withHint(errors.New("no file and no server is named"), "write --file checks.yaml, or --server http://127.0.0.1:7099")}
 	}
 	file, problems := server.ReadChecks(files)
 	if len(problems) > 0 {
@@ -171,10 +172,10 @@ func (q *checkQuestion) runOnce(ctx context.Context, files []string, name string
 	}
 	c := file.Checks[i]
 	if c.Each != nil {
-		return nil, withHint(fmt.Errorf("%s is applied to each of several series, which only a server knows", name), "write --to with the server's address, and the id of one of them")
+		return nil, withHint(fmt.Errorf("%s is applied to each of several series, which only a server knows", name), "write --server with the server's address, and the id of one of them")
 	}
 	if readsHistory(&c) {
-		fmt.Fprintf(q.streams.err, "tailscope: %s reads history, and there is none here: --to asks a server that has it\n", name)
+		fmt.Fprintf(q.streams.err, "tailscope: %s reads history, and there is none here: --server asks a server that has it\n", name)
 	}
 	return server.RunCheck(ctx, file, c)
 }

@@ -105,7 +105,7 @@ profiles:
 
 func TestCheckRunThere(t *testing.T) {
 	srv, asked := answering(t, &api.Check{ID: "orders", Level: "CRITICAL", Value: 7, Bands: bandsFixture(10, 8, 9, math.NaN(), math.NaN())})
-	out, errs, code := run(t, "check", "run", "orders", "--to", srv.URL)
+	out, errs, code := run(t, "check", "run", "orders", "--server", srv.URL)
 	if code != 2 || errs != "" || !strings.HasPrefix(out, "CRITICAL orders = 7 (10 > W > 9 > C > 8)") {
 		t.Errorf("exit code %d, %s%s", code, out, errs)
 	}

@@ -19,7 +19,7 @@ variable, commands that apply them, and a scenario as tailscope bench takes.
 Every round measures every setting once, in random order; the control is
 always applied again. tailscope session list shows those that ran.`,
 		Example: `  tailscope experiment validate workers.yaml
-  tailscope experiment run workers.yaml --to http://127.0.0.1:7099`,
+  tailscope experiment run workers.yaml --server http://127.0.0.1:7099`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usage{withHint(fmt.Errorf("unknown command %q", args[0]), "write tailscope experiment run, validate, schema, again, gate or restore; tailscope session has list, show, stop and forget")}

@@ -146,7 +146,6 @@ allowed.`,
 
 func newExperimentAgain(io streams) *cobra.Command {
 	f := &experimentFlags{streams: io, now: time.Now}
-	var server serverFlag
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "again ID",
@@ -160,8 +159,10 @@ says what it repeats.`,
 			if err := f.check(); err != nil {
 				return err
 			}
-			c := server.client()
-			e, err := c.Session(cmd.Context(), args[0])
+			if f.to == "" {
+				f.to = defaultServer()
+			}
+			e, err := (&client.Client{Address: f.to}).Session(cmd.Context(), args[0])
 			if err != nil {
 				return withHint(err, "tailscope session list shows what there is; --server names another server")
 			}
@@ -179,9 +180,6 @@ says what it repeats.`,
 			if err != nil {
 				return withHint(err, "name the directory in which it ran with --dir, or an empty one")
 			}
-			if f.to == "" {
-				f.to = server.url
-			}
 			f.again = args[0]
 			fmt.Fprintf(io.err, "laid out in %s\n", report.Printable(dir))
 			x, err := loadExperiment(io, path)
@@ -191,8 +189,7 @@ says what it repeats.`,
 			return f.run(cmd.Context(), x)
 		},
 	}
-	server.register(cmd.Flags())
-	f.register(cmd.Flags())
+	f.register(cmd)
 	cmd.Flags().StringVar(&dir, "dir", "", "`directory` to lay the files out in; default one in the user's cache")
 	return cmd
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"tailscope/api"
 	"tailscope/client"
@@ -35,8 +34,10 @@ type experimentFlags struct {
 	saveBaseline, again                  string
 }
 
-func (f *experimentFlags) register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.to, "to", os.Getenv("TAILSCOPE_EXPERIMENT_TO"), "`address` of a server that keeps the log book and takes series, such as http://127.0.0.1:7099; also $TAILSCOPE_EXPERIMENT_TO")
+func (f *experimentFlags) register(cmd *cobra.Command) {
+	acceptFormer(cmd, "to")
+	fs := cmd.Flags()
+	fs.StringVar(&f.to, "server", os.Getenv("TAILSCOPE_EXPERIMENT_TO"), "`address` of a server that keeps the log book and takes series, such as http://127.0.0.1:7099; also $TAILSCOPE_EXPERIMENT_TO")
 	fs.StringVar(&f.toOTLP, "to-otlp", os.Getenv("TAILSCOPE_EXPERIMENT_TO_OTLP"), "`address` where that server takes OTLP over HTTP; default what it answers; also $TAILSCOPE_EXPERIMENT_TO_OTLP")
 	fs.StringVarP(&f.output, "output", "o", "", "`file` for the whole result, as JSON; what gate reads")
 	fs.StringVar(&f.format, "format", "text", "text, markdown or json: what is printed at the end")
@@ -57,7 +58,7 @@ of the same file, or tailscope experiment restore FILE, does.
 
 It ends with 0; 1 if it failed, was interrupted, or the gate says that something
 became worse; 2 if the file is wrong, before anything is applied or sent.`,
-		Example: `  tailscope experiment run workers.yaml --to http://127.0.0.1:7099
+		Example: `  tailscope experiment run workers.yaml --server http://127.0.0.1:7099
   tailscope experiment run workers.yaml --output result.json
   tailscope experiment run workers.yaml --save-baseline base.json`,
 		Args: exactArgs(1, experimentFile),
@@ -72,7 +73,7 @@ became worse; 2 if the file is wrong, before anything is applied or sent.`,
 			return f.run(cmd.Context(), x)
 		},
 	}
-	f.register(cmd.Flags())
+	f.register(cmd)
 	return cmd
 }
 
@@ -123,7 +124,7 @@ func (f *experimentFlags) run(ctx context.Context, x *experiment.Experiment) err
 		o.Command = "tailscope experiment again " + o.ID
 		view.Note("reported to " + pageOf(f.to) + "/sessions/" + o.ID)
 	} else if x.Live != nil {
-		return usage{withHint(errors.New("live traffic is measured through a server"), "name the one that has the mirror session: --to http://127.0.0.1:7099")}
+		return usage{withHint(errors.New("live traffic is measured through a server"), "name the one that has the mirror session: --server http://127.0.0.1:7099")}
 	}
 	o.Judged = gate
 	ctx, release := persistent(ctx, view.Note)
@@ -185,7 +186,7 @@ func (f *experimentFlags) server(ctx context.Context, o *experiment.Options) err
 	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if _, err := address(asked); err != nil {
-		return withHint(err, "--to takes the address of a server's page, such as http://127.0.0.1:7099; --to-otlp that of its OTLP over HTTP")
+		return withHint(err, "--server takes the address of a server's page, such as http://127.0.0.1:7099; --to-otlp that of its OTLP over HTTP")
 	}
 	o.Sink = otlpsink.New(otlpsink.Options{Address: address, HTTP: hc, Scope: "tailscope.bench", Log: slog.New(slog.DiscardHandler)})
 	o.Report = func(ctx context.Context, p api.SessionReport) (api.SessionReply, error) {

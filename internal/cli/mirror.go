@@ -33,18 +33,19 @@ func newMirror(io streams) *cobra.Command {
 their requests to other servers: candidates, which are judged, and perhaps a
 control, which runs the old code. What these do never reaches a client.
 
-Without --to the server runs in this process, with the page and the store;
+Without --server the server runs in this process, with the page and the store;
 with it, what is measured goes to a server that runs already. Settings come
 from a file (--config, section mirror), then TAILSCOPE_MIRROR_* in the
 environment, then flags; docs/mirror.md lists them. Those that have no flag are given
 by --set, under their key in the file.`,
 		Example: `  tailscope mirror --listen :8080 --primary http://a:8081 --candidate http://b:8082
   tailscope mirror --primary http://a:8081 --control http://c:8081 \
-    --candidate new=http://b:8082,http://b:8083 --share 0.5 --to http://tailscope:7099 \
+    --candidate new=http://b:8082,http://b:8083 --share 0.5 --server http://tailscope:7099 \
     --set mirror.timeout=5s`,
 		Args: exactArgs(0, ""),
 	}
 	f := cmd.Flags()
+	acceptFormer(cmd, "to")
 	f.StringVar(&file, "config", "", "read settings from this YAML `file`")
 	f.BoolVar(&asJSON, "json", false, "print how the session ended as JSON; stderr shows how it goes")
 	for _, s := range config.Settings {
@@ -117,8 +118,8 @@ func renameOption(text string, called func(option string) string) string {
 // its flag if it has one, else by its key.
 func optionNamer(cmd *cobra.Command) func(option string) string {
 	return func(option string) string {
-		if cmd.Flags().Lookup(option) != nil {
-			return "--" + option
+		if f := cmd.Flags().Lookup(option); f != nil {
+			return "--" + f.Name
 		}
 		return keyOf(option)
 	}
@@ -312,9 +313,9 @@ func (r *mirrorRun) finish(ctx context.Context) error {
 func mirrorHint(err error, cfg config.Config) error {
 	switch {
 	case errors.Is(err, store.ErrLocked):
-		return withHint(err, "a server has %s open: send it what is measured with --to http://%s, or keep it elsewhere with --data", cfg.Data, cfg.Listen)
+		return withHint(err, "a server has %s open: send it what is measured with --server http://%s, or keep it elsewhere with --data", cfg.Data, cfg.Listen)
 	case errors.Is(err, server.ErrListen):
-		return withHint(err, "if a server runs there, send it what is measured with --to http://%s; else choose other addresses with --page, --set otlp.grpc and --set otlp.http", cfg.Listen)
+		return withHint(err, "if a server runs there, send it what is measured with --server http://%s; else choose other addresses with --page, --set otlp.grpc and --set otlp.http", cfg.Listen)
 	}
 	return startHint(err, cfg)
 }

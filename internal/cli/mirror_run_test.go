@@ -234,7 +234,7 @@ func far(t *testing.T, listen, otlp string) *server.Server {
 func TestMirrorTo(t *testing.T) {
 	t.Parallel() // it waits for reports, which are a second apart
 	srv := far(t, "127.0.0.1:0", "127.0.0.1:0")
-	m := startMirroring(t, "--primary", backend(t, "primary"), "--candidate", "new="+backend(t, "candidate"), "--to", "http://"+srv.Addr(), "--service", "shop")
+	m := startMirroring(t, "--primary", backend(t, "primary"), "--candidate", "new="+backend(t, "candidate"), "--server", "http://"+srv.Addr(), "--service", "shop")
 	const n = 40
 	if good := m.get(n); good != n {
 		t.Errorf("%d of %d answers are the primary's", good, n)
@@ -300,7 +300,7 @@ func quietAddress(t *testing.T) string {
 // measured meanwhile arrives once it is there.
 func TestMirrorToAServerThatIsAway(t *testing.T) {
 	listen := quietAddress(t)
-	m := startMirroring(t, "--primary", backend(t, "primary"), "--candidate", backend(t, "candidate"), "--to", "http://"+listen)
+	m := startMirroring(t, "--primary", backend(t, "primary"), "--candidate", backend(t, "candidate"), "--server", "http://"+listen)
 	const n = 20
 	if good := m.get(n); good != n {
 		t.Errorf("%d of %d answers are the primary's", good, n)
@@ -337,10 +337,10 @@ func TestMirrorDoesNotStart(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{"the page's address is taken", []string{"--primary", primary, "--candidate", candidate, "--data", t.TempDir(), "--page", srv.Addr()}, []string{"cannot listen", "hint: if a server runs there, send it what is measured with --to http://" + srv.Addr()}},
-		{"not a server of ours", []string{"--primary", primary, "--candidate", candidate, "--to", primary}, []string{"does not answer like a tailscope server", "hint: --to takes the address of a server's page"}},
-		{"no primary", []string{"--primary", "http://" + gone, "--candidate", candidate, "--to", "http://" + srv.Addr()}, []string{"primary", gone}},
-		{"the same", []string{"--primary", primary, "--candidate", primary, "--to", "http://" + srv.Addr()}, []string{"--set mirror.allow_same=true"}},
+		{"the page's address is taken", []string{"--primary", primary, "--candidate", candidate, "--data", t.TempDir(), "--page", srv.Addr()}, []string{"cannot listen", "hint: if a server runs there, send it what is measured with --server http://" + srv.Addr()}},
+		{"not a server of ours", []string{"--primary", primary, "--candidate", candidate, "--server", primary}, []string{"does not answer like a tailscope server", "hint: --server takes the address of a server's page"}},
+		{"no primary", []string{"--primary", "http://" + gone, "--candidate", candidate, "--server", "http://" + srv.Addr()}, []string{"primary", gone}},
+		{"the same", []string{"--primary", primary, "--candidate", primary, "--server", "http://" + srv.Addr()}, []string{"--set mirror.allow_same=true"}},
 	} {
 		var out, errs bytes.Buffer
 		code := Run(t.Context(), append([]string{"mirror", "--listen", "127.0.0.1:0"}, c.args...), nil, &out, &errs)

@@ -88,7 +88,7 @@ func TestMirrorUsage(t *testing.T) {
 		{nil, []string{"--primary: ", "--candidate: ", "hint: "}},
 		{[]string{"--primary", "a:1", "--candidate", "http://b", "--share", "50"}, []string{"--primary: \"a:1\" has no scheme", "--share: 50"}},
 		{[]string{"--config", file}, []string{"f.yaml:3:3: unknown key mirror.candidte: did you mean mirror.candidate?"}},
-		{[]string{"--primary", "http://a", "--candidate", "http://b", "--to", "tailscope:7099"}, []string{"mirror.to: \"tailscope:7099\" is not a URL"}},
+		{[]string{"--primary", "http://a", "--candidate", "http://b", "--server", "tailscope:7099"}, []string{"mirror.to: \"tailscope:7099\" is not a URL"}},
 		{[]string{"--share", "half"}, []string{`invalid argument "half" for "--share" flag`}},
 		{[]string{"http://a"}, []string{"takes no arguments"}},
 		{[]string{"--primary", "http://a", "--candidate", "http://b", "--set", "mirror.ignore=x"}, []string{"--ignore: nothing is compared: add --compare status,headers,json"}},

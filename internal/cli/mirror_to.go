@@ -29,7 +29,7 @@ func (r *mirrorRun) startTo(ctx context.Context, log *slog.Logger) error {
 	defer cancel()
 	if _, err := address(asked); err != nil {
 		if !errors.Is(err, client.ErrUnreachable) && asked.Err() == nil {
-			return withHint(err, "--to takes the address of a server's page, such as http://127.0.0.1:7099; --set mirror.to_otlp=URL that of its OTLP over HTTP")
+			return withHint(err, "--server takes the address of a server's page, such as http://127.0.0.1:7099; --set mirror.to_otlp=URL that of its OTLP over HTTP")
 		}
 		log.Warn("the server that takes what is measured is away; clients are served, and it is tried again", "to", to, "error", err)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,11 +26,19 @@ import (
 type serverFlag struct{ url string }
 
 func (f *serverFlag) register(fs *pflag.FlagSet) {
-	def := client.DefaultAddress
-	if env := os.Getenv("TAILSCOPE_SERVER"); env != "" {
-		def = env
-	}
-	fs.StringVar(&f.url, "server", def, "`url` of the server to ask; TAILSCOPE_SERVER in the environment")
+	fs.StringVar(&f.url, "server", defaultServer(), "`url` of the server to ask; TAILSCOPE_SERVER in the environment")
+}
+
+func defaultServer() string { return cmp.Or(os.Getenv("TAILSCOPE_SERVER"), client.DefaultAddress) }
+
+// acceptFormer makes --server known under names that it had in a command.
+func acceptFormer(cmd *cobra.Command, names ...string) {
+	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if slices.Contains(names, name) {
+			name = "server"
+		}
+		return pflag.NormalizedName(name)
+	})
 }
 
 func (f *serverFlag) client() *client.Client { return &client.Client{Address: f.url} }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -34,7 +35,9 @@ import (
 type simulateFlags struct {
 	streams
 	now                    func() time.Time
-	from, to               string
+	serverFlag             // whose store leaves are in, and whose log book the simulation
+	keep                   bool
+	to                     string
 	format, output, save   string
 	queries, asks, moments string
 	seed                   uint64
@@ -59,11 +62,11 @@ took, slot by slot, simulate plays queries through layouts: nodes, shards,
 threads, cores, replicas, hedged and cached requests, pauses, a slow node, an
 aggregator. It answers p50 to p99.9, utilisation and cost of each.
 
-Leaves are the requests of a service in a server's store (--from), a result of
+Leaves are the requests of a service in a server's store (--server), a result of
 tailscope bench, leaves of tailscope simulate leaves, or given as a
 distribution. It ends with 0; 1 if it failed; 2 if the file is wrong.`,
-		Example: `  tailscope simulate search.yaml --from http://127.0.0.1:7099
-  tailscope simulate --leaves 'solr/GET /select' --nodes 1..32 --shards 16 --threads 2 --cores 2 --rate 50
+		Example: `  tailscope simulate search.yaml --server http://127.0.0.1:7099
+  tailscope simulate --leaves 'solr/GET /select' --nodes 1..32 --shards 16 --rate 50
   tailscope simulate --leaves 5ms --nodes 4,6,8 --shards 8 --threads 1 --rate 20 --format html --output stairs.html`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -85,8 +88,12 @@ distribution. It ends with 0; 1 if it failed; 2 if the file is wrong.`,
 	}
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.simple.register(fs)
-	f.registerFrom(fs)
-	fs.StringVar(&f.to, "to", "", "`address` of a server that keeps the simulation in its log book, to be looked at on its page")
+	acceptFormer(cmd, "from")
+	f.serverFlag.register(fs)
+	fs.Lookup("server").Usage = "`url` of the server whose store leaves are in; TAILSCOPE_SERVER in the environment"
+	fs.BoolVar(&f.keep, "keep", false, "keep the simulation in that server's log book, to be looked at on its page")
+	fs.StringVar(&f.to, "to", "", "`url` of the server of the log book")
+	fs.Lookup("to").Hidden = true // what --keep was, with a server of its own
 	fs.StringVar(&f.format, "format", "text", "text, markdown, html or json")
 	fs.StringVarP(&f.output, "output", "o", "", "`file` to write to instead of the terminal")
 	fs.StringVar(&f.save, "save", "", "`file` to write the simulation to that the flags say, and to play it")
@@ -96,14 +103,10 @@ distribution. It ends with 0; 1 if it failed; 2 if the file is wrong.`,
 	fs.Uint64Var(&f.seed, "seed", 0, "of all that is drawn; as the file says, else 1")
 	fs.IntVar(&f.workers, "workers", 0, "cores to use; default those there are")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show nothing while it runs")
-	f.set.register(cmd, fs, "leaves.shards=8", "leaves", "nodes", "shards", "threads", "cores", "replicas", "rate", "split", "speed", "since", "from", "to", "format",
+	f.set.register(cmd, fs, "leaves.shards=8", "leaves", "nodes", "shards", "threads", "cores", "replicas", "rate", "split", "speed", "since", "server", "keep", "to", "format",
 		"output", "save", "queries", "asks", "seed", "quiet")
 	cmd.AddCommand(newSimulateValidate(io), newSimulateSchema(io), newSimulateLeaves(io))
 	return cmd
-}
-
-func (f *simulateFlags) registerFrom(fs *pflag.FlagSet) {
-	fs.StringVar(&f.from, "from", os.Getenv("TAILSCOPE_SERVER"), "`address` of the server whose store leaves are in, such as http://127.0.0.1:7099; also $TAILSCOPE_SERVER")
 }
 
 func newSimulateValidate(io streams) *cobra.Command {
@@ -282,8 +285,8 @@ func (f *simulateFlags) run(ctx context.Context, name string, content []byte) er
 	}
 	view := liveview.NewExperiment(f.err, f.quiet, f.now)
 	o := answer.Options{Now: f.now, Workers: workers, Command: f.command}
-	if f.from != "" && s.Stores() {
-		o.Command += " --from " + shellWord(f.from)
+	if s.Stores() {
+		o.Command += " --server " + shellWord(f.url)
 	}
 	if view.Draws() {
 		o.Progress = func(done, of int, name string) {
@@ -302,8 +305,8 @@ func (f *simulateFlags) run(ctx context.Context, name string, content []byte) er
 	if err := toFile(f.output, f.out, report.Simulation(out, f.now()), f.format); err != nil {
 		return err
 	}
-	if f.to != "" {
-		return f.report(ctx, out)
+	if f.to != "" || f.keep {
+		return f.report(ctx, cmp.Or(f.to, f.url), out)
 	}
 	return nil
 }
@@ -343,10 +346,9 @@ func (f *simulateFlags) override(s *spec.Spec, name string, content []byte) (*sp
 	return s, content, nil
 }
 
-// sources returns the server that --from names, and the files beside the simulation's.
+// sources returns the server that --server names, and the files beside the simulation's.
 func (f *simulateFlags) sources(dir string) measured.Sources {
 	out := measured.Sources{
-		NoStore: "name it: --from http://127.0.0.1:7099",
 		File: func(name string) ([]byte, error) {
 			if !filepath.IsAbs(name) {
 				name = filepath.Join(dir, name)
@@ -354,10 +356,7 @@ func (f *simulateFlags) sources(dir string) measured.Sources {
 			return os.ReadFile(name)
 		},
 	}
-	if f.from == "" {
-		return out
-	}
-	c, now := &client.Client{Address: f.from}, f.now()
+	c, now := f.client(), f.now()
 	out.Store = func(ctx context.Context, from spec.From) (*api.Leaves, error) {
 		start, end := from.Range(now)
 		l, err := c.Leaves(ctx, api.LeavesRequest{Match: from.Selector(), Start: api.Time(start), End: api.Time(end), Step: from.Every})
@@ -371,28 +370,27 @@ func (f *simulateFlags) sources(dir string) measured.Sources {
 }
 
 func (f *simulateFlags) unreachable(err error) error {
-	q := question{serverFlag: serverFlag{f.from}}
 	if errors.Is(err, client.ErrUnreachable) {
-		return withHint(err, "name the server that has the leaves with --from, or simulate a file: tailscope simulate leaves writes one")
+		return withHint(err, "name the server that has the leaves with --server, or simulate a file: tailscope simulate leaves writes one")
 	}
-	return q.failed(err)
+	return (&question{serverFlag: f.serverFlag}).failed(err)
 }
 
 // report adds the simulation to the log book of a server.
-func (f *simulateFlags) report(ctx context.Context, s *api.Simulation) error {
+func (f *simulateFlags) report(ctx context.Context, server string, s *api.Simulation) error {
 	id := "simulation-" + f.now().UTC().Format("20060102-150405") + "-" + strings.ToLower(rand.Text()[:6])
 	service := s.Service
 	if service == "" {
 		service = s.Name
 	}
-	_, err := (&client.Client{Address: f.to}).ReportSession(ctx, id, api.SessionReport{
+	_, err := (&client.Client{Address: server}).ReportSession(ctx, id, api.SessionReport{
 		Kind: "simulation", Name: s.Name, Service: service, Start: s.Start, Ended: true, Simulation: s,
 	})
 	if err != nil {
-		q := question{serverFlag: serverFlag{f.to}}
+		q := question{serverFlag: serverFlag{server}}
 		return q.failed(err)
 	}
-	fmt.Fprintln(f.err, "kept as "+pageOf(f.to)+"/sessions/"+id)
+	fmt.Fprintln(f.err, "kept as "+pageOf(server)+"/sessions/"+id)
 	return nil
 }
 

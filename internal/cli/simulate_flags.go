@@ -25,13 +25,16 @@ var simpleKeys = []struct{ key, name, usage string }{
 	{"nodes", "nodes", "that serve leaves: a `number`, a range such as 1..32, or a list such as 4,6,8"},
 	{"shards", "shards", "`number` that the data is in and a query asks, or several"},
 	{"split", "split", "into how many the data can be divided: as given, binary, arbitrary, or several of these: each is a curve"},
-	{"threads", "threads", "of a node, each with one leaf at a time: a `number`, or several; default as many as there are leaves"},
+	{"threads", "threads", "of a node, each with one leaf at a time: a `number`, or several; default 4 if there are no cores given"},
 	{"cores", "cores", "of a node: a `number`, or several; default a core for each thread"},
 	{"replicas", "replicas", "nodes that hold each shard: a `number`, or several"},
 	{"rate", "rate", "`queries` a second, such as 50 or 3000/m, or several"},
 	{"speed", "speed", "of a core against those leaves were measured on, such as `150%`, or several"},
 	{"price", "layout.price", "of a node and hour"},
 }
+
+// simpleThreads is how many threads a node has if flags name neither these nor cores.
+const simpleThreads = "4"
 
 func (f *simpleFlags) register(fs *pflag.FlagSet) {
 	f.values = map[string]*string{}
@@ -107,6 +110,9 @@ func (f *simpleFlags) file() (*saidFile, error) {
 		if o[1] != "" {
 			out.add(o[2], "    "+o[0]+": "+o[1])
 		}
+	}
+	if *f.values["threads"] == "" && *f.values["cores"] == "" {
+		*f.values["threads"] = simpleThreads // or no leaf would ever wait
 	}
 	var several [][2]string
 	out.add("", "layout:")

@@ -76,12 +76,15 @@ func TestSimulateMistakes(t *testing.T) {
 		{append(stairs, "--nodes", "x", "--set", "leaves.together=7"), "tailscope: --set leaves.together: \"7\" is out of range: write one such as 50% or 0.5\ntailscope: --nodes: \"x\" is out of range"},
 		{append(stairs, "--nodes", "x..4"), "tailscope: --nodes: "},
 		{append(stairs, "--nodes", "4", "--set", "leaves.shards=foo"), "tailscope: --set leaves.shards: \"foo\" is out of range"},
-		{[]string{"--leaves", "solr", "--nodes", "4", "--shards", "8", "--rate", "5"}, "name it: --from http://127.0.0.1:7099"},
 		{[]string{"--leaves", few, "--nodes", "4", "--shards", "8", "--rate", "5"}, "there are 2 observations"},
 	} {
 		if code, out, errs := simulated(t, c.args...); code != exitUsage || out != "" || !strings.Contains(errs, c.want) {
 			t.Errorf("%v: %d %s %s", c.args, code, out, errs)
 		}
+	}
+	away := []string{"--leaves", "solr", "--nodes", "4", "--shards", "8", "--rate", "5", "--server", "http://127.0.0.1:1"}
+	if code, out, errs := simulated(t, away...); code != exitFailed || out != "" || !strings.Contains(errs, "hint: name the server that has the leaves with --server") {
+		t.Errorf("%v: %d %s %s", away, code, out, errs)
 	}
 	if code, out, errs := simulated(t, append(stairs, "--nodes", "1", "--rate", "900")...); code != 0 || !strings.Contains(out, "cannot keep up") {
 		t.Errorf("a layout that cannot keep up is no failure: %d %s %s", code, out, errs)
@@ -118,12 +121,12 @@ func TestSimulateFromServer(t *testing.T) {
 		}
 	}))
 	defer srv.Close()
-	flags := []string{"--nodes", "2,4", "--shards", "4", "--threads", "2", "--cores", "2", "--rate", "3", "--queries", "2k", "--from", srv.URL}
-	code, out, errs := simulated(t, append(flags, "--leaves", "solr/GET /select", "--to", srv.URL)...)
+	flags := []string{"--nodes", "2,4", "--shards", "4", "--threads", "2", "--cores", "2", "--rate", "3", "--queries", "2k", "--server", srv.URL}
+	code, out, errs := simulated(t, append(flags, "--leaves", "solr/GET /select", "--keep")...)
 	if code != 0 || !strings.Contains(out, "together out of 90 traces, 0.20 (0.10–0.30)") || !strings.Contains(out, "40,000") || !strings.Contains(errs, "kept as ") {
 		t.Fatalf("%d %s %s", code, out, errs)
 	}
-	if s := kept.Simulation; kept.Kind != "simulation" || !kept.Ended || kept.Service != "solr" || s == nil || len(s.Layouts) != 2 || s.Leaves[0].Slots != 4 || !strings.Contains(s.Command, "--from "+srv.URL) {
+	if s := kept.Simulation; kept.Kind != "simulation" || !kept.Ended || kept.Service != "solr" || s == nil || len(s.Layouts) != 2 || s.Leaves[0].Slots != 4 || !strings.Contains(s.Command, "--server "+srv.URL) {
 		t.Fatalf("%+v", kept)
 	}
 	x := &api.Session{ID: "s", Kind: "simulation", Name: kept.Name, Headline: kept.Simulation.Headline, Simulation: kept.Simulation}

@@ -81,6 +81,9 @@ func MirrorFlag(s Setting) string {
 	if !slices.Contains(mirrorFlagged, s.Key) {
 		return ""
 	}
+	if s.Key == "mirror.to" {
+		return "server" // as each command names a server
+	}
 	return strings.TrimPrefix(s.Flag(), "mirror-")
 }
 

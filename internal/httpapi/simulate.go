@@ -137,7 +137,7 @@ func (s *server) simulate(ctx context.Context, r api.SimulateRequest) (*api.Simu
 	case <-wait.Done():
 		return nil, errBusy
 	}
-	out, err := answer.Play(ctx, simulation, m, answer.Options{Now: s.Now, Most: maxWork, Command: "tailscope simulate FILE --from SERVER"})
+	out, err := answer.Play(ctx, simulation, m, answer.Options{Now: s.Now, Most: maxWork, Command: "tailscope simulate FILE --server SERVER"})
 	switch {
 	case errors.Is(err, simulate.ErrInvalid):
 		return nil, query.Invalid("file", "%v", err)

@@ -93,7 +93,7 @@ func (o *LiveOptions) Check(state *api.MirrorState, highest float64) error {
 		return errors.New("the session copies bytes, and knows of no requests (hint: run it without mirror.tcp)")
 	}
 	if o.Session == nil && o.Unit == Requests {
-		return errors.New("how many copies make a rate is found out where the mirror runs (hint: search for copies, or leave --session and --from out: then the mirror runs in this process)")
+		return errors.New("how many copies make a rate is found out where the mirror runs (hint: search for copies, or leave --session out: then the mirror runs in this process)")
 	}
 	t := &state.Shadows[i]
 	switch n := len(t.Servers); {

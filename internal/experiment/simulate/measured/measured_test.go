@@ -248,7 +248,7 @@ func TestLoadFiles(t *testing.T) {
 	bench := `{"format":1,"name":"leaf","queries":[{"name":"term","uncorrected":{"count":30000,"min":0.001,"max":0.3,"bounds":[0,0.01,0.1,0.3],"counts":[20000,9000,1000]}},
 		{"name":"facet","uncorrected":{"count":20000,"min":0.02,"max":0.3,"bounds":[0,0.1,0.3],"counts":[10000,10000]}}]}`
 	files := map[string]string{"bench.json": bench, "one.json": `{"id":"x","bench":` + bench + `}`, "few.txt": "# of one leaf\n5ms\n0.006\n\n7ms\n", "bad.txt": "5ms\nfive\n", "other.json": `{"a":1}`, "empty.txt": ""}
-	from := Sources{NoStore: "name a server: --from http://127.0.0.1:7099", File: func(name string) ([]byte, error) {
+	from := Sources{File: func(name string) ([]byte, error) {
 		if text, ok := files[name]; ok {
 			return []byte(text), nil
 		}
@@ -277,7 +277,7 @@ func TestLoadFiles(t *testing.T) {
 		"leaves: [{from: {file: empty.txt}}]":                                   "it is empty",
 		"leaves: [{from: {file: gone.json}}]":                                   "no file gone.json",
 		"leaves: [{from: {file: bench.json, query: tern}}]":                     "did you mean term",
-		"leaves: [{from: {service: solr}}]":                                     "name a server: --from",
+		"leaves: [{from: {service: solr}}]":                                     "leaves of solr are in a server's store",
 		"leaves: [{from: {file: bench.json}}, {from: {takes: 5ms}}]":            "nothing says how many queries are of which",
 		"leaves: [{weight: 2, from: {file: bench.json}}, {from: {takes: 5ms}}]": "this one does not",
 	} {

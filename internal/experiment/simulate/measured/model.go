@@ -20,10 +20,9 @@ import (
 // Sources provide leaves. Either may be nil: a leaf that needs it is then a problem
 // with a hint.
 type Sources struct {
-	Store func(ctx context.Context, f spec.From) (*api.Leaves, error)
-	File  func(name string) ([]byte, error)
-	// NoFile and NoStore are the hints without them.
-	NoFile, NoStore string
+	Store  func(ctx context.Context, f spec.From) (*api.Leaves, error)
+	File   func(name string) ([]byte, error)
+	NoFile string // the hint without files
 }
 
 // Measured holds the times of leaves.
@@ -118,7 +117,7 @@ func (l *loader) read(ctx context.Context, f spec.From, name string) ([]source, 
 		return wrong(strictyaml.Suggest(f.Query, names), "%s has no query %s", f.File, f.Query)
 	}
 	if l.from.Store == nil {
-		return wrong(l.from.NoStore, "leaves of %s are in a server's store", f.Service)
+		return wrong("", "leaves of %s are in a server's store", f.Service)
 	}
 	doc, err := l.from.Store(ctx, f)
 	if err != nil {
