@@ -32,7 +32,7 @@ type putMarkInput struct {
 }
 
 type deleteMarkInput struct {
-	ID string `path:"id"`
+	ID string `path:"id" doc:"of the mark, as the list of marks has it"`
 }
 
 func (s *server) registerMarks(a huma.API) {

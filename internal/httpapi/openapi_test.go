@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"tailscope/api"
+	"tailscope/internal/query"
 )
 
 // TestDocument keeps api/openapi.json, of which the page's types are made, what the
@@ -19,6 +20,75 @@ import (
 func TestDocument(t *testing.T) {
 	_, body := fetch(t, serve(t, Options{Store: pebble(t)}), "/openapi.json")
 	golden(t, "../../../api/openapi.json", indent(t, body))
+}
+
+// Each operation is in a group of the document, and it, its parameters and its errors are
+// described. The errors have a schema.
+func TestOperationsAreDescribed(t *testing.T) {
+	type response struct {
+		Ref, Description string
+		Content          map[string]struct{ Schema described }
+	}
+	var doc struct {
+		Tags  []struct{ Name, Description string }
+		Paths map[string]map[string]struct {
+			OperationID, Summary, Description string
+			Tags                              []string
+			Parameters                        []struct{ Name, Description string }
+			Responses                         map[string]struct {
+				Ref string `json:"$ref"`
+			}
+		}
+		Components struct{ Responses map[string]response }
+	}
+	_, body := fetch(t, serve(t, Options{Store: pebble(t)}), "/openapi.json")
+	if err := json.Unmarshal([]byte(body), &doc); err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{}
+	ids := map[string]bool{}
+	for path, operations := range doc.Paths {
+		for method, o := range operations {
+			ids[o.OperationID] = true
+			if o.Summary == "" || o.Description == "" || o.Description == o.Summary {
+				t.Errorf("%s %s (%s) is not described", method, path, o.OperationID)
+			}
+			if len(o.Tags) != 1 || o.Tags[0] == "" {
+				t.Errorf("%s %s is in the groups %q, want one", method, path, o.Tags)
+				continue
+			}
+			used[o.Tags[0]] = true
+			for _, p := range o.Parameters {
+				if p.Description == "" {
+					t.Errorf("%s %s: the parameter %s is not described", method, path, p.Name)
+				}
+			}
+			for status := range errorDocs {
+				r := doc.Components.Responses[strings.TrimPrefix(o.Responses[fmt.Sprint(status)].Ref, "#/components/responses/")]
+				if r.Description == "" || r.Content["application/json"].Schema.Ref != schemaPrefix+"Error" {
+					t.Errorf("%s %s: the status %d is described as %+v", method, path, status, r)
+				}
+			}
+		}
+	}
+	for _, tag := range doc.Tags {
+		if tag.Description == "" || !used[tag.Name] {
+			t.Errorf("the group %q has no operation, or is not described", tag.Name)
+		}
+	}
+	if len(doc.Tags) != len(used) {
+		t.Errorf("operations are in %d groups, of which %d are described", len(used), len(doc.Tags))
+	}
+	for id := range operationDocs {
+		if !ids[id] {
+			t.Errorf("%s is described, and is not an operation", id)
+		}
+	}
+	for _, code := range []string{query.CodeInvalid, query.CodeNotFound, query.CodeTooMany, query.CodeTooEarly, query.CodeUnavailable, "any other"} {
+		if errorDocs[statusOf(code)] == "" {
+			t.Errorf("errors of the code %q have the status %d, which is not described", code, statusOf(code))
+		}
+	}
 }
 
 // described is one schema of /openapi.json, as far as answers need it.

@@ -71,6 +71,9 @@ func (s *server) register(mux *http.ServeMux) {
 		// Only huma's own errors want this one, should it ever find a reason.
 		"application/problem+json": {Marshal: marshalProblem},
 	}
+	for _, g := range groups {
+		cfg.Tags = append(cfg.Tags, &huma.Tag{Name: g.name, Description: g.doc})
+	}
 	a := humago.New(mux, cfg)
 
 	get(s, a, "services", "Every service at a glance", s.services)
@@ -106,13 +109,9 @@ func register[I, O any](s *server, a huma.API, method, path, id, summary string,
 	op := huma.Operation{
 		Parameters: params,
 		Method:     method, Path: path, OperationID: id, Summary: summary, DefaultStatus: status,
+		Description: operationDocs[id], Tags: []string{groupOf(path)},
 		SkipValidateParams: true, SkipValidateBody: true,
-		Responses: map[string]*huma.Response{"default": {
-			Description: "what is wrong and what to write instead",
-			Content: map[string]*huma.MediaType{"application/json": {
-				Schema: a.OpenAPI().Components.Schemas.Schema(errorType, true, "Error"),
-			}},
-		}},
+		Responses: describeErrors(a.OpenAPI(), a.OpenAPI().Components.Schemas.Schema(errorType, true, "Error")),
 	}
 	huma.Register(a, op, h)
 	item := a.OpenAPI().Paths[path]

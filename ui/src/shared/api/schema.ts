@@ -2196,7 +2196,62 @@ export interface components {
         /** @enum {string} */
         Way: "better" | "worse";
     };
-    responses: never;
+    responses: {
+        /** @description a parameter or the body is wrong; field names it, and message says what to write instead */
+        BadRequest: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description it is too early for an answer, or the state does not allow it */
+        Conflict: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description the server failed; its log says why */
+        InternalServerError: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description there is no such thing, or nobody ever sent a name that was asked for */
+        NotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description the server is busy or not ready; Retry-After says when to ask again */
+        ServiceUnavailable: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description the answer would be too large; message says how to ask for less */
+        UnprocessableEntity: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+    };
     parameters: never;
     requestBodies: never;
     headers: never;
@@ -2398,3 +2453,9 @@ export type UsualBand = components['schemas']['UsualBand'];
 export type Verb = components['schemas']['Verb'];
 export type Verdict = components['schemas']['Verdict'];
 export type Way = components['schemas']['Way'];
+export type ResponseBadRequest = components['responses']['BadRequest'];
+export type ResponseConflict = components['responses']['Conflict'];
+export type ResponseInternalServerError = components['responses']['InternalServerError'];
+export type ResponseNotFound = components['responses']['NotFound'];
+export type ResponseServiceUnavailable = components['responses']['ServiceUnavailable'];
+export type ResponseUnprocessableEntity = components['responses']['UnprocessableEntity'];
