@@ -166,6 +166,9 @@ func seed(ctx context.Context, db *sql.DB, ts []tenant, orders int, now time.Tim
 	if err := tx.Commit(); err != nil {
 		return fmt.Errorf("fill the shop: %w", err)
 	}
+	if err := fillCarts(ctx, db, ts); err != nil {
+		return fmt.Errorf("fill the carts: %w", err)
+	}
 	_, err = db.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
 	return err
 }
@@ -222,6 +225,42 @@ func seedRows(ctx context.Context, tx *sql.Tx, ts []tenant, orders int, now time
 		}
 	}
 	return nil
+}
+
+// fillCarts fills all carts as they are after a long time of the shoppers' mix, so that as
+// many checkouts find something in their cart at first as do later. The last errand at a
+// cart was a product put into it, not a checkout, by the weights of mix, and so was each
+// before it.
+func fillCarts(ctx context.Context, db *sql.DB, ts []tenant) error {
+	weight := map[string]int{}
+	for _, e := range mix {
+		weight[e.operation()] = e.weight
+	}
+	put, checkout := weight["PUT /cart/{id}"], weight["POST /orders"]
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if _, err := tx.ExecContext(ctx, "DELETE FROM cart_lines"); err != nil {
+		return err
+	}
+	line, err := tx.PrepareContext(ctx, `INSERT OR IGNORE INTO cart_lines (tenant, customer, product, quantity) VALUES (?, ?, ?, 1)`)
+	if err != nil {
+		return err
+	}
+	defer line.Close()
+	rng := rand.New(rand.NewPCG(8, 98))
+	for _, t := range ts {
+		for customer := range t.customers {
+			for rng.IntN(put+checkout) < put {
+				if _, err := line.ExecContext(ctx, t.id, customer, productID(&t, rng.IntN(t.products))); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return tx.Commit()
 }
 
 // productID returns the id of a tenant's i-th product.

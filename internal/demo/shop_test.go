@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -76,6 +77,9 @@ func TestShop(t *testing.T) {
 	shop, ts, srv, rec := testShop(t, 2000)
 	db := shop.db
 	first := productID(&ts[0], 3)
+	if _, err := db.Exec("DELETE FROM cart_lines WHERE customer = 1"); err != nil {
+		t.Fatal(err)
+	}
 
 	if got := call(t, "POST", srv.URL+"/orders?customer=1", "globex", nil); got != http.StatusConflict {
 		t.Errorf("checkout of an empty cart: got %d, want 409", got)
@@ -190,6 +194,22 @@ func TestBackupKeepsEveryOrder(t *testing.T) {
 	}
 	if len(files) != len(ts) || got != want {
 		t.Errorf("%d files with %d lines, want %d with %d", len(files), got, len(ts), want)
+	}
+}
+
+// As many carts have something in them as find a product as their last errand.
+func TestCartsAreFilledAsTheyWillBe(t *testing.T) {
+	shop, ts, _, _ := testShop(t, 40_000)
+	customers, filled, lines := 0, 0, 0
+	for _, x := range ts {
+		customers += x.customers
+	}
+	if err := shop.db.QueryRow("SELECT count(DISTINCT tenant * 1000000 + customer), count(*) FROM cart_lines").Scan(&filled, &lines); err != nil {
+		t.Fatal(err)
+	}
+	share, mean := float64(filled)/float64(customers), float64(lines)/float64(customers)
+	if math.Abs(share-13.0/20) > 0.05 || math.Abs(mean-13.0/7) > 0.25 {
+		t.Errorf("%.2f of %d carts have something in them and all %.2f lines, want 0.65 and 1.86", share, customers, mean)
 	}
 }
 

@@ -30,12 +30,17 @@ type shoppers struct {
 	tracer  trace.Tracer
 }
 
-// mix lists the shoppers' requests, by weight.
-var mix = []struct {
+// errand is something that shoppers do.
+type errand struct {
 	weight        int
 	method, route string
 	fill          func(*tenant, *rand.Rand) (path string, query url.Values)
-}{
+}
+
+func (e *errand) operation() string { return e.method + " " + e.route }
+
+// mix lists the shoppers' requests, by weight.
+var mix = []errand{
 	{26, "GET", "/products", func(t *tenant, r *rand.Rand) (string, url.Values) {
 		return "/products", url.Values{"category": {strconv.Itoa(r.IntN(categories))}}
 	}},
@@ -57,6 +62,16 @@ var mix = []struct {
 	{7, "POST", "/orders", func(t *tenant, r *rand.Rand) (string, url.Values) {
 		return "/orders", customer(t, r)
 	}},
+}
+
+// draw returns whose request comes next, and which.
+func draw(ts []tenant, rng *rand.Rand) (*tenant, *errand) {
+	t := pick(ts, rng.Float64())
+	n, i := rng.IntN(100), 0
+	for ; n >= mix[i].weight; i++ {
+		n -= mix[i].weight
+	}
+	return t, &mix[i]
 }
 
 // customer is one of the tenant's; a few come far more often than the rest.
@@ -84,17 +99,10 @@ func (s *shoppers) moveTo(base string) { s.base.Store(&base) }
 // do makes the k-th request, which is a function of k and the seed alone.
 func (s *shoppers) do(ctx context.Context, req bench.Request) error {
 	rng := rand.New(rand.NewPCG(s.seed, uint64(req.K)))
-	t := pick(s.tenants, rng.Float64())
-	m := mix[0]
-	for n, i := rng.IntN(100), 0; i < len(mix); i++ {
-		if n -= mix[i].weight; n < 0 {
-			m = mix[i]
-			break
-		}
-	}
+	t, m := draw(s.tenants, rng)
 	path, query := m.fill(t, rng)
 
-	ctx, span := s.tracer.Start(ctx, m.method+" "+m.route, trace.WithTimestamp(req.Due), trace.WithSpanKind(trace.SpanKindClient),
+	ctx, span := s.tracer.Start(ctx, m.operation(), trace.WithTimestamp(req.Due), trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(tenantKey.String(t.name), semconv.HTTPRequestMethodKey.String(m.method), semconv.URLTemplate(m.route),
 			semconv.ServerAddress("shop")))
 	status, err := s.send(ctx, m.method, *s.base.Load()+path+"?"+query.Encode(), t)
@@ -104,7 +112,7 @@ func (s *shoppers) do(ctx context.Context, req bench.Request) error {
 	defer span.End()
 	span.SetAttributes(semconv.HTTPResponseStatusCode(status))
 	if err == nil && status >= 500 {
-		err = fmt.Errorf("%s %s: %d", m.method, m.route, status)
+		err = fmt.Errorf("%s: %d", m.operation(), status)
 	}
 	if err != nil {
 		span.SetStatus(codes.Error, err.Error())
