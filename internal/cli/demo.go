@@ -22,16 +22,18 @@ func newDemo(io streams) *cobra.Command {
 	cfg.Data = ""
 	var rate float64
 	var orders int
-	var duration, change, changeAfter, backupEvery string
+	var duration, change, changeAfter, backupEvery, history string
 	var noOpen, verbose bool
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "the server and a small real shop under load, to look at",
 		Long: `Demo runs the server and a small shop that serves two dozen tenants over HTTP
 and SQLite, some far larger than others, under load that does not wait for it.
-After three and a half minutes it makes an index that the shop's hot query
-lacked, with a mark that is judged some four minutes later. Further acts follow
-within half an hour: a backup and a tenant's bulk import get in the way of
+It begins with a month of history: requests of this very shop, recorded for some
+seconds with an index and without it, and sent again as of other times. In its
+last hour a release loses the index. After three and a half minutes the demo
+makes it again, with a mark that is judged some four minutes later. Further acts
+follow within half an hour: a backup and a tenant's bulk import get in the way of
 orders, a mirror tries a candidate, then come an experiment, a search for
 capacity and a simulation; from then on a backup and an import in turn. A line
 on the page says what comes when and where it is seen, and each verdict is
@@ -45,8 +47,9 @@ with the OpenTelemetry SDK as any application would be.`,
 	f.StringVar(&cfg.OTLPGRPC, "otlp-grpc", def.OTLPGRPC, "address that takes OTLP over gRPC; a free port if taken")
 	f.StringVar(&cfg.OTLPHTTP, "otlp-http", def.OTLPHTTP, "address that takes OTLP over HTTP; a free port if taken")
 	f.Float64Var(&rate, "rate", 60, "requests per second, due whether or not the shop keeps up")
-	f.IntVar(&orders, "orders", 140_000, "orders in the shop's history: more make the hot query slower")
+	f.IntVar(&orders, "orders", 110_000, "orders in the shop's history: more make the hot query slower")
 	f.StringVar(&duration, "duration", "0", "how long to run; until interrupted if 0")
+	f.StringVar(&history, "history", "30d", "how long a past the shop has at the start, made of requests recorded then; none if 0")
 	f.StringVar(&change, "change", "index", "what changes: index, or none, which sets a mark and does nothing")
 	f.StringVar(&changeAfter, "change-after", "3m30s", "when to make the change: judged are three minutes and a half before it or more")
 	f.StringVar(&backupEvery, "backup-every", "10m", "how often to back up once all acts have come; acts with a mark are half as far apart")
@@ -60,7 +63,7 @@ with the OpenTelemetry SDK as any application would be.`,
 		for _, d := range []struct {
 			flag, text string
 			into       *time.Duration
-		}{{"duration", duration, &o.Duration}, {"change-after", changeAfter, &o.ChangeAfter}, {"backup-every", backupEvery, &o.BackupEvery}} {
+		}{{"duration", duration, &o.Duration}, {"change-after", changeAfter, &o.ChangeAfter}, {"backup-every", backupEvery, &o.BackupEvery}, {"history", history, &o.History}} {
 			v, err := config.ParseDuration(d.text)
 			if err != nil {
 				return usage{fmt.Errorf("--%s %w", d.flag, err)}

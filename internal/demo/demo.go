@@ -25,6 +25,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
 	"golang.org/x/sync/errgroup"
 
 	"tailscope/client"
@@ -42,11 +44,13 @@ type Options struct {
 	Log     *slog.Logger
 
 	Rate        float64       // requests per second; default 60
-	Orders      int           // in the shop's history; default 140,000
+	Orders      int           // in the shop's history; default 110,000
 	Duration    time.Duration // 0: until the context is done
 	ChangeAfter time.Duration // when the index is made; default 3 min 30 s, of which 20 slots can be judged
 	BackupEvery time.Duration // the first comes half as long after the change; default 10 min
 	NoChange    bool          // the change's mark is set, and nothing changed
+	History     time.Duration // how long a past the shop gets before the load; 0: none
+	recordFor   time.Duration
 	// Program is the file of this program, for acts that are commands of it: a mirror, an
 	// experiment, a search for capacity, a simulation. They are left out if it is empty.
 	Program string
@@ -62,10 +66,13 @@ func (o *Options) ensureDefaults() {
 		o.Rate = 60
 	}
 	if o.Orders == 0 {
-		o.Orders = 140_000
+		o.Orders = 110_000
 	}
 	if o.ChangeAfter == 0 {
 		o.ChangeAfter = 3*time.Minute + 30*time.Second
+	}
+	if o.recordFor == 0 {
+		o.recordFor = recordFor
 	}
 	if o.BackupEvery == 0 {
 		o.BackupEvery = 10 * time.Minute
@@ -117,6 +124,13 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err := d.writeChecks(d.door.Addr().String()); err != nil {
 		return err
 	}
+	if err := d.fill(ctx); err != nil {
+		return err
+	}
+	if d.History > 0 && holdsData(d.Server.Data) {
+		d.say("%s has data already: the shop gets no history", d.Server.Data)
+		d.History = 0
+	}
 
 	d.srv, err = server.Start(ctx, server.Settings{Config: d.Server, Log: o.Log, Version: o.Version, Acts: d.story.acts})
 	if err != nil {
@@ -130,6 +144,19 @@ func Run(ctx context.Context, o Options) (err error) {
 	d.api = &client.Client{Address: "http://" + d.srv.Addr()}
 	d.say("tailscope is at http://%s", d.srv.Addr())
 	return d.runShop(ctx)
+}
+
+func (d *demo) database() string { return filepath.Join(d.dir, "shop.db") }
+
+// fill makes the shop's database, before anything asks for it.
+func (d *demo) fill(ctx context.Context) (err error) {
+	d.say("filling the shop with %d orders of %d tenants", d.Orders, len(d.tenants))
+	db, err := openDatabase(d.database(), tracenoop.NewTracerProvider(), metricnoop.NewMeterProvider())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return seed(ctx, db, d.tenants, d.Orders, time.Now())
 }
 
 // runShop sets up the shop, drives it, and takes it down.
@@ -156,21 +183,17 @@ func (d *demo) runShop(ctx context.Context) (err error) {
 		return fmt.Errorf("measure Go's runtime: %w", err)
 	}
 
-	d.say("filling the shop with %d orders of %d tenants", d.Orders, len(d.tenants))
-	d.db, err = openDatabase(filepath.Join(d.dir, "shop.db"), d.shop.traces, d.shop.metrics)
+	d.db, err = openDatabase(d.database(), d.shop.traces, d.shop.metrics)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.db.Close()) }()
-	if err := seed(ctx, d.db, d.tenants, d.Orders, time.Now()); err != nil {
-		return err
-	}
 	bank, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("open the payments: %w", err)
 	}
-	l := d.door
-	cashier := newCashier("http://"+bank.Addr().String(), d.shop.traces, d.shop.metrics)
+	at := &site{base: "http://" + d.door.Addr().String(), bank: "http://" + bank.Addr().String()}
+	cashier := newCashier(at.bank, d.shop.traces, d.shop.metrics)
 	defer cashier.http.CloseIdleConnections()
 	shop := newShop(d.db, d.tenants, cashier, d.shop.traces, time.Now)
 	shop.observe = d.Observe
@@ -187,12 +210,22 @@ func (d *demo) runShop(ctx context.Context) (err error) {
 		})
 		return srv
 	}
-	payments := serve("payments", bank, payments(d.payments.traces, d.payments.metrics))
-	shops := serve("shop", l, shop.handler(d.shop.traces, d.shop.metrics))
+	at.payments.set(payments(d.payments.traces, d.payments.metrics))
+	at.shop.set(shop.handler(d.shop.traces, d.shop.metrics))
+	payments := serve("payments", bank, &at.payments)
+	shops := serve("shop", d.door, &at.shop)
 	group.Go(func() error {
 		defer payments.Close()
 		defer shops.Close()
-		return d.drive(ctx, "http://"+l.Addr().String())
+		if d.History > 0 {
+			switch err := d.sendHistory(ctx, at); {
+			case ctx.Err() != nil:
+				return nil // interrupted
+			case err != nil:
+				return err
+			}
+		}
+		return d.drive(ctx, at.base)
 	})
 	return group.Wait()
 }

@@ -27,14 +27,10 @@ func payments(tp trace.TracerProvider, mp metric.MeterProvider) http.Handler {
 		span := trace.SpanFromContext(r.Context())
 		span.SetName("POST /authorisations")
 		span.SetAttributes(routeKey.String("/authorisations"), tenantKey.String(r.Header.Get(tenantHeader)))
-		_, bank := tracer.Start(r.Context(), "authorise", trace.WithSpanKind(trace.SpanKindClient),
+		_, bank := tracer.Start(r.Context(), bankCall, trace.WithSpanKind(trace.SpanKindClient),
 			trace.WithAttributes(peerKey.String("bank")))
-		wait := 0.018 * math.Exp(0.25*rand.NormFloat64())
-		if rand.IntN(50) == 0 {
-			wait *= 10
-		}
 		select {
-		case <-time.After(time.Duration(wait * float64(time.Second))):
+		case <-time.After(bankDelay(rand.New(rand.NewPCG(rand.Uint64(), 0)))):
 		case <-r.Context().Done():
 		}
 		bank.End()
@@ -42,6 +38,18 @@ func payments(tp trace.TracerProvider, mp metric.MeterProvider) http.Handler {
 	})
 	return otelhttp.NewHandler(mux, "payments",
 		otelhttp.WithTracerProvider(tp), otelhttp.WithMeterProvider(mp), otelhttp.WithPropagators(propagation.TraceContext{}))
+}
+
+// bankCall is the name of the span that waits for the bank.
+const bankCall = "authorise"
+
+// bankDelay draws how long the bank takes.
+func bankDelay(rng *rand.Rand) time.Duration {
+	wait := 0.018 * math.Exp(0.25*rng.NormFloat64())
+	if rng.IntN(50) == 0 {
+		wait *= 10
+	}
+	return time.Duration(wait * float64(time.Second))
 }
 
 // cashier is the shop's side of it.

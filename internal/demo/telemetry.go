@@ -26,11 +26,9 @@ type telemetry struct {
 // newTelemetry sets up the SDK as an application would; addresses are
 // host:port of the server's OTLP listeners.
 func newTelemetry(ctx context.Context, service, grpcAddr, httpAddr string) (*telemetry, error) {
-	host, _ := os.Hostname()
-	res, err := resource.Merge(resource.Default(), resource.NewSchemaless(
-		semconv.ServiceName(service), semconv.ServiceVersion("1.0.0"), semconv.ServiceInstanceID(host+"-1"), semconv.DeploymentEnvironmentName("demo")))
+	res, err := describe(service)
 	if err != nil {
-		return nil, fmt.Errorf("describe %s: %w", service, err)
+		return nil, err
 	}
 	spans, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpoint(grpcAddr), otlptracegrpc.WithInsecure())
 	if err != nil {
@@ -42,7 +40,7 @@ func newTelemetry(ctx context.Context, service, grpcAddr, httpAddr string) (*tel
 	}
 	t := &telemetry{
 		traces: sdktrace.NewTracerProvider(sdktrace.WithResource(res),
-			sdktrace.WithBatcher(spans, sdktrace.WithBatchTimeout(time.Second), sdktrace.WithMaxQueueSize(1<<14))),
+			sdktrace.WithBatcher(spans, batching...)),
 		metrics: sdkmetric.NewMeterProvider(sdkmetric.WithResource(res),
 			sdkmetric.WithReader(sdkmetric.NewPeriodicReader(metrics, readerOptions(service)...)),
 			// Exponential histograms instead of the SDK's fourteen fixed buckets:
@@ -53,6 +51,24 @@ func newTelemetry(ctx context.Context, service, grpcAddr, httpAddr string) (*tel
 	}
 	return t, nil
 }
+
+// describe returns what a service says of itself.
+func describe(service string) (*resource.Resource, error) {
+	version := "1.0.0"
+	if service == "shop" {
+		version = shopVersion
+	}
+	host, _ := os.Hostname()
+	res, err := resource.Merge(resource.Default(), resource.NewSchemaless(
+		semconv.ServiceName(service), semconv.ServiceVersion(version), semconv.ServiceInstanceID(host+"-1"), semconv.DeploymentEnvironmentName("demo")))
+	if err != nil {
+		return nil, fmt.Errorf("describe %s: %w", service, err)
+	}
+	return res, nil
+}
+
+// batching is how spans wait for their export.
+var batching = []sdktrace.BatchSpanProcessorOption{sdktrace.WithBatchTimeout(time.Second), sdktrace.WithMaxQueueSize(1 << 14)}
 
 // readerOptions: the shop's also reads the pauses of the garbage collector.
 func readerOptions(service string) []sdkmetric.PeriodicReaderOption {
