@@ -22,10 +22,10 @@ import (
 
 // The demo begins with a past: requests of this shop that were recorded moments ago, once
 // with the index theChange and once without it, are sent again as if they had come at
-// other times. Which request comes when is drawn by the mix and the tenants' shares of
-// the load. Each copy has ids of its own and is stretched a little, by a tenth or so; the
-// bank's delay, which is made up in the shop as well, is drawn anew. The past is sampled, the more so the longer ago: a copy says by its trace state how many
-// requests it stands for.
+// other times. They come by the mix, and are drawn by the tenants' shares of the load. Each
+// copy has ids of its own and is stretched a little, by a tenth or so; the bank's delay,
+// which is made up in the shop as well, is drawn anew. The past is sampled, the more so the
+// longer ago: a copy says by its trace state how many requests it stands for.
 
 // recordFor is how long the shop is recorded each time. The first sixth is left out,
 // because connections and caches are new.
@@ -83,14 +83,14 @@ func (p *past) rateAt(t time.Time) float64 {
 
 // sampledAt returns how many of these are sent.
 func (p *past) sampledAt(t time.Time) float64 {
-	sampled := 1.0 / 180
+	sampled := 1.0 / 240
 	switch age := p.now.Sub(t); {
 	case age < 10*time.Minute:
 		sampled = 10
 	case age < 2*time.Hour:
 		sampled = 2
 	case age < 6*time.Hour:
-		sampled = 1
+		sampled = 0.5
 	case age < 26*time.Hour:
 		sampled = 0.15
 	}
@@ -251,7 +251,7 @@ func (d *demo) sendHistory(ctx context.Context, s *site) error {
 	}
 	p := newPast(time.Now(), d.History, d.Rate)
 	begin := p.next
-	told := time.Now()
+	told, n := time.Now(), 0
 	send := func(to time.Time) error {
 		err := c.send(ctx, func(ctx context.Context) error {
 			return p.each(to, func(at time.Time, r *release, weight float64) error {
@@ -259,9 +259,12 @@ func (d *demo) sendHistory(ctx context.Context, s *site) error {
 					told = time.Now()
 					d.say("the history is sent up to %s", at.Format("2 January 15:04"))
 				}
-				t, e := draw(d.tenants, c.rng)
+				// As many of each errand as there should be, also where few are sent.
+				_, u := math.Modf(float64(n) * math.Phi)
+				n++
+				e := errandAt(int(100 * u))
 				if among := pools[r.indexed][e.operation()]; among != nil {
-					of := among[t.id-1]
+					of := among[pick(d.tenants, c.rng.Float64()).id-1]
 					c.copy(ctx, &of[c.rng.IntN(len(of))], at, r.version, weight)
 				}
 				return ctx.Err()

@@ -64,14 +64,13 @@ var mix = []errand{
 	}},
 }
 
-// draw returns whose request comes next, and which.
-func draw(ts []tenant, rng *rand.Rand) (*tenant, *errand) {
-	t := pick(ts, rng.Float64())
-	n, i := rng.IntN(100), 0
+// errandAt returns the n-th in a hundred errands.
+func errandAt(n int) *errand {
+	i := 0
 	for ; n >= mix[i].weight; i++ {
 		n -= mix[i].weight
 	}
-	return t, &mix[i]
+	return &mix[i]
 }
 
 // customer is one of the tenant's; a few come far more often than the rest.
@@ -99,7 +98,7 @@ func (s *shoppers) moveTo(base string) { s.base.Store(&base) }
 // do makes the k-th request, which is a function of k and the seed alone.
 func (s *shoppers) do(ctx context.Context, req bench.Request) error {
 	rng := rand.New(rand.NewPCG(s.seed, uint64(req.K)))
-	t, m := draw(s.tenants, rng)
+	t, m := pick(s.tenants, rng.Float64()), errandAt(rng.IntN(100))
 	path, query := m.fill(t, rng)
 
 	ctx, span := s.tracer.Start(ctx, m.operation(), trace.WithTimestamp(req.Due), trace.WithSpanKind(trace.SpanKindClient),
