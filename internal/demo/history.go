@@ -27,9 +27,13 @@ import (
 // which is made up in the shop as well, is drawn anew. The past is sampled, the more so the
 // longer ago: a copy says by its trace state how many requests it stands for.
 
-// recordFor is how long the shop is recorded each time. The first sixth is left out,
-// because connections and caches are new.
-const recordFor = 8 * time.Second
+// The shop is recorded several times, by turns with the index and without it, so that a
+// machine that gets busier does not look like the index. recordFor is how long each takes.
+// Its first sixth is left out, because connections and caches are new.
+const (
+	recordings = 4
+	recordFor  = 4 * time.Second
+)
 
 // stretch is the deviation of the logarithm by which the times of a copy differ.
 const stretch = 0.1
@@ -216,26 +220,32 @@ func (c *copier) flush(ctx context.Context) {
 
 // sendHistory records the shop and sends its past, up to now.
 func (d *demo) sendHistory(ctx context.Context, s *site) error {
-	d.say("recording the shop for %s with the index orders_by_customer, and for %s without it", d.recordFor, d.recordFor)
-	if _, err := d.db.ExecContext(ctx, theChange); err != nil {
-		return fmt.Errorf("make the index: %w", err)
-	}
-	pools := map[bool]pool{}
-	var about *recording
-	for _, indexed := range []bool{true, false} {
+	d.say("recording the shop for %s, by turns with the index orders_by_customer and without it", recordings*d.recordFor)
+	recorded := map[bool][]request{}
+	about := map[string]*resourcepb.Resource{}
+	for i := range uint64(recordings) {
+		indexed, change := true, theChange
+		if i%2 == 1 {
+			indexed, change = false, "DROP INDEX orders_by_customer"
+		}
+		if _, err := d.db.ExecContext(ctx, change); err != nil {
+			return fmt.Errorf("%s: %w", change, err)
+		}
 		begin := time.Now()
-		kept, err := d.record(ctx, s, d.recordFor)
+		kept, err := d.record(ctx, s, d.recordFor, 2+i/2)
 		if err != nil {
 			return fmt.Errorf("record the shop: %w", err)
 		}
-		if pools[indexed], err = newPool(kept.requests(begin.Add(d.recordFor/6)), d.tenants); err != nil {
-			return err
+		recorded[indexed] = append(recorded[indexed], kept.requests(begin.Add(d.recordFor/6))...)
+		for _, service := range []string{"shop", "payments", "shoppers"} {
+			about[service] = kept.resource(service)
 		}
-		about = kept
-		if indexed {
-			if _, err := d.db.ExecContext(ctx, "DROP INDEX orders_by_customer"); err != nil {
-				return fmt.Errorf("take the index away: %w", err)
-			}
+	}
+	pools := map[bool]pool{}
+	for indexed, requests := range recorded {
+		var err error
+		if pools[indexed], err = newPool(requests, d.tenants); err != nil {
+			return err
 		}
 	}
 
@@ -245,10 +255,7 @@ func (d *demo) sendHistory(ctx context.Context, s *site) error {
 		return fmt.Errorf("send the history: %w", err)
 	}
 	defer client.Stop(context.WithoutCancel(ctx))
-	c := &copier{client: client, rng: rand.New(rand.NewPCG(6, uint64(time.Now().UnixNano()))), about: map[string]*resourcepb.Resource{}}
-	for _, service := range []string{"shop", "payments", "shoppers"} {
-		c.about[service] = about.resource(service)
-	}
+	c := &copier{client: client, rng: rand.New(rand.NewPCG(6, uint64(time.Now().UnixNano()))), about: about}
 	p := newPast(time.Now(), d.History, d.Rate)
 	begin := p.next
 	told, n := time.Now(), 0

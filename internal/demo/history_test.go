@@ -276,7 +276,7 @@ func TestHistory(t *testing.T) {
 		var out bytes.Buffer
 		err := Run(ctx, Options{
 			Server: cfg, Out: &out, Log: slog.New(slog.DiscardHandler),
-			Rate: 40, Orders: 20_000, Duration: time.Second, History: 3 * time.Hour, recordFor: 2 * time.Second,
+			Rate: 40, Orders: 20_000, Duration: time.Second, History: 3 * time.Hour, recordFor: time.Second,
 		})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out.String())

@@ -227,9 +227,9 @@ type site struct {
 }
 
 // record drives the shop as it is for a while, and returns what was exported. Meanwhile its
-// handlers take the place of those that send to the server. Carts are filled anew and the
-// requests are the same each time, so that two recordings differ by how long they took.
-func (d *demo) record(ctx context.Context, s *site, length time.Duration) (_ *recording, err error) {
+// handlers take the place of those that send to the server. Carts are filled anew and a seed
+// has the same requests each time, so that two recordings of it differ by how long they took.
+func (d *demo) record(ctx context.Context, s *site, length time.Duration, seed uint64) (_ *recording, err error) {
 	kept := &recording{}
 	providers := map[string]*sdktrace.TracerProvider{}
 	for _, service := range []string{"shop", "payments", "shoppers"} {
@@ -258,7 +258,6 @@ func (d *demo) record(ctx context.Context, s *site, length time.Duration) (_ *re
 	before = s.shop.set(shop.handler(providers["shop"], none))
 	defer s.shop.set(before)
 
-	const seed = 2 // the load has another
 	schedule, err := bench.NewSchedule(bench.Poisson, d.Rate, seed)
 	if err != nil {
 		return nil, err
