@@ -193,8 +193,8 @@ const (
 	capacityHighest = 300 // checkouts a second
 )
 
-// fillCarts puts one product into the carts of a tenant's customers, from the first on.
-const fillCarts = `WITH RECURSIVE customers(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM customers WHERE id < ?2)
+// fillCartsOnce puts one product into the carts of a tenant's customers, from the first on.
+const fillCartsOnce = `WITH RECURSIVE customers(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM customers WHERE id < ?2)
 	INSERT OR IGNORE INTO cart_lines (tenant, customer, product, quantity) SELECT ?1, id, ?3, 1 FROM customers`
 
 // capacity has the most checkouts searched for that a shop bears. Each is of another customer,
@@ -204,7 +204,7 @@ func (d *demo) capacity(ctx context.Context) (err error) {
 	var unfilled error
 	t, err := d.startTwins(ctx, func(s *shop) {
 		s.cashier.transport.MaxConnsPerHost = 2
-		_, unfilled = s.db.ExecContext(ctx, fillCarts, of.id, capacityHighest*int(capacityWithin/time.Second), productID(of, 0))
+		_, unfilled = s.db.ExecContext(ctx, fillCartsOnce, of.id, capacityHighest*int(capacityWithin/time.Second), productID(of, 0))
 	})
 	if err != nil {
 		return err
