@@ -91,7 +91,7 @@ func (p *past) sampledAt(t time.Time) float64 {
 	switch age := p.now.Sub(t); {
 	case age < 10*time.Minute:
 		sampled = 10
-	case age < 2*time.Hour:
+	case age < 3*time.Hour, comparable(age):
 		sampled = 2
 	case age < 6*time.Hour:
 		sampled = 0.5
@@ -104,6 +104,18 @@ func (p *past) sampledAt(t time.Time) float64 {
 		}
 	}
 	return min(sampled, p.rateAt(t))
+}
+
+// comparable reports whether a moment so long ago is one of those that the present is compared
+// with: about this time a day and a week before, and as long as the demo is looked at.
+func comparable(age time.Duration) bool {
+	const before, after = 20 * time.Minute, 45 * time.Minute
+	for _, ago := range []time.Duration{24 * time.Hour, 7 * 24 * time.Hour} {
+		if age < ago+before && age > ago-after {
+			return true
+		}
+	}
+	return false
 }
 
 // each calls f with each request from where the last call ended to a moment, until f

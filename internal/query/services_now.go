@@ -47,6 +47,10 @@ const (
 	leastOfErrors   = 0.001
 	leastOfApdex    = 0.05
 
+	// fewestSampled is the least number of requests that a minute of sampled ones measures:
+	// of fewer, what one minute has says little of what it had.
+	fewestSampled = 20
+
 	// fewestErrors is the least number of failed requests that differ from none.
 	fewestErrors = 3
 	// poorApdex is what the Apdex specification calls unacceptable.
@@ -94,10 +98,15 @@ type usualOfAll struct {
 type usual struct {
 	bands  api.ServiceUsual
 	weight float64 // how many requests one that was measured stands for
+	each   float64 // how many requests a minute measured, by the median
 	// hours are those before now whose minutes are comparable, in Unix seconds; empty if
 	// they are not known.
 	hours api.Range
 }
+
+// thin reports whether minutes were sampled so thinly that others are rather to be compared
+// with.
+func (u *usual) thin() bool { return u.weight > 1 && u.each < fewestSampled }
 
 // minute is what the requests of one minute come to.
 type minute struct {
@@ -255,7 +264,8 @@ func readUsual(ctx context.Context, st store.Store, q store.Query, at int64, ser
 	}
 	known := true
 	for of := range services {
-		known = known && usualOf("days", days[of]) != nil
+		u := usualOf("days", days[of])
+		known = known && u != nil && !u.thin()
 	}
 	if known { // of the hours before only the rate is asked
 		for i := range qs {
@@ -287,6 +297,9 @@ func readUsual(ctx context.Context, st store.Store, q store.Query, at int64, ser
 		// A weekend is not a working day: its rate is odd only if it is unlike the hours
 		// before, too.
 		if h := out.of[of]; h != nil {
+			if u.thin() && !h.thin() {
+				continue
+			}
 			u.bands.Rate.Low, u.bands.Rate.High = min(u.bands.Rate.Low, h.bands.Rate.Low), max(u.bands.Rate.High, h.bands.Rate.High)
 			u.hours = h.hours
 		}
@@ -421,6 +434,7 @@ func usualOf(of string, ms []minute) *usual {
 		requests, squares, counts[i] = requests+m.count, squares+m.squares, m.count
 	}
 	u := &usual{weight: max(1, squares/requests), bands: api.ServiceUsual{Of: of, Minutes: len(ms)}}
+	u.each = quantileOf(counts, 0.5) / u.weight
 	noise := func(rate float64) float64 {
 		return widest * math.Sqrt(rate*float64(minuteLong)/u.weight) * u.weight / float64(minuteLong)
 	}
@@ -436,8 +450,7 @@ func usualOf(of string, ms []minute) *usual {
 	u.bands.P50 = duration(func(m *minute) float64 { return m.p50 })
 	u.bands.P99 = duration(func(m *minute) float64 { return m.p99 })
 
-	each := quantileOf(counts, 0.5) / u.weight // requests that a minute measured
-	errors := usualValues(busy, func(m *minute) float64 { return m.errors / m.count }, false, func(float64) float64 { return max(apartOfErrors, fewestErrors/each) })
+	errors := usualValues(busy, func(m *minute) float64 { return m.errors / m.count }, false, func(float64) float64 { return max(apartOfErrors, fewestErrors/u.each) })
 	u.bands.Errors = band(errors, func(float64) float64 { return leastOfErrors })
 	if len(errors) >= fewestMinutes {
 		// Where a minute seldom has errors, what one may have follows from all of them but
@@ -450,7 +463,7 @@ func usualOf(of string, ms []minute) *usual {
 			}
 		}
 		_, share := wilson(failed/of, of/u.weight)
-		deviation := math.Sqrt(share * (1 - share) / each)
+		deviation := math.Sqrt(share * (1 - share) / u.each)
 		u.bands.Errors.High = min(1, max(u.bands.Errors.High, api.Float(share+widest*deviation)))
 		u.bands.Errors.Low = max(0, u.bands.Errors.Low)
 	}

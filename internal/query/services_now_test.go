@@ -380,6 +380,44 @@ func TestUsualIsTheSameTimeOfEarlierDays(t *testing.T) {
 	}
 }
 
+// Minutes of the day before that few sampled requests stand for give way to the hours before, of
+// which there are more. A service with few requests of its own keeps the day before.
+func TestThinlySampledMinutesAreNotUsual(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		weight uint64 // of the day before
+		want   string
+	}{
+		{"as many", 1, "days"},
+		{"one in ten", 10, "days"},
+		{"one in a hundred", 100, "hours"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			st, w := storetest.NewTwin(), querytest.NewWriter()
+			rng := rand.New(rand.NewPCG(9, c.weight))
+			for day, weight := range []uint64{c.weight, 1} {
+				w.Weight = weight
+				for i := range 3 * 3600 * 5 {
+					if rng.Uint64N(weight) == 0 {
+						w.Span(epoch+int64(day)*86400+int64(i/5), labels.FromStrings("service", "shop", "kind", "server"), 0.02*math.Exp(0.3*rng.NormFloat64()))
+					}
+				}
+			}
+			if err := w.Put(t.Context(), st, 1); err != nil {
+				t.Fatal(err)
+			}
+			end := int64(epoch + 86400 + 10000)
+			sv, err := Services(t.Context(), st, ServicesRequest{Selection: Selection{Start: at(end - 3600), End: at(end)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s := sv.Services[0]; s.Usual == nil || s.Usual.Of != c.want || s.State != api.Well {
+				t.Errorf("%s by %+v, want well by %s: %s", s.State, s.Usual, c.want, s.Why)
+			}
+		})
+	}
+}
+
 // A strip holds the requests of each column, in rows that ascend.
 func TestStripsOfServices(t *testing.T) {
 	st, w := storetest.NewTwin(), querytest.NewWriter()
