@@ -24,10 +24,9 @@ func TestForWhomAServiceIsWorse(t *testing.T) {
 		slow  float64
 	}{{"globex", 0.3, 1}, {"initech", 0.2, 3}, {"umbrella", 0.2, 1}, {"acme", 0.2, 1}, {"hooli", 0.1, 1}}
 	type request struct {
-		tenant   string
-		seconds  float64
-		failed   bool
-		incident bool
+		tenant  string
+		seconds float64
+		failed  bool
 	}
 	for _, c := range []struct {
 		name   string
