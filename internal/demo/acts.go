@@ -184,6 +184,16 @@ func (d *demo) verdicts(ctx context.Context) {
 	}
 }
 
+// session returns the newest session of a kind that began at a moment or later; nil if there is
+// none.
+func (d *demo) session(ctx context.Context, kind string, from time.Time) (*api.Session, error) {
+	list, err := d.api.Sessions(ctx, api.SessionsRequest{Kind: kind, Start: api.Time(strconv.FormatInt(from.Unix(), 10)), Limit: 1})
+	if err != nil || len(list.Sessions) == 0 {
+		return nil, err
+	}
+	return &list.Sessions[0], nil
+}
+
 // look asks for the verdict of an act's mark, or for the headline of its session.
 func (d *demo) look(ctx context.Context, s *scene) error {
 	var told string
@@ -194,10 +204,9 @@ func (d *demo) look(ctx context.Context, s *scene) error {
 			told = d.story.judged(s, m.Verdict)
 		}
 	} else {
-		var list *api.SessionsResponse
-		list, err = d.api.Sessions(ctx, api.SessionsRequest{Kind: s.kind, Start: api.Time(strconv.FormatInt(s.begun.Unix(), 10)), Limit: 1})
-		if err == nil && len(list.Sessions) > 0 {
-			told = d.story.kept(s, &list.Sessions[0])
+		var kept *api.Session
+		if kept, err = d.session(ctx, s.kind, s.begun); kept != nil {
+			told = d.story.kept(s, kept)
 		}
 	}
 	if told != "" {

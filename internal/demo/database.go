@@ -53,7 +53,7 @@ const theChange = `CREATE INDEX orders_by_customer ON orders (tenant, customer, 
 // openDatabase opens the shop's database file with every query instrumented.
 func openDatabase(file string, tp trace.TracerProvider, mp metric.MeterProvider) (*sql.DB, error) {
 	pragmas := url.Values{"_txlock": {"immediate"}, "_pragma": {
-		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)",
+		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(NORMAL)",
 	}}
 	db, err := otelsql.Open("sqlite", "file:"+file+"?"+pragmas.Encode(),
 		otelsql.WithTracerProvider(tp), otelsql.WithMeterProvider(mp),

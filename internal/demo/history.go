@@ -250,7 +250,9 @@ func (d *demo) sendHistory(ctx context.Context, s *site) error {
 		}
 		recorded[indexed] = append(recorded[indexed], kept.requests(begin.Add(d.recordFor/6))...)
 		for _, service := range []string{"shop", "payments", "shoppers"} {
-			about[service] = kept.resource(service)
+			if r := kept.resource(service); r != nil { // not each recording has every service
+				about[service] = r
+			}
 		}
 	}
 	pools := map[bool]pool{}

@@ -83,7 +83,7 @@ func (d *demo) mirror(ctx context.Context) (err error) {
 	running, stop := context.WithCancel(ctx)
 	c := d.command(running, "mirror", "--name", "products kept in memory", "--service", "shop", "--listen", address,
 		"--primary", own, "--control", t.addresses[0], "--candidate", "kept="+t.addresses[1],
-		"--tenant", "header:"+tenantHeader, "--to", d.page(), "--for", (mirrorFor + time.Minute).String())
+		"--tenant", "header:"+tenantHeader, "--server", d.page(), "--for", (mirrorFor + time.Minute).String())
 	ended := make(chan error, 1)
 	go func() {
 		defer close(ended)
@@ -152,7 +152,7 @@ func (d *demo) experiment(ctx context.Context) (err error) {
 	if err := writeExperiment(dir, t.addresses[0], d.tenants[0].name); err != nil {
 		return err
 	}
-	return run(d.command(ctx, "experiment", "run", filepath.Join(dir, "cart.yaml"), "--to", d.page()))
+	return run(d.command(ctx, "experiment", "run", filepath.Join(dir, "cart.yaml"), "--server", d.page()))
 }
 
 // writeExperiment writes the experiment's file, and that of its scenario, for a shop and the
@@ -213,13 +213,18 @@ func (d *demo) capacity(ctx context.Context) (err error) {
 	if unfilled != nil {
 		return fmt.Errorf("fill the carts: %w", unfilled)
 	}
-	return run(d.command(ctx, "capacity", t.addresses[0]+"/orders?customer={{seq}}", "--set", "method=POST",
+	begun := time.Now()
+	err = run(d.command(ctx, "capacity", t.addresses[0]+"/orders?customer={{seq}}", "--set", "method=POST",
 		"--header", tenantHeader+": "+of.name, "--set", "name=checkouts with two connections to the payments", "--set", "service=shop",
-		"--objective", "p95 < 150ms and errors < 1%", "--lowest", "5", "--highest", strconv.Itoa(capacityHighest), "--within", capacityWithin.String(), "--to", d.page()), 1, 3) // broken at the lowest rate; not certain yet
+		"--objective", "p95 < 150ms and errors < 1%", "--lowest", "5", "--highest", strconv.Itoa(capacityHighest), "--within", capacityWithin.String(), "--server", d.page()), 3) // not certain yet
+	if kept, _ := d.session(ctx, "capacity", begun); kept != nil {
+		return nil // broken at the lowest rate is an answer, too
+	}
+	return err
 }
 
 // simulate plays what lists of products took through layouts.
 func (d *demo) simulate(ctx context.Context) error {
 	return run(d.command(ctx, "simulate", "--leaves", "shop/GET /products", "--since", "15m", "--set", "leaves.shards=4", "--shards", "4",
-		"--nodes", "1,2,4,8", "--threads", "4", "--cores", "2", "--rate", "5", "--asks", "p90", "--from", d.page(), "--to", d.page()))
+		"--nodes", "1,2,4,8", "--threads", "4", "--cores", "2", "--rate", "5", "--asks", "p90", "--server", d.page(), "--keep"))
 }

@@ -39,7 +39,7 @@ type scene struct {
 	verdict string // what came of it so far, in a sentence; empty while nothing can be said
 }
 
-// mostPast bounds the scenes that are kept.
+// mostPast bounds the scenes that are kept: the first, by which a run is known, and the last.
 const mostPast = 20
 
 func newStory(now func() time.Time) *story { return &story{now: now} }
@@ -67,7 +67,7 @@ func (s *story) begin() *scene {
 		s.next = append(s.next, x.act)
 	}
 	if s.past = append(s.past, x); len(s.past) > mostPast {
-		s.past = slices.Delete(s.past, 0, 1)
+		s.past = slices.Delete(s.past, 1, 2)
 	}
 	return x
 }
@@ -93,7 +93,7 @@ func (s *story) id(x *scene) string {
 	return x.id
 }
 
-// missingAfter is how long a session that has ended is looked for.
+// missingAfter is how long a session that has ended is looked for, and its headline.
 const missingAfter = time.Minute
 
 // open returns the acts of which a verdict is to come.
@@ -138,8 +138,12 @@ func (s *story) kept(x *scene, of *api.Session) string {
 	defer s.mu.Unlock()
 	x.id = of.ID
 	// The server may judge a mirror's last slots for a while longer.
-	over := of.State != api.Running && (x.kind != logbook.KindMirror || s.now().Sub(of.Updated.Time()) > time.Minute)
-	if !over || of.Headline == "" {
+	over, late := of.State != api.Running, s.now().Sub(of.Updated.Time()) > missingAfter
+	switch {
+	case !over || x.kind == logbook.KindMirror && !late:
+		return ""
+	case of.Headline == "":
+		x.settled = late
 		return ""
 	}
 	x.verdict, x.settled = of.Headline, true

@@ -57,14 +57,6 @@ func (s *server) services(ctx context.Context, in *api.ServicesRequest) (*api.Se
 	if r.Quantiles, err = parseQuantiles(in.Quantiles); err != nil {
 		return nil, err
 	}
-	if in.Rows == 0 || in.Names {
-		return s.answerServices(ctx, r)
-	}
-	key := fmt.Sprint(in.Match, "\x00", sel.Start.UnixNano(), sel.End.UnixNano(), r.Grid, r.Quantiles, r.ApdexT, r.Rows)
-	return s.live.shared.Get(ctx, key, r.Now, func() (*api.ServicesResponse, error) { return s.answerServices(ctx, r) })
-}
-
-func (s *server) answerServices(ctx context.Context, r query.ServicesRequest) (*api.ServicesResponse, error) {
 	set, err := s.targets.All(ctx)
 	if err != nil {
 		return nil, err
@@ -73,6 +65,14 @@ func (s *server) answerServices(ctx context.Context, r query.ServicesRequest) (*
 		t, from := set.T(service, "")
 		return t, from == sla.FromService
 	}
+	if in.Rows == 0 || in.Names {
+		return s.answerServices(ctx, r)
+	}
+	key := fmt.Sprint(*set.Response(), "\x00", in.Match, "\x00", sel.Start.UnixNano(), sel.End.UnixNano(), r.Grid, r.Quantiles, r.ApdexT, r.Rows)
+	return s.live.shared.Get(ctx, key, r.Now, func() (*api.ServicesResponse, error) { return s.answerServices(ctx, r) })
+}
+
+func (s *server) answerServices(ctx context.Context, r query.ServicesRequest) (*api.ServicesResponse, error) {
 	out, err := query.Services(ctx, s.Store, r)
 	if err != nil || r.Names {
 		return out, err

@@ -57,27 +57,42 @@ func (s *server) traces(ctx context.Context, in *api.TracesRequest) (*api.Traces
 	return out, nil
 }
 
+// mostAnalysed bounds the spans that one list of requests analyses, those of a trace once for
+// each of its requests: no more are known of the others than how long they took.
+const mostAnalysed = 1_000_000
+
 // sayWhere adds to each request its part with the longest critical path, and groups them by it.
 func (s *server) sayWhere(ctx context.Context, out *api.TracesResponse) error {
-	type of struct{ service, operation, partService, part, component string }
-	groups := map[of]*traceGroup{}
-	decoded := map[string]*traces.Trace{} // several requests may be of one trace
+	byTrace := map[string][]*api.TraceRow{}
 	for i := range out.Traces {
 		row := &out.Traces[i]
-		t, ok := decoded[row.TraceID]
-		if !ok {
-			var err error
-			t, err = s.keptTrace(ctx, row.TraceID)
-			// One that is gone meanwhile, or damaged, is listed without.
-			if err != nil && !errors.Is(err, store.ErrNoTrace) && !errors.Is(err, traces.ErrCorrupt) {
-				return err
-			}
-			decoded[row.TraceID] = t
-		}
-		if t == nil {
+		byTrace[row.TraceID] = append(byTrace[row.TraceID], row)
+	}
+	left := mostAnalysed
+	for i := range out.Traces {
+		rows := byTrace[out.Traces[i].TraceID]
+		delete(byTrace, out.Traces[i].TraceID)
+		if len(rows) == 0 || left <= 0 {
 			continue
 		}
-		if row.Longest = longestOf(t, row.SpanID); row.Longest == nil {
+		t, err := s.keptTrace(ctx, rows[0].TraceID)
+		if errors.Is(err, store.ErrNoTrace) || errors.Is(err, traces.ErrCorrupt) {
+			continue // one that is gone meanwhile, or damaged, is listed without
+		}
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if left -= len(t.Spans); left >= 0 {
+				row.Longest = longestOf(t, row.SpanID)
+			}
+		}
+	}
+	type of struct{ service, operation, partService, part, component string }
+	groups := map[of]*traceGroup{}
+	for i := range out.Traces {
+		row := &out.Traces[i]
+		if row.Longest == nil {
 			continue
 		}
 		k := of{row.Service, row.Operation, row.Longest.Service, row.Longest.Operation, row.Longest.Component}

@@ -51,9 +51,10 @@ const MarginOfErrors = 0.001
 // Reading is the order in which figures are read: those that say most come first.
 var Reading = []string{Ratio, "p99", "p95", "p50", ErrorShare, PerRequest, Mean, "p90", "p75", "p99.9", "p999", Rate, Apdex, FirstByte, Bytes}
 
-// leading are the figures that stand for others: those that every comparison of requests
-// judges, so that one event is headed by one figure wherever it is told.
-var leading = []string{"p99", "p95", "p50", ErrorShare}
+// leading are the figures that may stand for those before them: those that every comparison of
+// requests judges, so that one event is headed by one figure wherever it is told, and p99.9,
+// without which what the slowest hundredth did is told as a little of p99.
+var leading = []string{"p99", "p95", "p50", ErrorShare, "p99.9", "p999"}
 
 // Title returns the name of a figure in a sentence: p99 of GET /search.
 func Title(name, of string) string {

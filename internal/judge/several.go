@@ -113,11 +113,10 @@ func (s *Sum) Word() Verdict {
 }
 
 // Lead returns the finding that stands for all, nil if there is none: the first in
-// the order, Reading for example, unless a later one of p95, p50 and the errors has
-// certainly changed more than that one seems to, both in margins of sameness. Other
-// figures lead where nothing before them does: not every comparison judges them. Name returns the figure's name,
-// empty if a finding is not to stand for all. Margins is as Finding.Margins, or nil
-// where the order alone decides.
+// the order, Reading for example, unless a later one of those that may stand for others
+// (p95, p50, the errors, p99.9) has certainly changed more than that one seems to, both in
+// margins of sameness. Name returns the figure's name, empty if a finding is not to stand
+// for all. Margins is as Finding.Margins, or nil where the order alone decides.
 func Lead[F any](all []F, order []string, name func(*F) string, margins func(*F) (seems, certain float64)) *F {
 	var best *F
 	for _, of := range order {

@@ -19,6 +19,8 @@ const (
 	pastAfter = 120
 	// fewestPast is the least number of past columns that are worth keeping.
 	fewestPast = 10
+	// mostPast bounds the columns of all services that are kept of one question.
+	mostPast = 30_000
 	// pastSchema is that of kept columns, fine enough for the rows of a strip.
 	pastSchema = 4
 )
@@ -46,8 +48,8 @@ type PastCache struct {
 }
 
 type pastColumns struct {
-	of     map[serviceIn]*serviceColumns
-	coarse bool // only longer slots are kept of them
+	of    map[serviceIn]*serviceColumns
+	unfit bool // only longer slots are kept of them, or they are too many
 }
 
 // columns reads the columns of each service, and returns the question that was answered.
@@ -74,7 +76,7 @@ func (c *PastCache) columns(ctx context.Context, st store.Store, q store.Query, 
 	}
 	q.Step = step
 	q.Start, q.End = align(r.Start, r.End, step)
-	cut := series.Resolution(step).Slot(min(q.End, r.Now.Unix()-pastAfter))
+	cut := series.Resolution(step).Slot(min(lastBase(r.End), r.Now.Unix()-pastAfter)) // the last column may be a part of one
 	if (cut-q.Start)/step < fewestPast || r.Step == 0 && step < minuteLong && (q.End-q.Start)/minuteLong >= fewestSteps {
 		return nil, q, nil
 	}
@@ -89,9 +91,12 @@ func (c *PastCache) columns(ctx context.Context, st store.Store, q store.Query, 
 		q.End = cut
 		res, err := st.Query(ctx, q)
 		if err != nil || int64(res.Resolution) > step {
-			return &pastColumns{coarse: true}, err
+			return &pastColumns{unfit: true}, err
 		}
 		of, err := columnsByService(res.Groups, q)
+		if int64(len(of))*((cut-q.Start)/step) > mostPast {
+			return &pastColumns{unfit: true}, err
+		}
 		for _, s := range of {
 			for i := range s.of {
 				if h := s.of[i].hist; h != nil && h.Schema > pastSchema && h.Schema != hist.Explicit {
@@ -102,7 +107,7 @@ func (c *PastCache) columns(ctx context.Context, st store.Store, q store.Query, 
 		}
 		return &pastColumns{of: of}, err
 	})
-	if err != nil || past.coarse {
+	if err != nil || past.unfit {
 		return nil, q, err
 	}
 	newest := q

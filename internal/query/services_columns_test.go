@@ -32,10 +32,11 @@ func TestKeptColumnsAreThoseOfAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	past := &PastCache{}
-	for _, end := range []int64{2340, 2341, 2350, 2370, 2400} {
+	for _, c := range []struct{ end, later int64 }{{2340, 0}, {2341, 0}, {2350, 0}, {2370, 0}, {2400, 0}, {2115, 3600}, {2130, 3600}, {2340, 60}} { // asked about so much later
+		end, later := c.end, c.later
 		ask := func(past *PastCache) string {
 			sv, err := Services(t.Context(), st, ServicesRequest{
-				Selection: Selection{Start: at(epoch + end - 1800), End: at(epoch + end)}, Grid: Grid{Width: 60}, Now: at(epoch + end), Rows: 16, Past: past, Quantiles: []Quantile{{"0.95", 0.95}},
+				Selection: Selection{Start: at(epoch + end - 1800), End: at(epoch + end)}, Grid: Grid{Width: 60}, Now: at(epoch + end + later), Rows: 16, Past: past, Quantiles: []Quantile{{"0.95", 0.95}},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -47,7 +48,7 @@ func TestKeptColumnsAreThoseOfAll(t *testing.T) {
 			return string(out)
 		}
 		if got, want := ask(past), ask(nil); got != want {
-			t.Errorf("up to %d:\ngot  %s\nwant %s", end, got, want)
+			t.Errorf("up to %d, %d s later:\ngot  %s\nwant %s", end, later, got, want)
 		}
 	}
 }

@@ -68,8 +68,8 @@ const (
 	apartOfApdex    = 0.1
 )
 
-// usualDays are how many days before now minutes are comparable.
-var usualDays = [...]int64{1, 7}
+// usualDays are how many days before now minutes are comparable, the earliest first.
+var usualDays = [...]int64{7, 1}
 
 // nowQuantiles are those of the last minute.
 var nowQuantiles = []Quantile{{"0.5", 0.5}, {"0.99", 0.99}}

@@ -261,6 +261,16 @@ func TestIncidentsOfTheDayBeforeAreNotUsual(t *testing.T) {
 	}
 }
 
+// Minutes of several days are in order of time, so that a lone one of another day is not taken for a part of an
+// incident.
+func TestDaysAreInOrder(t *testing.T) {
+	for i := 1; i < len(usualDays); i++ {
+		if usualDays[i] >= usualDays[i-1] {
+			t.Errorf("%d days ago comes before %d", usualDays[i-1], usualDays[i])
+		}
+	}
+}
+
 // An Apdex is judged by a T that somebody set, and by no other.
 func TestStateByApdex(t *testing.T) {
 	for _, c := range []struct {

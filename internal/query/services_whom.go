@@ -66,7 +66,7 @@ func (c *WhomCache) name(ctx context.Context, st store.Store, q store.Query, r *
 	c.once.Do(func() { c.kept.Size, c.kept.Fresh = 64, time.Minute })
 	for _, s := range worse[:min(len(worse), mostWhom)] {
 		hours := all.of[serviceIn{s.Name, s.Environment}].hours
-		key := fmt.Sprint(s.Name, "\x00", s.Environment, "\x00", q.Matchers, s.Now.End/minuteLong)
+		key := fmt.Sprint(s.Name, "\x00", s.Environment, "\x00", q.Matchers, s.Now.End/minuteLong, badOf(s))
 		found, err := c.kept.Get(ctx, key, r.Now, func() (*api.ServiceWhom, error) {
 			found, err := whom(ctx, st, q, r, s, hours)
 			var invalid *Error

@@ -27,7 +27,7 @@ func describe(ctx context.Context, s *compare.Stretches, c candidate, newest *se
 	whole := c.after
 	c.after = nextAfter(s, whole)
 	found, err := s.Compare(ctx, c.part, c.before, c.after)
-	if err == nil && found.Verdict == judge.TooLittle && c.after != whole { // so few requests take longer
+	if err == nil && (found.Verdict == judge.TooLittle || found.Verdict == judge.NoEvidence) && c.after != whole { // so few requests take longer
 		c.after = whole
 		found, err = s.Compare(ctx, c.part, c.before, c.after)
 	}

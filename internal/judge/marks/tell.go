@@ -2,6 +2,8 @@ package marks
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 
 	"tailscope/api"
@@ -12,12 +14,13 @@ import (
 // Tell gives the changes of services that lie at a mark, or became one, what its verdict says:
 // the sides, the figures, the verdict and the sentence. One event has one story then, whoever
 // tells it. A mark at which nothing surely changed says nothing of a change, nor does one whose
-// service moved at a moment that surely is another, see sides.near.
+// service moved at a moment that surely is another, see sides.near. Of the number of requests,
+// which a mark does not judge, the change keeps what it says.
 func (j *Judge) Tell(ctx context.Context, all []api.Change) error {
 	known := map[string]*api.MarkVerdict{}
 	for i := range all {
 		c := &all[i]
-		if c.Family != "" || c.Part != nil || c.OfFew || !strings.HasPrefix(c.Sentence, c.Headline) {
+		if c.Family != "" || c.Part != nil || c.OfFew || !strings.HasPrefix(c.Sentence, c.Headline) || slices.Equal(c.Found, []string{judge.Rate}) {
 			continue
 		}
 		for _, id := range marksOf(c) {
@@ -60,6 +63,9 @@ func tellChange(v *api.MarkVerdict, c *api.Change) bool {
 			continue
 		}
 		headline := headlineOf(of)
+		if _, rate, ok := strings.Cut(c.Headline, "; "); ok && slices.Contains(c.Found, judge.Rate) {
+			headline += "; " + rate
+		}
 		sentence := headline + strings.TrimPrefix(c.Sentence, c.Headline)
 		if c.Shape != nil && c.Shape.Kind == judge.Spike {
 			s := spikeAt(of.Shapes, c)
@@ -69,10 +75,19 @@ func tellChange(v *api.MarkVerdict, c *api.Change) bool {
 			return s != nil
 		}
 		at := int64(c.Low) <= of.After.Start+surelyApart && int64(c.High) >= of.Before.End-surelyApart
-		if !at || c.Operation != "" || !judge.Moved(of.Verdict) {
+		// Between marks that are judged together lies time in which more than one thing may
+		// have happened.
+		together := of.After.Start-of.Before.End > surelyApart
+		if !at || together || c.Operation != "" || !judge.Moved(of.Verdict) || judge.Opposite(c.Verdict, of.Verdict) {
 			return false
 		}
 		c.Headline, c.Sentence, c.Before, c.After, c.Measures = headline, sentence, of.Before, of.After, of.Measures
+		for i := range of.Measures {
+			if m := &of.Measures[i]; m.Sentence != "" && strings.HasPrefix(headline, m.Sentence) {
+				c.Name = strings.TrimSpace(fmt.Sprintf("%s of %s %s", m.Name, judge.Where(c.Service, c.Environment, ""), m.Verdict))
+				break
+			}
+		}
 		if c.Under == "" {
 			c.Verdict = of.Verdict
 		}
@@ -86,12 +101,14 @@ func tellChange(v *api.MarkVerdict, c *api.Change) bool {
 func spikeAt(shapes []api.Shape, c *api.Change) *api.Shape {
 	for i := range shapes {
 		s := &shapes[i]
-		if s.Kind == judge.Spike && s.Side == "" && (c.Operation == "" || c.Operation == s.Operation) && s.Start < c.Shape.End && c.Shape.Start < s.End {
+		if s.Kind == judge.Spike && s.Side == "" && ofErrors(s) == ofErrors(c.Shape) && c.Shape.Measure != judge.Rate && (c.Operation == "" || c.Operation == s.Operation) && s.Start < c.Shape.End && c.Shape.Start < s.End {
 			return s
 		}
 	}
 	return nil
 }
+
+func ofErrors(s *api.Shape) bool { return s.Measure == judge.ErrorShare }
 
 // headlineOf returns the sentence of a verdict without the capital at its beginning, if it
 // begins with that of a measure or a shape: changes begin small.

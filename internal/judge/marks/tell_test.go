@@ -44,6 +44,8 @@ func TestChangesAtAMark(t *testing.T) {
 		{"of an operation", func(c *api.Change) { c.Operation = "GET /cart" }, false},
 		{"of few tenants", func(c *api.Change) { c.OfFew = true }, false},
 		{"of what requests call", func(c *api.Change) { c.Part = &api.ChangePart{} }, false},
+		{"of the rate alone", func(c *api.Change) { c.Found = []string{judge.Rate} }, false},
+		{"to the better", func(c *api.Change) { c.Verdict = judge.Improvement }, false},
 		{"came and went", func(c *api.Change) { c.Shape = &api.Shape{Kind: judge.Spike} }, false},
 	} {
 		of := api.Change{
@@ -63,6 +65,11 @@ func TestChangesAtAMark(t *testing.T) {
 			t.Errorf("%s: told as %s", c.name, got.Headline)
 		}
 	}
+	// What it says of the number of requests stays.
+	load := []api.Change{{Service: "shop", Low: since(0), High: since(0), Near: near, Verdict: judge.Mixed, Found: []string{judge.Durations, judge.Rate}, Headline: "x; the rate is higher", Sentence: "x; the rate is higher, since then"}}
+	if err := w.judge.Tell(t.Context(), load); err != nil || figure.Sentence(strings.TrimSuffix(load[0].Headline, "; the rate is higher")) != v.Sentence || !strings.HasSuffix(load[0].Sentence, "; the rate is higher, since then") {
+		t.Errorf("with a rate: %+v, %v", load[0], err)
+	}
 	// What follows from another change keeps the word that says so.
 	all := []api.Change{{Service: "shop", Low: since(0), High: since(0), Near: near, Verdict: judge.Changed, Under: "another", Headline: "x", Sentence: "x"}}
 	if err := w.judge.Tell(t.Context(), all); err != nil || all[0].Verdict != judge.Changed || !strings.HasPrefix(all[0].Headline, "p") {
@@ -72,7 +79,7 @@ func TestChangesAtAMark(t *testing.T) {
 	// A spike that the mark saw is told by its sentence, of the service and of its operation, and
 	// not with figures of what lasts.
 	spike := func(operation string, start, end int64) *api.Shape {
-		return &api.Shape{Kind: judge.Spike, Operation: operation, Start: start, End: end, Sentence: "the share of errors of " + operation + " was 9 % for 20 s"}
+		return &api.Shape{Kind: judge.Spike, Operation: operation, Measure: judge.ErrorShare, Start: start, End: end, Sentence: "the share of errors of " + operation + " was 9 % for 20 s"}
 	}
 	of := &api.MarkVerdict{Services: []api.ServiceVerdict{{
 		Service: "shop", Verdict: judge.NoEvidence, Sentence: "The share of errors of POST /orders was 9 % for 20 s, then as before", Shapes: []api.Shape{*spike("POST /orders", 100, 120)},
@@ -90,6 +97,13 @@ func TestChangesAtAMark(t *testing.T) {
 		got := api.Change{Service: "shop", Operation: c.operation, Headline: "x", Sentence: "x, from then", Shape: spike(c.operation, c.start, c.end), Verdict: judge.Regression}
 		if tellChange(of, &got); got.Headline != c.want || got.Sentence != c.want+", from then" || got.Verdict != judge.Regression || got.Measures != nil {
 			t.Errorf("%s at %d: %+v", c.operation, c.start, got)
+		}
+	}
+	for _, measure := range []string{judge.Rate, "p99"} { // another thing that came and went at that time
+		got := api.Change{Service: "shop", Headline: "x", Sentence: "x, from then", Shape: spike("", 90, 110)}
+		got.Shape.Measure = measure
+		if tellChange(of, &got) || got.Headline != "x" {
+			t.Errorf("a spike of %s is told as one of errors: %+v", measure, got)
 		}
 	}
 }
