@@ -29,7 +29,7 @@ func TestDemoShowsItsChange(t *testing.T) {
 	defer stop()
 	err := demo.Run(ctx, demo.Options{
 		Server: cfg, Out: t.Output(), Log: slog.New(slog.DiscardHandler),
-		Rate: 30, Duration: 100 * time.Second, ChangeAfter: 35 * time.Second, BackupEvery: 30 * time.Second,
+		Rate: 30, Duration: 100 * time.Second, ChangeAfter: 35 * time.Second, BackupEvery: time.Minute, // the first comes half as long after the change
 	})
 	if err != nil {
 		t.Fatal(err)
