@@ -91,12 +91,14 @@ func (p *past) sampledAt(t time.Time) float64 {
 	switch age := p.now.Sub(t); {
 	case age < 10*time.Minute:
 		sampled = 10
-	case age < 3*time.Hour, comparable(age):
+	case age < 2*time.Hour:
 		sampled = 2
+	case age < 3*time.Hour, comparable(age):
+		sampled = 1
 	case age < 6*time.Hour:
 		sampled = 0.5
 	case age < 26*time.Hour:
-		sampled = 0.15
+		sampled = 0.1
 	}
 	for _, r := range p.releases[1:] { // an hour on both sides is compared
 		if t.Sub(r.at).Abs() < 70*time.Minute {
