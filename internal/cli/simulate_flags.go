@@ -33,7 +33,7 @@ var simpleKeys = []struct{ key, name, usage string }{
 	{"price", "layout.price", "of a node and hour"},
 }
 
-// simpleThreads is how many threads a node has if flags name neither these nor cores.
+// simpleThreads is the default number of threads of a node, where flags do not name cores either.
 const simpleThreads = "4"
 
 func (f *simpleFlags) register(fs *pflag.FlagSet) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/experiment/logbook"
 )
 
 // An act is something that the demo does while its shop is under load. Acts come one
@@ -44,19 +45,19 @@ func (d *demo) acts() []act {
 	if d.Program != "" {
 		list = append(list,
 			act{
-				name: "mirror", kind: "mirror", wait: pace, lasts: mirrorFor + 10*time.Second, do: d.mirror, report: "mirrored the shop's requests",
+				name: "mirror", kind: logbook.KindMirror, wait: pace, lasts: mirrorFor + 10*time.Second, do: d.mirror, report: "mirrored the shop's requests",
 				text: "The shoppers go through a mirror, which gives copies of their requests to two other shops: one as it is, and one that keeps products in memory.",
 			},
 			act{
-				name: "experiment", kind: "experiment", wait: betweenSessions, lasts: 2 * time.Minute, do: d.experiment, report: "tried both ways to read a cart",
+				name: "experiment", kind: logbook.KindExperiment, wait: betweenSessions, lasts: 2 * time.Minute, do: d.experiment, report: "tried both ways to read a cart",
 				text: "Another shop reads carts by one query for each product, and by one query for all, in rounds of random order.",
 			},
 			act{
-				name: "capacity", kind: "capacity", wait: betweenSessions, lasts: capacityWithin + 10*time.Second, do: d.capacity, report: "searched for the most checkouts",
+				name: "capacity", kind: logbook.KindCapacity, wait: betweenSessions, lasts: capacityWithin + 10*time.Second, do: d.capacity, report: "searched for the most checkouts",
 				text: "Another shop, with two connections to the payments, gets more and more checkouts until p95 is too high.",
 			},
 			act{
-				name: "simulation", kind: "simulation", wait: time.Second, lasts: 5 * time.Second, do: d.simulate, report: "simulated the shop on more nodes",
+				name: "simulation", kind: logbook.KindSimulation, wait: time.Second, lasts: 5 * time.Second, do: d.simulate, report: "simulated the shop on more nodes",
 				text: "What lists of products took is played through layouts of one to eight nodes.",
 			})
 	}

@@ -97,16 +97,7 @@ func TestDemo(t *testing.T) {
 	}
 
 	cfg.Listen = "127.0.0.1:0"
-	srv, err := server.Start(t.Context(), server.Settings{Config: cfg})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := srv.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	}()
-	c := &client.Client{Address: srv.Addr()}
+	c := reopen(t, cfg)
 	said := regexp.MustCompile(`(\d+) requests were due: (\d+) answered.* dropped, (\d+) cut off`).FindStringSubmatch(out.String())
 	if said == nil {
 		t.Fatalf("no account at the end:\n%s", out.String())
@@ -168,4 +159,19 @@ func TestDemo(t *testing.T) {
 			t.Errorf("families are %q, want %q among them", kinds, want)
 		}
 	}
+}
+
+// reopen serves what a demo has left.
+func reopen(t *testing.T, cfg config.Config) *client.Client {
+	t.Helper()
+	srv, err := server.Start(t.Context(), server.Settings{Config: cfg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := srv.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return &client.Client{Address: srv.Addr()}
 }

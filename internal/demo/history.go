@@ -67,8 +67,8 @@ func newPast(now time.Time, length time.Duration, rate float64) *past {
 	}}
 }
 
-// rateAt returns the requests per second at a moment: now and later those of the load. It is highest at three in the
-// afternoon and lower at weekends.
+// rateAt returns the requests per second at a moment: now and later those of the load. The
+// rate is highest at three in the afternoon and lower at weekends.
 func (p *past) rateAt(t time.Time) float64 {
 	busy := func(t time.Time) float64 {
 		t = t.Local()
@@ -173,7 +173,7 @@ func (c *copier) send(ctx context.Context, makeCopies func(context.Context) erro
 	return err
 }
 
-// batchSize is how many spans are sent at once, some 2 MB.
+// batchSize is the number of spans that are sent at once, some 2 MB.
 const batchSize = 4000
 
 // copy adds a copy of a request that came at a moment and stands for weight requests.
@@ -251,7 +251,7 @@ func (d *demo) sendHistory(ctx context.Context, s *site) error {
 			return fmt.Errorf("record the shop: %w", err)
 		}
 		recorded[indexed] = append(recorded[indexed], kept.requests(begin.Add(d.recordFor/6))...)
-		for _, service := range []string{"shop", "payments", "shoppers"} {
+		for _, service := range recordedServices {
 			if r := kept.resource(service); r != nil { // not each recording has every service
 				about[service] = r
 			}
@@ -303,20 +303,16 @@ func (d *demo) sendHistory(ctx context.Context, s *site) error {
 		return err
 	}
 	replayed := fmt.Sprintf("from here until %s all is made of requests of this shop that were recorded then, with an index and without it: sampled, and sent as of other times", p.now.Format("2 January 15:04"))
-	d.markAt(ctx, begin, api.Mark{Name: "history begins", Service: "shop", User: "demo", Description: replayed})
+	d.setMark(ctx, api.Mark{Name: "history begins", Time: unixTime(begin), Description: replayed})
 	for _, r := range p.releases[1:] {
-		d.markAt(ctx, r.at, api.Mark{Name: "release " + strings.TrimSuffix(r.version, ".0"), Service: "shop", User: "demo",
+		d.setMark(ctx, api.Mark{Name: "release " + strings.TrimSuffix(r.version, ".0"), Time: unixTime(r.at),
 			Revision: "v" + r.version, Description: r.what + "; part of the demo's history"})
 	}
 	return send(time.Now()) // the load goes on where this ends
 }
 
-func (d *demo) markAt(ctx context.Context, at time.Time, m api.Mark) {
-	m.Time = api.Float(at.UnixMilli()) / 1e3
-	if _, err := d.api.PutMark(ctx, m); err != nil && ctx.Err() == nil {
-		d.say("the mark %q could not be set: %v", m.Name, err)
-	}
-}
+// unixTime is a moment in Unix seconds, to the millisecond.
+func unixTime(t time.Time) api.Float { return api.Float(t.UnixMilli()) / 1e3 }
 
 // holdsData reports whether a directory has anything in it.
 func holdsData(dir string) bool {

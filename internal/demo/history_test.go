@@ -18,10 +18,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"tailscope/api"
-	"tailscope/client"
 	"tailscope/internal/config"
 	"tailscope/internal/judge"
-	"tailscope/internal/server"
 )
 
 func words(of ...string) []*commonpb.KeyValue {
@@ -290,16 +288,7 @@ func TestHistory(t *testing.T) {
 		t.Errorf("the history is sent twice:\n%s", out)
 	}
 
-	srv, err := server.Start(t.Context(), server.Settings{Config: cfg})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := srv.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	}()
-	c := &client.Client{Address: srv.Addr()}
+	c := reopen(t, cfg)
 	s, err := c.Services(ctx, api.ServicesRequest{Selection: api.Selection{Start: "now-2h", End: "now-1h"}})
 	if err != nil {
 		t.Fatal(err)

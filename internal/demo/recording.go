@@ -37,6 +37,9 @@ func (r *recording) UploadTraces(_ context.Context, spans []*tracepb.ResourceSpa
 	return nil
 }
 
+// recordedServices are the services of a request.
+var recordedServices = []string{"shop", "payments", "shoppers"}
+
 // provider returns a service's SDK, which exports to the recording. Its spans are batched
 // as those that are sent, for that work is part of what is measured.
 func (r *recording) provider(ctx context.Context, service string) (*sdktrace.TracerProvider, error) {
@@ -161,7 +164,7 @@ func (q *request) of(tenant string) (request, error) {
 	return c, nil
 }
 
-// enough is how many recorded requests of an operation a tenant needs. One that has fewer
+// enough is the number of recorded requests of an operation that a tenant needs. One that has fewer
 // borrows from those next to it in size.
 const enough = 8
 
@@ -232,7 +235,7 @@ type site struct {
 func (d *demo) record(ctx context.Context, s *site, length time.Duration, seed uint64) (_ *recording, err error) {
 	kept := &recording{}
 	providers := map[string]*sdktrace.TracerProvider{}
-	for _, service := range []string{"shop", "payments", "shoppers"} {
+	for _, service := range recordedServices {
 		p, failed := kept.provider(ctx, service)
 		if failed != nil {
 			return nil, failed

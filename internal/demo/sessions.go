@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/experiment/logbook"
 )
 
 // What the log book tells of is done by the program itself, with the commands that anybody
@@ -217,7 +218,7 @@ func (d *demo) capacity(ctx context.Context) (err error) {
 	err = run(d.command(ctx, "capacity", t.addresses[0]+"/orders?customer={{seq}}", "--set", "method=POST",
 		"--header", tenantHeader+": "+of.name, "--set", "name=checkouts with two connections to the payments", "--set", "service=shop",
 		"--objective", "p95 < 150ms and errors < 1%", "--lowest", "5", "--highest", strconv.Itoa(capacityHighest), "--within", capacityWithin.String(), "--server", d.page()), 3) // not certain yet
-	if kept, _ := d.session(ctx, "capacity", begun); kept != nil {
+	if kept, _ := d.session(ctx, logbook.KindCapacity, begun); kept != nil {
 		return nil // broken at the lowest rate is an answer, too
 	}
 	return err

@@ -30,7 +30,7 @@ const (
 	whomBefore     = 3600   // seconds before, at most
 	namedAtMost    = 3      // tenants in a sentence
 
-	// doubtful is how many requests say as much as one independent one: those of a moment are
+	// doubtful is the number of requests that say as much as one independent one: those of a moment are
 	// alike, and one of many tenants is looked for.
 	doubtful = 3.0
 	// farther is by how much more than anybody else's the share of those named rose.
@@ -109,7 +109,7 @@ type tenantRequests struct {
 	failed float64
 }
 
-// badShare is how many of some requests are bad.
+// badShare counts bad requests among others.
 type badShare struct {
 	bad, all float64
 	squares  float64 // Σw²
@@ -123,7 +123,7 @@ func (b badShare) less(o badShare) badShare {
 	return badShare{max(0, b.bad-o.bad), max(0, b.all-o.all), max(0, b.squares-o.squares)}
 }
 
-// alone is how many independent requests say as much.
+// alone returns the number of independent requests that say as much.
 func (b badShare) alone() float64 {
 	if !(b.squares > 0) {
 		return 0
