@@ -5,19 +5,25 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"tailscope/benchmarks/report"
 	"tailscope/test/payload"
+	"tailscope/test/program"
 	"tailscope/test/sender"
 )
 
 // backfillSpans is the number of spans of a case.
 const backfillSpans = 2_000_000
+
+// tenantsDay is the day that the page's questions are asked of.
+const tenantsDay = "a day of 10,000 tenants"
 
 // backfill measures spans that are sent long after they ended.
 func backfill(ctx context.Context, o *options, r *report.Report) error {
@@ -26,7 +32,7 @@ func backfill(ctx context.Context, o *options, r *report.Report) error {
 		spans /= 10
 	}
 	sec := r.Section("Old spans", fmt.Sprintf(
-		"%d spans of one tenant, of the traces of `traces`, sent as fast as they are taken by gRPC from 4 concurrent senders. "+
+		"%d spans of one tenant, or of 10,000, of the traces of `traces`, sent as fast as they are taken by gRPC from 4 concurrent senders. "+
 			"`a day` spreads them evenly over the 24 hours that end now: in order of time, or each request up to an hour later; "+
 			"the others are as dense as %d spans/s. CPU is of the whole process until a minute after the last trace was broken down, its end included, without its start; "+
 			"points are those written, of every resolution, the bytes are those of the store then, and of the whole data directory.",
@@ -40,6 +46,7 @@ func backfill(ctx context.Context, o *options, r *report.Report) error {
 		flags    []string
 	}{
 		{"a day in order", 24 * time.Hour, 0, 0, nil},
+		{tenantsDay, 24 * time.Hour, 0, 0, nil},
 		{"a day, breakdown off", 24 * time.Hour, 0, 0, []string{"--set", "traces.memory=0"}},
 		{"a day shuffled by an hour", 24 * time.Hour, 0, time.Hour, nil},
 		{"20 minutes ago", dense, 20 * time.Minute, 0, nil},
@@ -53,7 +60,10 @@ func backfill(ctx context.Context, o *options, r *report.Report) error {
 			traces := spans / payload.ShopSpansPerTrace
 			start := time.Now().Add(-c.ago - c.lasts)
 			shop := payload.NewShop(uint64(rep+1), start)
-			shop.Every, shop.Tenant = c.lasts/time.Duration(traces), "tenant-00000"
+			shop.Every = c.lasts / time.Duration(traces)
+			if c.name != tenantsDay {
+				shop.Tenant = "tenant-00000"
+			}
 			l := &load{method: sender.Traces, items: spans, workers: 4, payloads: shop.Requests(traces, true)}
 			shuffle(l.payloads, float64(len(l.payloads))*c.shuffled.Seconds()/c.lasts.Seconds())
 			broken := len(c.flags) == 0
@@ -72,6 +82,11 @@ func backfill(ctx context.Context, o *options, r *report.Report) error {
 				}
 				if m, err = readMetrics(ctx, t.url); err != nil {
 					return err
+				}
+				if c.name == tenantsDay {
+					if err := askOfDay(ctx, sec, t, start, start.Add(c.lasts), o.reps); err != nil {
+						return err
+					}
 				}
 				if used, err = dirSize(filepath.Join(t.dir, "data", "store")); err != nil {
 					return err
@@ -108,6 +123,29 @@ func backfill(ctx context.Context, o *options, r *report.Report) error {
 				sec.Add(c.name+", traces kept", "tailscope", "", 0, m["tailscope_store_traces"])
 			}
 			sec.Add(c.name+", peak memory", "tailscope", "MB", 0, float64(cost.peak)/1e6)
+		}
+	}
+	return nil
+}
+
+// askOfDay asks what the page of a service asks of a day: where its requests' time went,
+// and how the day's halves differ.
+func askOfDay(ctx context.Context, sec *report.Section, t *target, start, end time.Time, reps int) error {
+	p := &program.Tailscope{Process: t.proc, URL: t.url}
+	at := func(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
+	noon := start.Add(end.Sub(start) / 2)
+	for _, q := range []struct {
+		name   string
+		target float64 // ms
+		path   string
+		params url.Values
+	}{
+		{"breakdown of 24 h", 40, "/api/v1/breakdown", url.Values{"start": {at(start)}, "end": {at(end)}}},
+		{"halves of 24 h compared", 150, "/api/v1/compare", url.Values{"a": {at(start) + "/" + at(noon)}, "b": {at(noon) + "/" + at(end)}}},
+	} {
+		q.params.Set("match", `{service="accounts"}`)
+		if err := askTimes(ctx, sec, p, tenantsDay+", "+q.name, q.target, 5*reps, q.path, q.params, nil); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -18,21 +18,30 @@ import (
 )
 
 // misbehaving are the candidates that a primary must not notice.
-var misbehaving = []string{"sleep", "refuse", "hang", "reset", "slowloris", "endless", "garbage"}
+var misbehaving = []string{"sleep", "refuse", "hang", "reset", "reset-at-once", "reset-request", "slowloris", "endless", "early", "garbage", "closes", "flap"}
 
-// pairs is the number of measurements with and without, taking turns.
-const pairs = 10
+// faultRounds is the number of measurements of all sides, taking turns.
+const faultRounds = 8
+
+// The sides of a measurement: two mirrors without a candidate tell what the difference of
+// two that are alike comes to.
+const (
+	with = iota
+	without
+	again
+	sides
+)
 
 // mirrorFaults measures what clients notice of a candidate that misbehaves.
 func mirrorFaults(ctx context.Context, o *options, r *report.Report) error {
-	block, n := 1500*time.Millisecond, pairs
+	block, n := 1500*time.Millisecond, faultRounds
 	if o.quick {
 		block, n = 500*time.Millisecond, 3
 	}
 	sec := r.Section("A candidate that misbehaves", fmt.Sprintf(
-		"GET at 1,000 requests a second through two mirrors of the same primary, one with the misbehaving candidate and one with none: %d pairs, each of four blocks of %s "+
-			"with and four without, taking turns, who begins by chance. The ratio is of the p99 (and p50) with over without; its interval is Student's at 95 %% over the logarithms of the pairs. "+
-			"nginx's mirror has the same candidate, two blocks.", n, block))
+		"GET at 1,000 requests a second through three mirrors of the same primary, one with the misbehaving candidate and two with none: %d rounds, each of two blocks of %s "+
+			"through each, taking turns in an order by chance and then in the reverse of it. A ratio is of the p99 (and p50) over that of the first mirror without a candidate; its interval is Student's at 95 %% over the logarithms of the rounds. "+
+			"A/A is the ratio of the two without. nginx's mirror has the same candidate, two blocks.", n, block))
 	servers, err := mirror.StartServers(ctx, filepath.Join(o.tmp, "fault-servers"))
 	if err != nil {
 		return err
@@ -55,63 +64,64 @@ func oneFault(ctx context.Context, o *options, sec *report.Section, primary, fau
 		return err
 	}
 	defer bad.Kill()
-	with, err := mirror.Tailscope()(ctx, filepath.Join(o.tmp, fault+"-with"), primary, addr)
-	if err != nil {
-		return err
-	}
-	defer with.Stop()
-	without, err := mirror.Tailscope()(ctx, filepath.Join(o.tmp, fault+"-without"), primary, "")
-	if err != nil {
-		return err
-	}
-	defer without.Stop()
-	side := map[bool]*mirror.Clients{}
-	for w, c := range map[bool]*mirror.Contender{true: with, false: without} {
-		mirror.Closed(ctx, c.Addr, mirror.Get, 64, time.Second) // connections and caches
-		if side[w], err = mirror.NewClients(c.Addr, mirror.Get, 64); err != nil {
-			return err
+	var mirrors [sides]*mirror.Contender
+	var clients [sides]*mirror.Clients
+	for side := range sides {
+		candidate := ""
+		if side == with {
+			candidate = addr
 		}
-		defer side[w].Close()
-	}
-	seed := uint64(0)
-	measure := func(c *mirror.Clients, into *mirror.Result) error {
-		seed++
-		res, err := c.Open(ctx, 1000, block, seed)
+		m, err := mirror.Tailscope()(ctx, filepath.Join(o.tmp, fmt.Sprintf("%s-%d", fault, side)), primary, candidate)
 		if err != nil {
 			return err
 		}
-		into.Add(res)
-		return nil
+		defer m.Stop()
+		mirror.Closed(ctx, m.Addr, mirror.Get, 64, time.Second) // connections and caches
+		c, err := mirror.NewClients(m.Addr, mirror.Get, 64)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		mirrors[side], clients[side] = m, c
 	}
 	rnd := rand.New(rand.NewPCG(uint64(len(fault)), 5))
-	var p50, p99 []float64
-	var errors [2]uint64
+	seed := uint64(0)
+	var logs [sides]struct{ p50, p99 []float64 } // of ratios over without
+	var errors [sides]uint64
 	for range n {
-		res := map[bool]*mirror.Result{true: mirror.NewResult(), false: mirror.NewResult()}
-		first := rnd.IntN(2) == 0
-		for i := range 8 {
-			w := first != (i%4 == 1 || i%4 == 2) // first, other, other, first
-			if err := measure(side[w], res[w]); err != nil {
+		var res [sides]*mirror.Result
+		for side := range sides {
+			res[side] = mirror.NewResult()
+		}
+		order := rnd.Perm(sides)
+		for i := range 2 * sides {
+			side := order[min(i, 2*sides-1-i)]
+			seed++
+			got, err := clients[side].Open(ctx, 1000, block, seed)
+			if err != nil {
 				return err
 			}
+			res[side].Add(got)
 		}
-		p50 = append(p50, logRatio(res[true].Latency, res[false].Latency, 0.5))
-		p99 = append(p99, logRatio(res[true].Latency, res[false].Latency, 0.99))
-		errors[0] += res[true].Errors
-		errors[1] += res[false].Errors
+		for side := range sides {
+			logs[side].p50 = append(logs[side].p50, logRatio(res[side].Latency, res[without].Latency, 0.5))
+			logs[side].p99 = append(logs[side].p99, logRatio(res[side].Latency, res[without].Latency, 0.99))
+			errors[side] += res[side].Errors
+		}
 	}
 	for _, q := range []struct {
+		side   int
 		what   string
 		logs   []float64
 		target float64
-	}{{"p99", p99, 1.1}, {"p50", p50, 0}} {
+	}{{with, "p99", logs[with].p99, 1.05}, {again, "p99, A/A", logs[again].p99, 0}, {with, "p50", logs[with].p50, 0}, {again, "p50, A/A", logs[again].p50, 0}} {
 		mid, low, high := studentLogs(q.logs)
-		sec.Add(fault+": "+q.what+" with / without, upper end", "tailscope", "ratio", q.target, high).Note = fmt.Sprintf("%.3f (%.3f to %.3f)", mid, low, high)
-		o.logf("%-10s %s with / without %.3f (%.3f to %.3f)", fault, q.what, mid, low, high)
+		sec.Add(fault+": "+q.what+", upper end", "tailscope", "ratio", q.target, high).Note = fmt.Sprintf("%.3f (%.3f to %.3f)", mid, low, high)
+		o.logf("%-14s %-8s %.3f (%.3f to %.3f)", fault, q.what, mid, low, high)
 	}
-	sec.Add(fault+": errors with", "tailscope", "", 0, float64(errors[0]))
-	sec.Add(fault+": errors without", "tailscope", "", 0, float64(errors[1]))
-	if _, err := mirror.CheckAccount(ctx, with.Page); err != nil {
+	sec.Add(fault+": errors with", "tailscope", "", 0, float64(errors[with]))
+	sec.Add(fault+": errors without", "tailscope", "", 0, float64(errors[without]+errors[again]))
+	if _, err := mirror.CheckAccount(ctx, mirrors[with].Page); err != nil {
 		return err
 	}
 	if !o.peers {

@@ -4,8 +4,12 @@
 //	refuse     listens to nobody
 //	hang       reads requests and never answers
 //	reset      resets the connection in the middle of its answer's body
+//	reset-at-once  resets each connection at once
+//	reset-request  resets the connection in the middle of a request
 //	slowloris  answers a byte every 100 ms
 //	endless    has answers without end, 64 KB/s each
+//	early      has early answers (1xx) without end
+//	closes     closes each connection after three answers
 //	garbage    answers what is not HTTP
 //	flap       well, sleep, hang, reset and refuse in turn, two seconds each
 package main
@@ -28,9 +32,13 @@ var (
 		"reset":     mirrortest.ResetAnswer(),
 		"slowloris": mirrortest.Drip(100 * time.Millisecond),
 		// Without end is bad enough without taking the whole machine.
-		"endless": mirrortest.Pour(500 * time.Millisecond),
-		"garbage": mirrortest.Garbage(),
-		"flap":    well,
+		"endless":       mirrortest.Pour(500 * time.Millisecond),
+		"reset-at-once": mirrortest.ResetAtOnce(),
+		"reset-request": mirrortest.ResetRequest(16),
+		"early":         mirrortest.Processing(),
+		"closes":        mirrortest.CloseAfter(3, false),
+		"garbage":       mirrortest.Garbage(),
+		"flap":          well,
 	}
 )
 
