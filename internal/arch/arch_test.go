@@ -50,7 +50,7 @@ var floors = [][]string{
 		"internal/store/pebblestore", "internal/store/storetest",
 	},
 	{ // 5
-		"internal/compare", "internal/experiment/capacity/virtual", "internal/experiment/mirror/offer",
+		"internal/cluster", "internal/compare", "internal/experiment/capacity/virtual", "internal/experiment/mirror/offer",
 		"internal/experiment/simulate/measured", "internal/guard/check/history", "internal/guard/check/spec",
 		"internal/judge/legs", "internal/judge/legs/legstest", "internal/observe/accesslog",
 		"internal/observe/explain", "internal/observe/otlp", "internal/observe/sla",

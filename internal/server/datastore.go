@@ -17,6 +17,7 @@ import (
 type dataStore struct {
 	store    store.Store
 	writer   string                // the server's name in it
+	shared   bool                  // with other servers, perhaps
 	damage   func() []store.Damage // found since the start
 	space    func() error          // wraps store.ErrFull while the disk is full
 	leap     func() (clockLeap, bool)

@@ -77,7 +77,7 @@ func (s *Server) startMaintenance() {
 		defer tick.Stop()
 		for {
 			begin := time.Now()
-			err := s.store.Maintain(ctx, begin)
+			_, err := s.once(ctx, workMaintenance, func(ctx context.Context) error { return s.store.Maintain(ctx, begin) })
 			switch {
 			case ctx.Err() != nil:
 				return

@@ -21,6 +21,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/agg"
+	"tailscope/internal/cluster"
 	"tailscope/internal/config"
 	"tailscope/internal/experiment/logbook"
 	"tailscope/internal/guard/check"
@@ -63,7 +64,8 @@ type Server struct {
 	data     *dataStore
 	store    store.Store // of data, with samples in memory
 	samples  *history.Cache
-	own      store.Records // records of this server alone
+	cluster  *cluster.Cluster // nil: no other server shares the store
+	own      store.Records    // records of this server alone
 	agg      *agg.Aggregator
 	seconds  *seconds.Ring
 	traces   *traces.Assembler // nil if traces are disabled
@@ -146,6 +148,9 @@ func Start(ctx context.Context, set Settings) (_ *Server, err error) {
 		s.serveHTTP("pprof", s.debug, s.guarded(debugHandler()))
 	}
 	if err := s.openStore(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.startCluster(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.openAggregator(ctx); err != nil {

@@ -25,6 +25,9 @@ func (s *Server) startVerdicts() {
 	s.verdicts = marks.New(marks.Options{
 		Around: marks.Around{Store: s.store, Changes: cuts}, Seconds: s.seconds, Now: s.now, Keep: s.cfg.Retain.Base, Logger: s.log.With("part", "verdicts"),
 		CohortOf: cohortOf,
+		Once: func(ctx context.Context, do func(context.Context) error) (bool, error) {
+			return s.once(ctx, workVerdicts, do)
+		},
 	})
 	s.metrics.registry.MustRegister(verdictCollector{s.verdicts.Stats})
 	if !s.ticks {

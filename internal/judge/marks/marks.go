@@ -12,6 +12,7 @@
 package marks
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 	"sync"
@@ -50,6 +51,9 @@ type Options struct {
 	Keep time.Duration
 	// Every is how often Run looks for what is due; default 5 s, half a slot.
 	Every time.Duration
+	// Once calls do if no other server of the store judges its marks, and reports whether
+	// it did; default calls it.
+	Once func(ctx context.Context, do func(context.Context) error) (did bool, err error)
 	// Budget is how long Run works at a stretch before it waits again, which
 	// bounds its share of the processor; default 2 s.
 	Budget time.Duration
@@ -68,6 +72,9 @@ func (o *Options) ensureDefaults() {
 	if o.Keep <= 0 {
 		o.Keep = 48 * time.Hour
 	}
+	if o.Once == nil {
+		o.Once = func(ctx context.Context, do func(context.Context) error) (bool, error) { return true, do(ctx) }
+	}
 	if o.Every <= 0 {
 		o.Every = 5 * time.Second
 	}
@@ -81,6 +88,7 @@ func (o *Options) ensureDefaults() {
 type Judge struct {
 	o       Options
 	judging sync.Mutex // held by Round
+	judges  bool       // did so in the last round; guarded by judging
 
 	mu     sync.RWMutex
 	loaded bool

@@ -41,6 +41,14 @@ func (j *Judge) Load(ctx context.Context) error {
 	return err
 }
 
+// reload reads anew what is kept: another server may have judged in the meantime.
+func (j *Judge) reload(ctx context.Context) error {
+	j.mu.Lock()
+	j.loaded = false
+	j.mu.Unlock()
+	return j.Load(ctx)
+}
+
 // Full is the verdict of a mark with all its figures.
 func (j *Judge) Full(ctx context.Context, m store.Mark) (*api.MarkVerdict, error) {
 	v := j.Brief(m)

@@ -20,16 +20,30 @@ func (j *Judge) Run(ctx context.Context) {
 }
 
 // Round judges the marks that are due, one after another, until none is or the
-// budget is spent. The error is that of the store; a comparison that fails is
+// budget is spent. If another server judges them, it reads what that has written. The error is that of the store; a comparison that fails is
 // counted, logged once and tried again later.
 func (j *Judge) Round(ctx context.Context) error {
 	if !j.judging.TryLock() {
 		return nil
 	}
 	defer j.judging.Unlock()
-	if err := j.Load(ctx); err != nil {
+	if did, err := j.o.Once(ctx, j.round); did || err != nil {
 		return err
 	}
+	j.judges = false
+	return j.reload(ctx)
+}
+
+// round does what Round says. j.judging is held.
+func (j *Judge) round(ctx context.Context) error {
+	load := j.Load
+	if !j.judges { // what another server judged before
+		load = j.reload
+	}
+	if err := load(ctx); err != nil {
+		return err
+	}
+	j.judges = true
 	marks, err := store.AllMarks(ctx, j.o.Store)
 	if err != nil {
 		return err

@@ -1,0 +1,339 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"tailscope/internal/store"
+	"tailscope/internal/store/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// link is the store as one server reaches it: frozen, its calls wait.
+type link struct {
+	store.Records
+	mu     sync.Mutex
+	frozen chan struct{} // closed when it thaws; nil: it is not frozen
+	killed bool
+}
+
+func (l *link) freeze() (thaw func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := make(chan struct{})
+	l.frozen = c
+	return func() {
+		l.mu.Lock()
+		l.frozen = nil
+		l.mu.Unlock()
+		close(c)
+	}
+}
+
+// pass waits until the link is not frozen, whether or not a context is done: a process
+// that is stopped does not notice that. A killed server gets an error.
+func (l *link) pass() error {
+	l.mu.Lock()
+	frozen := l.frozen
+	l.mu.Unlock()
+	if frozen != nil {
+		<-frozen
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.killed {
+		return errors.New("killed")
+	}
+	return nil
+}
+
+func (l *link) kill() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.killed = true
+}
+
+func (l *link) PutRecords(ctx context.Context, kind string, writes ...store.RecordWrite) (uint64, error) {
+	if err := l.pass(); err != nil {
+		return 0, err
+	}
+	return l.Records.PutRecords(ctx, kind, writes...)
+}
+
+func (l *link) ListRecords(ctx context.Context, kind, prefix string, yield func(store.Record) error) error {
+	if err := l.pass(); err != nil {
+		return err
+	}
+	return l.Records.ListRecords(ctx, kind, prefix, yield)
+}
+
+func work(n int) (out []string) {
+	for i := range n {
+		out = append(out, fmt.Sprintf("work-%02d", i))
+	}
+	return out
+}
+
+// running is a server of a test.
+type running struct {
+	*Cluster
+	link *link
+	kill func()     // stops it; it does not leave
+	stop func()     // stops it in order
+	done chan error // of Run
+}
+
+// start joins a server to the records and runs it.
+func start(t *testing.T, records store.Records, name string, works []string) *running {
+	t.Helper()
+	s := &running{link: &link{Records: records}, done: make(chan error, 1)}
+	c, err := Join(t.Context(), Options{Records: s.link, Writer: name, Work: works})
+	if err != nil {
+		t.Fatalf("%s joins: %v", name, err)
+	}
+	s.Cluster = c
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { s.done <- c.Run(ctx) }()
+	s.stop = func() { cancel(); <-s.done }
+	s.kill = func() { s.link.kill(); cancel(); <-s.done }
+	return s
+}
+
+// holders returns who says of itself that it holds each piece of work.
+func holders(t *testing.T, works []string, servers ...*running) string {
+	t.Helper()
+	var out []string
+	for _, w := range works {
+		var by []string
+		for _, s := range servers {
+			if did, _ := s.Do(t.Context(), w, func(context.Context, Lease) error { return nil }); did {
+				by = append(by, s.o.Writer)
+			}
+		}
+		out = append(out, strings.Join(by, "+"))
+	}
+	return strings.Join(out, " ")
+}
+
+func TestWorkIsDivided(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		works, twin := work(12), storetest.NewTwin()
+		a := start(t, twin, "a", works)
+		if got, want := holders(t, works, a), strings.TrimSpace(strings.Repeat("a ", 12)); got != want {
+			t.Errorf("one server holds %q, want %q", got, want)
+		}
+		b := start(t, twin, "b", works)
+		time.Sleep(3 * Every)
+		divided := holders(t, works, a, b)
+		if n := strings.Count(divided, "b"); n < 2 || n > 10 || strings.Count(divided, "a") != 12-n || strings.Contains(divided, "+") {
+			t.Errorf("two servers hold %q, want each piece once, and some by each", divided)
+		}
+		b.stop()
+		time.Sleep(2 * Every)
+		if got := holders(t, works, a); strings.Count(got, "a") != 12 {
+			t.Errorf("after the other left, one holds %q", got)
+		}
+		b = start(t, twin, "b", works)
+		time.Sleep(3 * Every)
+		if got := holders(t, works, a, b); got != divided {
+			t.Errorf("after it came back: %q, want %q as before", got, divided)
+		}
+		b.kill()
+		killed := time.Now()
+		for holders(t, works, a) != strings.TrimSpace(strings.Repeat("a ", 12)) {
+			time.Sleep(time.Second)
+		}
+		if took := time.Since(killed); took > 30*time.Second {
+			t.Errorf("the work of a killed server was taken over after %v, want within 30 s", took)
+		}
+		members := a.Members()
+		if len(members) != 2 || !members[0].Alive || members[1].Alive || len(members[0].Works) != 12 {
+			t.Errorf("members after a kill: %+v", members)
+		}
+		a.stop()
+	})
+}
+
+func TestTwin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		works, twin := work(3), storetest.NewTwin()
+		a := start(t, twin, "a", works)
+		if _, err := Join(t.Context(), Options{Records: twin, Writer: "a", Work: works}); !errors.Is(err, ErrTwin) {
+			t.Errorf("a second server of one name joins: %v, want %v", err, ErrTwin)
+		}
+		if got := holders(t, works, a); got != "a a a" {
+			t.Errorf("the first holds %q after the second was refused", got)
+		}
+		a.kill()
+		begin := time.Now()
+		again := start(t, twin, "a", works)
+		if took := time.Since(begin); took < Dead || took > Dead+time.Second {
+			t.Errorf("a server joins %v after it was killed, want %v", took, Dead)
+		}
+		again.stop()
+		begin = time.Now()
+		start(t, twin, "a", works).stop()
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("a server that stopped in order joins after %v, want at once", took)
+		}
+	})
+}
+
+// A server that was frozen finds that its name was taken, and holds nothing any more.
+func TestFrozenServerLosesItsName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		works, twin := work(3), storetest.NewTwin()
+		a := start(t, twin, "a", works)
+		thaw := a.link.freeze()
+		time.Sleep(Every) // its renewal waits
+		b := start(t, twin, "a", works)
+		time.Sleep(time.Minute)
+		if got := holders(t, works, a, b); got != "a a a" {
+			t.Errorf("held by %q, want by one", got)
+		}
+		if did, _ := a.Do(t.Context(), works[0], func(context.Context, Lease) error { return nil }); did {
+			t.Error("the frozen server still holds its work")
+		}
+		thaw()
+		if err := <-a.done; !errors.Is(err, ErrTwin) {
+			t.Errorf("the frozen server ends with %v, want %v", err, ErrTwin)
+		}
+		b.stop()
+	})
+}
+
+// Servers are killed, frozen, stopped and started at random; nothing is done by two at
+// once, and what can be held is held soon.
+func TestNothingIsHeldTwice(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testNothingIsHeldTwice(t, seed) })
+		})
+	}
+}
+
+func testNothingIsHeldTwice(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 21))
+	works, twin := work(5), storetest.NewTwin()
+	names := []string{"a", "b", "c", "d"}
+	var mu sync.Mutex
+	doing := map[string]string{} // work to server
+	terms := map[string]uint64{}
+	does := 0
+	ctx, cancel := context.WithCancel(t.Context())
+	var workers sync.WaitGroup
+	run := func(s *running) {
+		for _, w := range works {
+			workers.Go(func() {
+				for wait(ctx, time.Second) == nil {
+					_, err := s.Do(ctx, w, func(ctx context.Context, l Lease) error {
+						mu.Lock()
+						if by := doing[w]; by != "" {
+							t.Errorf("%s is done by %s and %s at once", w, by, s.o.Writer)
+						}
+						if l.Term < terms[w] {
+							t.Errorf("%s is done in term %d after term %d", w, l.Term, terms[w])
+						}
+						doing[w], terms[w] = s.o.Writer, l.Term
+						does++
+						mu.Unlock()
+						_ = wait(ctx, time.Duration(seed%4+1)*7*time.Second) // ends with the lease
+						mu.Lock()
+						doing[w] = ""
+						mu.Unlock()
+						return nil
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	live := map[string]*running{}
+	for range 40 {
+		name := names[rng.IntN(len(names))]
+		s := live[name]
+		switch {
+		case s == nil:
+			live[name] = start(t, twin, name, works)
+			run(live[name])
+		case rng.IntN(3) == 0:
+			s.kill()
+			delete(live, name)
+		case rng.IntN(2) == 0:
+			s.stop()
+			delete(live, name)
+		default:
+			thaw := s.link.freeze()
+			time.Sleep(time.Duration(rng.IntN(60)) * time.Second)
+			thaw()
+		}
+		time.Sleep(time.Duration(rng.IntN(30)) * time.Second)
+	}
+	if len(live) == 0 {
+		live["a"] = start(t, twin, "a", works)
+		run(live["a"])
+	}
+	time.Sleep(2 * time.Minute)
+	held := func() (held []string) {
+		for _, s := range live {
+			for _, m := range s.Members() {
+				if m.Writer == s.o.Writer {
+					held = append(held, m.Works...)
+				}
+			}
+		}
+		slices.Sort(held)
+		return held
+	}
+	for begin := time.Now(); !slices.Equal(held(), works); time.Sleep(time.Second) {
+		if time.Since(begin) > time.Minute {
+			t.Fatalf("in the end %v is held, want each of %v once", held(), works)
+		}
+	}
+	cancel()
+	workers.Wait()
+	if does < 100 {
+		t.Errorf("work was done %d times, too seldom to tell anything", does)
+	}
+	for _, s := range live {
+		s.stop()
+	}
+}
+
+// When a server comes, only what it gets moves, and about its share.
+func TestRendezvous(t *testing.T) {
+	works := work(1000)
+	servers := []string{"a", "b", "c"}
+	moved, share := 0, map[string]int{}
+	for _, w := range works {
+		was, is := first(servers, w), first(append(servers, "d"), w)
+		share[is]++
+		if was != is {
+			moved++
+			if is != "d" {
+				t.Errorf("%s moves from %s to %s when d comes", w, was, is)
+			}
+		}
+	}
+	for s, n := range share {
+		if n < 200 || n > 300 {
+			t.Errorf("%s gets %d of 1000 pieces, want about 250", s, n)
+		}
+	}
+	if moved != share["d"] {
+		t.Errorf("%d pieces move, want the %d of d", moved, share["d"])
+	}
+}

@@ -1,0 +1,86 @@
+package server
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"tailscope/internal/cluster"
+)
+
+// Pieces of work that one of the servers which share a store does for all.
+const (
+	workMaintenance = "maintenance"
+	workVerdicts    = "verdicts"
+)
+
+// startCluster joins the servers that share the store. A store of one server alone has
+// none.
+func (s *Server) startCluster(ctx context.Context) (err error) {
+	if !s.data.shared {
+		return nil
+	}
+	s.cluster, err = cluster.Join(ctx, cluster.Options{
+		Records: s.store, Writer: s.data.writer, Address: s.cfg.PageURL, Version: s.version,
+		Work: []string{workMaintenance, workVerdicts}, Logger: s.log.With("part", "cluster"),
+	})
+	if err != nil {
+		return err
+	}
+	s.metrics.registry.MustRegister(clusterCollector{s.cluster.Members})
+	running, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := s.cluster.Run(running); err != nil {
+			s.fail("cluster", err)
+		}
+	}()
+	s.started("cluster", func(context.Context) error {
+		cancel()
+		<-done
+		return nil
+	})
+	return nil
+}
+
+// once calls do if no other server of the store has that work, and reports whether it
+// did.
+func (s *Server) once(ctx context.Context, work string, do func(context.Context) error) (did bool, err error) {
+	if s.cluster == nil {
+		return true, do(ctx)
+	}
+	return s.cluster.Do(ctx, work, func(ctx context.Context, _ cluster.Lease) error { return do(ctx) })
+}
+
+// clusterCollector collects the servers of the store, as this one sees them.
+type clusterCollector struct{ members func() []cluster.Member }
+
+var (
+	clusterAlive = prometheus.NewDesc("tailscope_cluster_server_alive",
+		"1 for each server of the store that is alive, 0 for one that is not.", []string{"server"}, nil)
+	clusterSeen = prometheus.NewDesc("tailscope_cluster_server_seen_seconds",
+		"How long ago a server of the store was seen to be alive.", []string{"server"}, nil)
+	clusterHolds = prometheus.NewDesc("tailscope_cluster_work",
+		"1 for each piece of work, by the server that does it.", []string{"server", "work"}, nil)
+)
+
+func (clusterCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{clusterAlive, clusterSeen, clusterHolds} {
+		ch <- d
+	}
+}
+
+func (c clusterCollector) Collect(ch chan<- prometheus.Metric) {
+	for _, m := range c.members() {
+		alive := 0.0
+		if m.Alive {
+			alive = 1
+		}
+		ch <- prometheus.MustNewConstMetric(clusterAlive, level, alive, m.Writer)
+		ch <- prometheus.MustNewConstMetric(clusterSeen, level, m.Seen.Seconds(), m.Writer)
+		for _, work := range m.Works {
+			ch <- prometheus.MustNewConstMetric(clusterHolds, level, 1, m.Writer, work)
+		}
+	}
+}
