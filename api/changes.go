@@ -118,6 +118,9 @@ type Change struct {
 	// confirmed one became.
 	Status string `json:"status" enum:"new,confirmed,dismissed"`
 	Mark   string `json:"mark,omitempty"`
+	// ToldBy is the id of the mark whose verdict tells the change, absent where none does: the
+	// sentence is then the mark's, and of what lasts the sides and figures too.
+	ToldBy string `json:"told_by,omitempty"`
 	// Under is the id of the change that leads it: of the same event, in the same service or in
 	// one that calls it or is called by it, that which was first, or explains this one. It is
 	// absent of a change that leads, or stands by itself. What follows from an outage, from

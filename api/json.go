@@ -74,11 +74,7 @@ func (m *Misnamed) appendJSON(b []byte) []byte {
 	if m.Instead == nil {
 		return b
 	}
-	text, err := json.Marshal(m.Instead)
-	if err != nil { // strings always marshal
-		return b
-	}
-	return append(append(b, `,"instead":`...), text...)
+	return appendAny(append(b, `,"instead":`...), m.Instead)
 }
 
 func (c *HeatmapColumn) appendJSON(b []byte) []byte {
@@ -190,6 +186,152 @@ func (g *TimelineGroup) appendJSON(b []byte) []byte {
 		b = appendFloats(b, g.Value)
 	}
 	return append(b, '}')
+}
+
+// AppendJSON appends the response as encoding/json would write it: the page asks for hundreds of
+// services every ten seconds.
+func (r *ServicesResponse) AppendJSON(b []byte) []byte {
+	b = slices.Grow(b, 4096*len(r.Services)) // about as long as it is with strips
+	b = append(b, `{"start":`...)
+	b = strconv.AppendInt(b, r.Start, 10)
+	b = append(b, `,"end":`...)
+	b = strconv.AppendInt(b, r.End, 10)
+	b = r.Whole.appendJSON(b)
+	b = r.Misnamed.appendJSON(b)
+	b = append(b, `,"step":`...)
+	b = strconv.AppendInt(b, r.Step, 10)
+	b = append(b, `,"services":[`...)
+	for i := range r.Services {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = r.Services[i].appendJSON(b)
+	}
+	return append(b, ']', '}')
+}
+
+func (s *Service) appendJSON(b []byte) []byte {
+	b = appendString(append(b, `{"name":`...), s.Name)
+	if s.Environment != "" {
+		b = appendString(append(b, `,"environment":`...), s.Environment)
+	}
+	b = strconv.AppendUint(append(b, `,"requests":`...), s.Requests, 10)
+	if s.Effective != 0 {
+		b = strconv.AppendUint(append(b, `,"effective":`...), s.Effective, 10)
+	}
+	b = appendFloat(append(b, `,"rate":`...), s.Rate)
+	b = strconv.AppendUint(append(b, `,"errors":`...), s.Errors, 10)
+	b = appendFloat(append(b, `,"error_ratio":`...), s.ErrorRate)
+	b = appendFloat(append(b, `,"apdex":`...), s.Apdex)
+	b = appendFloat(append(b, `,"apdex_t":`...), s.ApdexT)
+	b = appendFloat(append(b, `,"mean":`...), s.Mean)
+	b = appendQuantiles(b, s.Quantiles)
+	b = appendFloat(append(b, `,"error":`...), s.Error)
+	b = appendFloats(append(b, `,"sparkline":{"rate":`...), s.Sparkline.Rate)
+	b = append(appendFloats(append(b, `,"p95":`...), s.Sparkline.P95), '}')
+	if s.Strip != nil {
+		b = s.Strip.appendJSON(append(b, `,"strip":`...))
+	}
+	if s.Weighted {
+		b = append(b, `,"weighted":true`...)
+	}
+	if s.Now != nil {
+		b = s.Now.appendJSON(append(b, `,"now":`...))
+	}
+	if s.Usual != nil {
+		b = s.Usual.appendJSON(append(b, `,"usual":`...))
+	}
+	if s.State != "" {
+		b = appendString(append(b, `,"state":`...), string(s.State))
+	}
+	if len(s.Outside) > 0 {
+		b = appendAny(append(b, `,"outside":`...), s.Outside)
+	}
+	if s.Why != "" {
+		b = appendString(append(b, `,"why":`...), s.Why)
+	}
+	if s.Whom != nil {
+		b = appendAny(append(b, `,"whom":`...), s.Whom)
+	}
+	if s.LatestMark != nil {
+		b = appendAny(append(b, `,"latest_mark":`...), s.LatestMark)
+	}
+	return append(b, '}')
+}
+
+func (s *Strip) appendJSON(b []byte) []byte {
+	b = appendFloats(append(b, `{"bounds":`...), s.Bounds)
+	b = append(b, `,"from":[`...)
+	for i, n := range s.From {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, int64(n), 10)
+	}
+	b = append(b, `],"counts":[`...)
+	for i, counts := range s.Counts {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendUints(append(b, '['), counts), ']')
+	}
+	return append(b, ']', '}')
+}
+
+func (n *ServiceNow) appendJSON(b []byte) []byte {
+	b = strconv.AppendInt(append(b, `{"start":`...), n.Start, 10)
+	b = strconv.AppendInt(append(b, `,"end":`...), n.End, 10)
+	b = strconv.AppendUint(append(b, `,"requests":`...), n.Requests, 10)
+	b = appendFloat(append(b, `,"rate":`...), n.Rate)
+	b = strconv.AppendUint(append(b, `,"errors":`...), n.Errors, 10)
+	b = appendFloat(append(b, `,"error_ratio":`...), n.ErrorRate)
+	b = appendQuantiles(b, n.Quantiles)
+	b = appendFloat(append(b, `,"apdex":`...), n.Apdex)
+	if n.Last != 0 {
+		b = strconv.AppendInt(append(b, `,"last":`...), n.Last, 10)
+	}
+	return append(b, '}')
+}
+
+func (u *ServiceUsual) appendJSON(b []byte) []byte {
+	b = appendString(append(b, `{"of":`...), u.Of)
+	b = strconv.AppendInt(append(b, `,"minutes":`...), int64(u.Minutes), 10)
+	b = u.Rate.appendJSON(append(b, `,"rate":`...))
+	b = u.Errors.appendJSON(append(b, `,"error_ratio":`...))
+	b = u.P50.appendJSON(append(b, `,"p50":`...))
+	b = u.P99.appendJSON(append(b, `,"p99":`...))
+	if u.Apdex != nil {
+		b = u.Apdex.appendJSON(append(b, `,"apdex":`...))
+	}
+	return append(b, '}')
+}
+
+func (u *UsualBand) appendJSON(b []byte) []byte {
+	b = appendFloat(append(b, `{"middle":`...), u.Middle)
+	b = appendFloat(append(b, `,"low":`...), u.Low)
+	b = appendFloat(append(b, `,"high":`...), u.High)
+	return append(b, '}')
+}
+
+// appendQuantiles appends the field quantiles and its comma.
+func appendQuantiles(b []byte, of map[string]Float) []byte {
+	b = append(b, `,"quantiles":{`...)
+	for i, k := range sortedKeys(of) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendFloat(append(appendString(b, k), ':'), of[k])
+	}
+	return append(b, '}')
+}
+
+// appendAny leaves to encoding/json what is small.
+func appendAny(b []byte, v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil { // what answers are made of always marshals
+		return append(b, "null"...)
+	}
+	return append(b, text...)
 }
 
 func appendFloats(b []byte, fs []Float) []byte {

@@ -42,6 +42,35 @@ func TestAppendJSONMatchesEncodingJSON(t *testing.T) {
 			})
 		}
 		same(t, tl, tl.AppendJSON(nil))
+
+		s := &ServicesResponse{Range: h.Range, Step: 10, Services: []Service{}}
+		if rapid.Bool().Draw(t, "misnamed") {
+			s.Instead = &Instead{Label: "service", Name: rapid.String().Draw(t, "asked"), Nearest: []string{"shop"}, Message: "m"}
+		}
+		s.WholeUntil = rapid.Int64Range(0, 1).Draw(t, "whole")
+		quantiles := func() map[string]Float { return map[string]Float{"0.5": floatOf(t), "0.99": Float(math.NaN())} }
+		for range rapid.IntRange(0, 2).Draw(t, "services") {
+			of := Service{
+				Name: rapid.String().Draw(t, "name"), Environment: rapid.String().Draw(t, "environment"), Requests: rapid.Uint64().Draw(t, "requests"), Effective: rapid.Uint64Range(0, 1).Draw(t, "effective"),
+				Rate: floatOf(t), Errors: 3, ErrorRate: floatOf(t), Apdex: floatOf(t), ApdexT: 0.5, Mean: floatOf(t), Quantiles: quantiles(), Error: floatOf(t),
+				Sparkline: Sparkline{Rate: append([]Float{}, floats.Draw(t, "rates")...), P95: append([]Float{}, floats.Draw(t, "p95")...)}, Weighted: rapid.Bool().Draw(t, "weighted"),
+			}
+			if rapid.Bool().Draw(t, "all") {
+				bandOf := func() UsualBand { return UsualBand{floatOf(t), floatOf(t), floatOf(t)} }
+				of.Strip = &Strip{Bounds: append([]Float{}, floats.Draw(t, "bounds")...), From: []int{1, 0}, Counts: [][]uint64{append([]uint64{}, ints.Draw(t, "cells")...), {}}}
+				of.Now = &ServiceNow{Range: h.Range, Requests: 4, Rate: floatOf(t), Errors: 1, ErrorRate: floatOf(t), Quantiles: quantiles(), Apdex: floatOf(t), Last: rapid.Int64Range(0, 1).Draw(t, "last")}
+				of.Usual = &ServiceUsual{Of: "days", Minutes: 30, Rate: bandOf(), Errors: bandOf(), P50: bandOf(), P99: bandOf()}
+				if rapid.Bool().Draw(t, "apdex") {
+					apdex := bandOf()
+					of.Usual.Apdex = &apdex
+				}
+				of.State, of.Outside, of.Why = Worse, map[string]ServiceState{"rate": Odd, "p99": Worse}, rapid.String().Draw(t, "why")
+				of.Whom = &ServiceWhom{Sentence: "worst for acme", Tenants: []string{rapid.String().Draw(t, "tenant")}}
+				of.LatestMark = &Mark{ID: "1", Name: rapid.String().Draw(t, "mark")}
+			}
+			s.Services = append(s.Services, of)
+		}
+		same(t, s, s.AppendJSON(nil))
 	})
 }
 

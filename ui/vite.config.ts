@@ -53,10 +53,10 @@ function removeOldAssets(): Plugin {
   };
 }
 
-const mostScript = 250_000;
+const mostScript = 180_000;
 
 /**
- * What any view loads stays within 250 kB, compressed: the entry, the view's own
+ * What any view loads stays within 180 kB, compressed: the entry, the view's own
  * script, and all that this may load besides.
  */
 function budget(): Plugin {

@@ -21,6 +21,13 @@ func marshal(w io.Writer, v any) error {
 	return json.NewEncoder(w).Encode(full.Interface())
 }
 
+// withoutNil returns v with empty lists and maps in place of those that are nil, for what an encoder
+// leaves to encoding/json.
+func withoutNil[T any](v *T) *T {
+	full, _ := fillNil(reflect.ValueOf(v))
+	return full.Interface().(*T)
+}
+
 // fillNil returns v with an empty list or map in place of each that is nil, and
 // whether there was one. It leaves v as it is, which others may read, and copies
 // what it changes.

@@ -68,7 +68,7 @@ func (s *server) latestMarks(ctx context.Context, services []api.Service, start,
 		own := slices.DeleteFunc(slices.Clone(of[name]), func(at int) bool { return !marks[at].Concerns(name, environment) })
 		if at := s.latestMarkOf(marks, own, of[""], name, start); at >= 0 {
 			m := s.judged(marks[at], name)
-			services[i].LatestMark = &m
+			services[i].LatestMark = withoutNil(&m)
 		}
 	}
 	return nil

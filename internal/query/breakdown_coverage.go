@@ -74,7 +74,7 @@ func (b *breakdown) coverage(ctx context.Context) (string, error) {
 		notes = append(notes, fmt.Sprintf("about 1 in %s requests was broken down and counts for the others, chosen by trace id, because memory for traces was short; raise traces.memory or limits.memory to have all", figure.TwoDigits(oneIn)))
 	}
 	if !named(b.r.Matchers, series.LabelCohort) && float64(counted)+3*math.Sqrt(variance) < fewerThan*float64(seen) {
-		notes = append(notes, fmt.Sprintf("of %d requests %d were broken down; the others' traces were open when the server was killed, came without trace ids, or found no room (see tailscope_trace_* in /metrics)", seen, counted))
+		notes = append(notes, fmt.Sprintf("of %s requests %s were broken down; the others' traces were open when the server was killed, came without trace ids, or found no room (see tailscope_trace_* in /metrics)", figure.Thousands(seen), figure.Thousands(counted)))
 	}
 	return strings.Join(notes, "; "), nil
 }

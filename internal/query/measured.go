@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -54,6 +55,7 @@ type Measured struct {
 	from, to int64
 	now      time.Time // zero: all of the range is stored
 	newest   *seconds.Ring
+	past     *PastCache // nil: nothing is kept
 	matchers []*labels.Matcher
 
 	gaps  [][2]int64 // in time
@@ -65,32 +67,45 @@ type Measured struct {
 // NewMeasured reads when requests were measured, of services that satisfy what matchers say
 // of service and environment. newest may be nil.
 func NewMeasured(ctx context.Context, st store.Store, matchers []*labels.Matcher, start, end, now time.Time, newest *seconds.Ring) (*Measured, error) {
-	m := &Measured{measuring: measuring{ctx: ctx, st: st}, now: now, newest: newest}
+	return newMeasured(ctx, st, matchers, start, end, now, newest, nil)
+}
+
+// newMeasured is NewMeasured with what past keeps; nil reads all of it.
+func newMeasured(ctx context.Context, st store.Store, matchers []*labels.Matcher, start, end, now time.Time, newest *seconds.Ring, past *PastCache) (*Measured, error) {
+	m := &Measured{measuring: measuring{ctx: ctx, st: st}, now: now, newest: newest, past: past}
 	m.from, m.to = Base(start, end)
 	for _, x := range matchers {
 		if x.Name == series.LabelService || x.Name == series.LabelEnvironment {
 			m.matchers = append(m.matchers, x)
 		}
 	}
-	first, last, err := m.readGaps()
-	if err != nil || first == last {
-		return m, err
-	}
-	m.parts, err = m.services(first, last, m.step)
-	return m, err
+	return m, m.readGaps()
 }
 
 // Seconds returns the time of the services that of selects; nil selects all.
 func (m *Measured) Seconds(of func(service, environment string) bool) (float64, error) {
-	until := float64(m.to)
-	if !m.now.IsZero() {
-		until = min(until, float64(m.now.UnixNano())/1e9)
-	}
 	var chosen []serviceIn
 	for s := range m.parts {
 		if of == nil || of(s.name, s.environment) {
 			chosen = append(chosen, s)
 		}
+	}
+	return m.seconds(chosen)
+}
+
+// secondsOf returns the time of one service.
+func (m *Measured) secondsOf(s serviceIn) (float64, error) {
+	if _, ok := m.parts[s]; !ok {
+		return m.seconds(nil)
+	}
+	return m.seconds([]serviceIn{s})
+}
+
+// seconds returns the time of chosen services, of which all have requests.
+func (m *Measured) seconds(chosen []serviceIn) (float64, error) {
+	until := float64(m.to)
+	if !m.now.IsZero() {
+		until = min(until, float64(m.now.UnixNano())/1e9)
 	}
 	if len(chosen) == 0 {
 		return max(1, m.lasts(float64(m.from), until)), nil
@@ -235,16 +250,22 @@ func (m *Measured) lasts(from, to float64) float64 {
 	return out
 }
 
-// readGaps finds the gaps, and the stretch that holds all requests in columns of m.step.
-func (m *Measured) readGaps() (first, last int64, err error) {
-	first, last = m.from, m.to
-	var c columns
+// readGaps finds the gaps, and the columns of each service that matchers leave.
+func (m *Measured) readGaps() error {
+	first, last := m.from, m.to
+	var every map[serviceIn]columns
+	var c columns // of all of them
 	finest := func() int64 {
 		return stepFor(time.Unix(first, 0), time.Unix(last, 0), measuredColumns, int64(series.Base))
 	}
-	for step := finest(); ; {
-		if c, err = m.columns(first, last, step); err != nil || len(c.starts) == 0 {
-			return first, first, err
+	step := finest()
+	for {
+		var err error
+		if every, err = m.every(first, last, step); err != nil {
+			return err
+		}
+		if c = mergeColumns(every, slices.Collect(maps.Keys(every)), step); len(c.starts) == 0 {
+			return nil
 		}
 		first, last = max(first, c.starts[0]), min(last, c.starts[len(c.starts)-1]+c.step)
 		finer := finest()
@@ -253,7 +274,22 @@ func (m *Measured) readGaps() (first, last int64, err error) {
 		}
 		step = finer
 	}
-	m.step = c.step
+	m.step, m.parts = c.step, every
+	if c.step > step { // finer ones are not kept
+		var err error
+		if m.parts, err = m.services(first, last, c.step); err != nil {
+			return err
+		}
+	}
+	maps.DeleteFunc(m.parts, func(s serviceIn, _ columns) bool {
+		return slices.ContainsFunc(m.matchers, func(x *labels.Matcher) bool {
+			of := s.name
+			if x.Name == series.LabelEnvironment {
+				of = s.environment
+			}
+			return !x.Matches(of)
+		})
+	})
 	gap := LongestWait(float64(last-first), len(c.starts))
 	for i, start := range c.starts[1:] {
 		if before := c.starts[i] + c.step; float64(start-before) > gap {
@@ -263,7 +299,7 @@ func (m *Measured) readGaps() (first, last int64, err error) {
 	if float64(first-m.from) > gap {
 		edge, err := m.columns(first, min(first+c.step, m.to), int64(series.Base))
 		if err != nil {
-			return first, last, err
+			return err
 		}
 		from := first
 		if len(edge.starts) > 0 {
@@ -274,7 +310,7 @@ func (m *Measured) readGaps() (first, last int64, err error) {
 	if to := float64(m.to); len(c.starts) > 1 && min(to, m.present())-float64(last) > gap {
 		edge, err := m.columns(max(first, last-c.step), last, int64(series.Base))
 		if err != nil {
-			return first, last, err
+			return err
 		}
 		until := last
 		if n := len(edge.starts); n > 0 {
@@ -282,7 +318,7 @@ func (m *Measured) readGaps() (first, last int64, err error) {
 		}
 		m.gaps = append(m.gaps, [2]int64{until, m.to})
 	}
-	return first, last, nil
+	return nil
 }
 
 // present is now in Unix seconds.
@@ -293,9 +329,30 @@ func (m *Measured) present() float64 {
 	return float64(m.now.UnixNano()) / 1e9
 }
 
+// every returns the columns of each service; those that are past may be kept.
+func (m *Measured) every(from, to, step int64) (map[serviceIn]columns, error) {
+	before, cut, err := m.past.counts(m, from, to, step)
+	if err != nil {
+		return nil, err
+	}
+	out, err := m.byService(cut, to, step, nil)
+	if err != nil {
+		return nil, err
+	}
+	for s, c := range before {
+		n := out[s]
+		out[s] = columns{slices.Concat(c.starts, n.starts), slices.Concat(c.counts, n.counts), step}
+	}
+	return out, nil
+}
+
 // services returns the columns of each service that matchers leave.
 func (m *Measured) services(from, to, step int64) (map[serviceIn]columns, error) {
-	res, err := m.query(from, to, step, m.matchers, series.LabelService, series.LabelEnvironment)
+	return m.byService(from, to, step, m.matchers)
+}
+
+func (m *measuring) byService(from, to, step int64, matchers []*labels.Matcher) (map[serviceIn]columns, error) {
+	res, err := m.query(from, to, step, matchers, series.LabelService, series.LabelEnvironment)
 	if err != nil {
 		return nil, err
 	}
@@ -355,6 +412,11 @@ func columnsOf(res *store.Result, step int64, groups ...store.Group) columns {
 
 // mergeColumns adds the columns of services up.
 func mergeColumns(parts map[serviceIn]columns, of []serviceIn, step int64) columns {
+	if len(of) == 1 {
+		c := parts[of[0]]
+		c.step = max(step, c.step)
+		return c
+	}
 	sums := map[int64]float64{}
 	for _, s := range of {
 		c := parts[s]

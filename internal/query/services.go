@@ -108,13 +108,13 @@ func Services(ctx context.Context, st store.Store, r ServicesRequest) (*api.Serv
 	if len(found) == 0 {
 		return out, nil
 	}
-	measured, err := NewMeasured(ctx, st, r.Matchers, time.Unix(q.Start, 0), time.Unix(min(q.End, lastBase(r.End)), 0), r.Now, r.Newest)
+	measured, err := newMeasured(ctx, st, r.Matchers, time.Unix(q.Start, 0), time.Unix(min(q.End, lastBase(r.End)), 0), r.Now, r.Newest, r.Past)
 	if err != nil {
 		return nil, err
 	}
 	for of, columns := range found {
 		s := service(of, columns, q, &r)
-		lasts, err := measured.Seconds(func(service, environment string) bool { return of == serviceIn{service, environment} })
+		lasts, err := measured.secondsOf(of)
 		if err != nil {
 			return nil, err
 		}

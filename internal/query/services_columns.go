@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,8 @@ const (
 	pastAfter = 120
 	// fewestPast is the least number of past columns that are worth keeping.
 	fewestPast = 10
+	// pastPiece is the number of columns that are read and kept together.
+	pastPiece = 10
 	// mostPast bounds the columns of all services that are kept of one question.
 	mostPast = 30_000
 	// pastSchema is that of kept columns, fine enough for the rows of a strip.
@@ -40,11 +43,61 @@ type column struct {
 	hist  *hist.Histogram
 }
 
-// PastCache keeps the columns of services that are past for a minute, so that a page that
-// is live reads the newest ones alone. The zero value is ready.
+// PastCache keeps the columns of services that are past for a minute, and most of them for five, so
+// that a page that is live reads the newest ones alone. The zero value is ready.
 type PastCache struct {
-	once sync.Once
-	kept refresh.Cache[pastColumns]
+	once     sync.Once
+	kept     refresh.Cache[pastColumns]
+	pieces   refresh.Cache[pastColumns] // of kept, those that later ones share
+	measured refresh.Cache[pastCounts]
+}
+
+// init is for once.
+func (c *PastCache) init() {
+	c.kept.Size, c.kept.Fresh = 4, time.Minute
+	c.pieces.Size, c.pieces.Fresh = 32, 5*time.Minute
+	c.measured.Size, c.measured.Fresh = 4, time.Minute
+}
+
+// pastCounts are the requests of each service, of any kind, by columns.
+type pastCounts struct {
+	of    map[serviceIn]columns
+	unfit bool // see pastColumns
+}
+
+// pastEnd is the end of the columns of [start, end) that are past. As start does, it moves with
+// a live range, so that both are the same for a minute.
+func pastEnd(start, end int64, now time.Time, step int64) int64 {
+	step = max(step, minuteLong)
+	return start + max(0, min(end, now.Unix())-pastAfter-start)/step*step
+}
+
+// counts returns how many requests the past columns of [from, to) have, and where they end; none
+// where they are not kept.
+func (c *PastCache) counts(m *Measured, from, to, step int64) (map[serviceIn]columns, int64, error) {
+	if c == nil || m.now.IsZero() {
+		return nil, from, nil
+	}
+	cut := pastEnd(from, to, m.now, step)
+	if (cut-from)/step < fewestPast {
+		return nil, from, nil
+	}
+	c.once.Do(c.init)
+	past, err := c.measured.Get(m.ctx, fmt.Sprint(from, cut, step), m.now, func() (*pastCounts, error) {
+		of, err := m.byService(from, cut, step, nil)
+		out := &pastCounts{of: of}
+		for _, x := range of {
+			out.unfit = out.unfit || x.step > step
+		}
+		if int64(len(of))*((cut-from)/step) > mostPast {
+			out.unfit = true
+		}
+		return out, err
+	})
+	if err != nil || past.unfit {
+		return nil, from, err
+	}
+	return past.of, cut, nil
 }
 
 type pastColumns struct {
@@ -76,36 +129,39 @@ func (c *PastCache) columns(ctx context.Context, st store.Store, q store.Query, 
 	}
 	q.Step = step
 	q.Start, q.End = align(r.Start, r.End, step)
-	cut := series.Resolution(step).Slot(min(lastBase(r.End), r.Now.Unix()-pastAfter)) // the last column may be a part of one
+	cut := pastEnd(q.Start, lastBase(r.End), r.Now, step)
 	if (cut-q.Start)/step < fewestPast || r.Step == 0 && step < minuteLong && (q.End-q.Start)/minuteLong >= fewestSteps {
 		return nil, q, nil
 	}
-	parts := []string{q.Family, strconv.FormatInt(q.Start, 10), strconv.FormatInt(cut, 10), strconv.FormatInt(step, 10)}
+	parts := []string{q.Family, strconv.FormatInt(step, 10)}
 	for _, m := range q.Matchers {
 		parts = append(parts, m.String())
 	}
-	slices.Sort(parts[4:])
-	c.once.Do(func() { c.kept.Size, c.kept.Fresh = 4, time.Minute })
-	past, err := c.kept.Get(ctx, strings.Join(parts, "\x00"), r.Now, func() (*pastColumns, error) {
-		q := q
-		q.End = cut
-		res, err := st.Query(ctx, q)
-		if err != nil || int64(res.Resolution) > step {
-			return &pastColumns{unfit: true}, err
-		}
-		of, err := columnsByService(res.Groups, q)
-		if int64(len(of))*((cut-q.Start)/step) > mostPast {
-			return &pastColumns{unfit: true}, err
-		}
-		for _, s := range of {
-			for i := range s.of {
-				if h := s.of[i].hist; h != nil && h.Schema > pastSchema && h.Schema != hist.Explicit {
-					h.Reduce(pastSchema)
-					s.of[i].hist = h.Clone() // in no more memory than it needs
-				}
+	slices.Sort(parts[2:])
+	key := strings.Join(parts, "\x00")
+	c.once.Do(c.init)
+	past, err := c.kept.Get(ctx, fmt.Sprint(key, "\x00", q.Start, " ", cut), r.Now, func() (*pastColumns, error) {
+		out, start := &pastColumns{of: map[serviceIn]*serviceColumns{}}, q.Start
+		for from := start; from < cut; {
+			q := q
+			q.Start = from
+			q.End = min(cut, from-from%(pastPiece*step)+pastPiece*step)
+			read := func() (*pastColumns, error) { return readPast(ctx, st, q) }
+			piece, err := (*pastColumns)(nil), error(nil)
+			if q.End-from == pastPiece*step {
+				piece, err = c.pieces.Get(ctx, fmt.Sprint(key, "\x00", from), r.Now, read)
+			} else { // it is another one in a minute
+				piece, err = read()
 			}
+			if err != nil || piece.unfit || int64(len(piece.of))*((cut-from)/step) > mostPast {
+				return &pastColumns{unfit: true}, err
+			}
+			if err := out.append(piece, int((from-start)/step), int((q.End-from)/step)); err != nil {
+				return nil, err
+			}
+			from = q.End
 		}
-		return &pastColumns{of: of}, err
+		return out, nil
 	})
 	if err != nil || past.unfit {
 		return nil, q, err
@@ -136,6 +192,45 @@ func (c *PastCache) columns(ctx context.Context, st store.Store, q store.Query, 
 		}
 	}
 	return found, q, nil
+}
+
+// readPast reads columns that are past, in no more memory than they need.
+func readPast(ctx context.Context, st store.Store, q store.Query) (*pastColumns, error) {
+	res, err := st.Query(ctx, q)
+	if err != nil || int64(res.Resolution) > q.Step {
+		return &pastColumns{unfit: true}, err
+	}
+	of, err := columnsByService(res.Groups, q)
+	for _, s := range of {
+		for i := range s.of {
+			if h := s.of[i].hist; h != nil && h.Schema > pastSchema && h.Schema != hist.Explicit {
+				h.Reduce(pastSchema)
+				s.of[i].hist = h.Clone()
+			}
+		}
+	}
+	return &pastColumns{of: of}, err
+}
+
+// append adds n columns behind those that there are, before of them.
+func (p *pastColumns) append(piece *pastColumns, before, n int) error {
+	for of, next := range piece.of {
+		s := p.of[of]
+		if s == nil {
+			s = &serviceColumns{served: next.served, all: hist.New(hist.MaxSchema), good: hist.New(hist.MaxSchema), of: make([]column, before)}
+		}
+		var err error
+		if p.of[of], err = s.join(next, before+n); err != nil {
+			return err
+		}
+	}
+	for of, s := range p.of {
+		if len(s.of) < before+n {
+			s.of = append(s.of, make([]column, n)...)
+			p.of[of] = s
+		}
+	}
+	return nil
 }
 
 // columnsByService puts the groups of an answer to q into columns. It uses their memory.
@@ -190,7 +285,9 @@ func (s *serviceColumns) join(newest *serviceColumns, n int) (*serviceColumns, e
 	case newest == nil || s.served && !newest.served:
 		return out, nil
 	case newest.served && !s.served:
-		return newest, nil
+		out := *newest
+		out.of = append(make([]column, n-len(newest.of)), newest.of...)
+		return &out, nil
 	}
 	copy(out.of[n-len(newest.of):], newest.of)
 	out.errors += newest.errors

@@ -52,3 +52,46 @@ func TestKeptColumnsAreThoseOfAll(t *testing.T) {
 		}
 	}
 }
+
+// What is usual by minutes that were kept and those that are new is that by all minutes.
+func TestKeptMinutesAreThoseOfAll(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	st, w := storetest.NewTwin(), querytest.NewWriter()
+	const seconds = 5400
+	for second := int64(0); second < seconds; second += 15 {
+		if second >= 1200 && second < 1500 { // nothing is measured
+			continue
+		}
+		for _, s := range []struct {
+			name, kind string
+			from, to   int64
+		}{{"shop", "server", 0, seconds}, {"ended", "server", 0, 1800}, {"begun", "server", 3660, seconds}, {"late", "internal", 0, seconds}, {"late", "server", 4000, seconds}} {
+			if second >= s.from && second < s.to {
+				w.Span(epoch+second, labels.FromStrings("service", s.name, "kind", s.kind, "status", []string{"ok", "error"}[rng.IntN(2)]), 0.01*math.Exp(rng.NormFloat64()))
+			}
+		}
+	}
+	if err := w.Put(t.Context(), st, 1); err != nil {
+		t.Fatal(err)
+	}
+	kept := &UsualCache{}
+	for end := int64(3000); end <= seconds; end += 60 {
+		ask := func(usual *UsualCache) string {
+			sv, err := Services(t.Context(), st, ServicesRequest{
+				Selection: Selection{Start: at(epoch + end - 1800), End: at(epoch + end)}, Now: at(epoch + end + 12), Usual: usual,
+				Target: func(service string) (float64, bool) { return 0.02, service == "shop" },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := json.Marshal(sv)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(out)
+		}
+		if got, want := ask(kept), ask(nil); got != want {
+			t.Errorf("up to %d:\ngot  %s\nwant %s", end, got, want)
+		}
+	}
+}

@@ -3,11 +3,9 @@ package query
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -84,8 +82,9 @@ const (
 
 // UsualCache keeps what is usual for the minutes asked about last. The zero value is ready.
 type UsualCache struct {
-	once sync.Once
-	kept refresh.Cache[usualOfAll]
+	once    sync.Once
+	kept    refresh.Cache[usualOfAll]
+	minutes minuteCache
 }
 
 // usualOfAll holds the usual minutes of each service, before one minute.
@@ -108,15 +107,6 @@ type usual struct {
 // with.
 func (u *usual) thin() bool { return u.weight > 1 && u.each < fewestSampled }
 
-// minute is what the requests of one minute come to.
-type minute struct {
-	start         int64
-	count, errors float64
-	squares       float64 // Σw² of all
-	p50, p99      float64 // NaN where they are not known
-	apdex         float64 // NaN where it is not known, or nobody set a T
-}
-
 // get returns what is usual of services before the minute at.
 func (c *UsualCache) get(ctx context.Context, st store.Store, q store.Query, at int64, r *ServicesRequest, services map[serviceIn]*serviceColumns) (*usualOfAll, error) {
 	set := map[string]float64{} // each T that somebody set
@@ -125,20 +115,31 @@ func (c *UsualCache) get(ctx context.Context, st store.Store, q store.Query, at 
 			set[of.name] = t
 		}
 	}
-	read := func() (*usualOfAll, error) { return readUsual(ctx, st, q, at, services, set) }
 	if c == nil || r.Now.IsZero() {
-		return read()
+		return readUsual(q, at, services, func(_ string, qs []store.Query, from, to int64) (map[serviceIn][]minute, error) {
+			return readMinutes(ctx, st, qs, from, to, set)
+		})
 	}
-	parts := []string{q.Family, strconv.FormatInt(at, 10)}
+	parts := []string{q.Family}
 	for _, m := range q.Matchers {
 		parts = append(parts, m.String())
 	}
 	for name, t := range set {
 		parts = append(parts, fmt.Sprint(name, "\x01", t))
 	}
-	slices.Sort(parts[2:])
+	slices.Sort(parts[1:])
+	key := strings.Join(parts, "\x00")
 	c.once.Do(func() { c.kept.Size, c.kept.Fresh = 16, 2*time.Minute }) // a minute is asked about for a minute
-	return c.kept.Get(ctx, strings.Join(parts, "\x00"), r.Now, read)
+	return c.kept.Get(ctx, fmt.Sprint(key, "\x00", at), r.Now, func() (*usualOfAll, error) {
+		return readUsual(q, at, services, func(name string, qs []store.Query, from, to int64) (map[serviceIn][]minute, error) {
+			for _, q := range qs {
+				name += fmt.Sprint("\x00", q.Measure, q.Matchers)
+			}
+			return c.minutes.read(key+"\x00"+name, from, to, r.Now.Unix(), func(from, to int64) (map[serviceIn][]minute, error) {
+				return readMinutes(ctx, st, qs, from, to, set)
+			})
+		})
+	})
 }
 
 // nowOfServices adds to an answer what its last whole minute was like, what is usual, and
@@ -248,13 +249,14 @@ func mergeRequests(groups []store.Group, start, end int64) (all, good *hist.Hist
 }
 
 // readUsual reads what is usual of services before the minute at: the same minutes of
-// earlier days, else the hours before. targets are each T that somebody set, by service.
-func readUsual(ctx context.Context, st store.Store, q store.Query, at int64, services map[serviceIn]*serviceColumns, targets map[string]float64) (*usualOfAll, error) {
+// earlier days, else the hours before. read returns the minutes of a stretch, by its name and
+// as readMinutes does.
+func readUsual(q store.Query, at int64, services map[serviceIn]*serviceColumns, read func(name string, qs []store.Query, from, to int64) (map[serviceIn][]minute, error)) (*usualOfAll, error) {
 	qs := onlyOfRequests(q, services)
 	days := map[serviceIn][]minute{}
 	for _, d := range usualDays {
 		from := at - d*86400 - aroundClock
-		found, err := readMinutes(ctx, st, qs, from, from+2*aroundClock+minuteLong, targets)
+		found, err := read(fmt.Sprint(d, " days"), qs, from, from+2*aroundClock+minuteLong)
 		if err != nil {
 			return nil, err
 		}
@@ -272,7 +274,7 @@ func readUsual(ctx context.Context, st store.Store, q store.Query, at int64, ser
 			qs[i].Measure = store.Moments
 		}
 	}
-	hours, err := readMinutes(ctx, st, qs, at-usualHours, at+minuteLong, targets)
+	hours, err := read("hours", qs, at-usualHours, at+minuteLong)
 	if err != nil {
 		return nil, err
 	}
@@ -338,89 +340,6 @@ func onlyOfRequests(q store.Query, services map[serviceIn]*serviceColumns) []sto
 		out = append(out, with(series.LabelService, strings.Join(others, "|")))
 	}
 	return out
-}
-
-// readMinutes returns the minutes of each service in which any service has requests; a
-// later question's answer supersedes an earlier one's. It returns none where only longer
-// slots are kept.
-func readMinutes(ctx context.Context, st store.Store, qs []store.Query, from, to int64, targets map[string]float64) (map[serviceIn][]minute, error) {
-	from = max(from, 0)
-	if to <= from {
-		return nil, nil
-	}
-	found := map[serviceIn][]store.Group{}
-	for _, q := range qs {
-		q.Start, q.End, q.Step = from, to, minuteLong
-		res, err := st.Query(ctx, q)
-		if err != nil || res.Resolution > series.Minute {
-			return nil, err
-		}
-		maps.Copy(found, byService(res.Groups))
-	}
-	n := int((to - from) / minuteLong)
-	any, moments := make([]bool, n), qs[0].Measure == store.Moments
-	out := map[serviceIn][]minute{}
-	for of, groups := range found {
-		all, good := make([]*hist.Histogram, n), make([]*hist.Histogram, n)
-		ms := make([]minute, n)
-		t, set := targets[of.name]
-		for _, g := range onlyRequests(groups) {
-			failed := g.Labels.Get(series.LabelStatus) == statusError
-			for _, p := range g.Points {
-				if p.Hist == nil || p.Hist.Count == 0 {
-					continue
-				}
-				i := (p.Start - from) / minuteLong
-				any[i] = true
-				ms[i].add(p.Hist, failed)
-				if moments {
-					continue
-				}
-				if set && !failed {
-					if good[i] == nil {
-						good[i] = hist.New(hist.MaxSchema)
-					}
-					if err := good[i].Merge(p.Hist); err != nil {
-						return nil, err
-					}
-				}
-				if all[i] == nil {
-					all[i] = p.Hist
-				} else if err := all[i].Merge(p.Hist); err != nil {
-					return nil, err
-				}
-			}
-		}
-		for i, h := range all {
-			m := &ms[i]
-			m.start, m.apdex = from+int64(i)*minuteLong, math.NaN()
-			m.durations(h)
-			if set && h != nil {
-				m.apdex = ScoreApdex(good[i], uint64(m.errors), t).Score
-			}
-		}
-		out[of] = ms
-	}
-	for of, ms := range out {
-		out[of] = slices.DeleteFunc(ms, func(m minute) bool { return !any[(m.start-from)/minuteLong] })
-	}
-	return out, nil
-}
-
-func (m *minute) add(h *hist.Histogram, failed bool) {
-	m.count += float64(h.Count)
-	m.squares += h.SquaredWeights()
-	if failed {
-		m.errors += float64(h.Count)
-	}
-}
-
-// durations takes those of all requests of the minute; h may be nil.
-func (m *minute) durations(h *hist.Histogram) {
-	m.p50, m.p99 = math.NaN(), math.NaN()
-	if h != nil {
-		m.p50, m.p99 = h.Quantile(0.5), h.Quantile(0.99)
-	}
 }
 
 // usualOf returns the bands of minutes, nil if they are too few or none has requests.

@@ -29,6 +29,7 @@ const (
 	mostWhomSeries = 20_000 // series of tenants that a service is looked at with
 	whomBefore     = 3600   // seconds before, at most
 	namedAtMost    = 3      // tenants in a sentence
+	whomTimes      = 1000   // for how many times as long as it took it is kept
 
 	// doubtful is the number of requests that say as much as one independent one: those of a moment are
 	// alike, and one of many tenants is looked for.
@@ -63,10 +64,10 @@ func (c *WhomCache) name(ctx context.Context, st store.Store, q store.Query, r *
 		}
 	}
 	slices.SortStableFunc(worse, func(a, b *api.Service) int { return cmp.Compare(b.Now.Requests, a.Now.Requests) })
-	c.once.Do(func() { c.kept.Size, c.kept.Fresh = 64, time.Minute })
+	c.once.Do(func() { c.kept.Size, c.kept.Fresh, c.kept.Times = 64, time.Minute, whomTimes })
 	for _, s := range worse[:min(len(worse), mostWhom)] {
 		hours := all.of[serviceIn{s.Name, s.Environment}].hours
-		key := fmt.Sprint(s.Name, "\x00", s.Environment, "\x00", q.Matchers, s.Now.End/minuteLong, badOf(s))
+		key := fmt.Sprint(s.Name, "\x00", s.Environment, "\x00", q.Matchers, badOf(s))
 		found, err := c.kept.Get(ctx, key, r.Now, func() (*api.ServiceWhom, error) {
 			found, err := whom(ctx, st, q, r, s, hours)
 			var invalid *Error

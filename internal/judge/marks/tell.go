@@ -33,6 +33,7 @@ func (j *Judge) Tell(ctx context.Context, all []api.Change) error {
 				known[id] = v
 			}
 			if tellChange(v, c) {
+				c.ToldBy = id
 				break
 			}
 		}

@@ -1,9 +1,29 @@
 // The list of marks: which are chosen, and where each leads. Pure.
 
-import type { Mark, MarkGroup } from '../shared/api/schema';
-
+import type { CompareMeasure, CompareRow, Mark, MarkGroup, ServiceVerdict } from '../shared/api/schema';
 
 export const changedWords = ['regression', 'mixed', 'improvement'];
+
+// A quarter of 5 %, for four families of figures.
+const surely = 0.05 / 4;
+
+/**
+ * The rows of a verdict that changed surely enough, each with the measure that tells it: that of the verdict's sentence,
+ * else one that got worse, as its sentences begin, else the first.
+ */
+export const changedRows = (rows: CompareRow[], sentence: string): { row: CompareRow; m: CompareMeasure }[] =>
+  rows.flatMap((row) => {
+    const changed = row.measures.filter((m) => m.change && (m.adjusted_p ?? 1) <= surely);
+    const said = sentence.toLowerCase();
+    const m = changed.find((x) => x.sentence && said.includes(x.sentence.toLowerCase())) ?? changed.find((x) => x.change === 'worse') ?? changed[0];
+    return m ? [{ row, m }] : [];
+  });
+
+/** The measures of a verdict, the one that its sentence begins with first. */
+export function leadFirst({ measures, sentence }: Pick<ServiceVerdict, 'measures' | 'sentence'>): CompareMeasure[] {
+  const lead = measures.find((m) => m.sentence && sentence.toLowerCase().startsWith(m.sentence.toLowerCase()));
+  return lead ? [lead, ...measures.filter((m) => m !== lead)] : measures;
+}
 
 /** The services that marks name, sorted. */
 export const servicesOf = (marks: Mark[]): string[] => [...new Set(marks.map((m) => m.service ?? '').filter(Boolean))].sort();

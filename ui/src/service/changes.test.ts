@@ -76,6 +76,9 @@ test('how far a mark is from a change', () => {
 test('the comparison of a change', () => {
   expect(comparison(change('x', 150, { operation: 'GET /a' }))).toEqual({ filters: { service: ['shop'], operation: ['GET /a'] }, more: { a: ['0/100'], b: ['200/300'] } });
   expect(comparison(change('x', 150)).filters).toEqual({ service: ['shop'] });
+  // A mark's story is compared as the mark's is, but for what the mark does not speak of.
+  expect(comparison(change('x', 150, { told_by: 'm1' })).more).toEqual({ by: ['mark'], mark: ['m1'] });
+  expect(comparison(change('x', 150, { told_by: 'm1' }), { tenant: ['acme'] }).more).toEqual({ a: ['0/100'], b: ['200/300'] });
   expect(comparison(change('x', 150, { environment: 'staging' }), { environment: ['staging', 'production'] }).filters).toEqual({ service: ['shop'], environment: ['staging'] });
   const shown = { tenant: ['acme'], operation: ['GET /a', 'GET /b'], kind: ['server'], status: ['error'], version: [] };
   expect(comparison(change('x', 150, { operation: 'GET /a' }), shown).filters).toEqual({ service: ['shop'], operation: ['GET /a'], tenant: ['acme'] });

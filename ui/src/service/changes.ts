@@ -88,10 +88,15 @@ export function apart(m: Mark, c: Pick<Change, 'time'>): string {
 export const searchedBy = (filters: Record<string, string[]>): Record<string, string[]> =>
   Object.fromEntries(Object.entries(filters).filter(([name, values]) => values.length && name !== 'kind' && name !== 'status'));
 
-/** Where the two stretches around a change are compared, for the same requests: what the address of that page keeps. */
+/**
+ * Where the two stretches around a change are compared, for the same requests: what the address of that page keeps.
+ * Those of a change that a mark tells are the mark's, of which no other filter is known.
+ */
 export function comparison(c: Change, filters: Record<string, string[]> = {}): { filters: Record<string, string[]>; more: Record<string, string[]> } {
+  const of = { ...searchedBy(filters), service: [c.service], ...(c.environment ? { environment: [c.environment] } : {}), ...(c.operation ? { operation: [c.operation] } : {}) };
+  const whole = Object.keys(of).every((name) => name === 'service' || name === 'environment');
   return {
-    filters: { ...searchedBy(filters), service: [c.service], ...(c.environment ? { environment: [c.environment] } : {}), ...(c.operation ? { operation: [c.operation] } : {}) },
-    more: { a: [`${c.before.start}/${c.before.end}`], b: [`${c.after.start}/${c.after.end}`] },
+    filters: of,
+    more: c.told_by && whole ? { by: ['mark'], mark: [c.told_by] } : { a: [`${c.before.start}/${c.before.end}`], b: [`${c.after.start}/${c.after.end}`] },
   };
 }

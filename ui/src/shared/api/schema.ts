@@ -491,6 +491,7 @@ export interface components {
             /** @enum {string} */
             status: "new" | "confirmed" | "dismissed";
             time: number;
+            told_by?: string;
             under?: string;
             unit?: string;
             verdict: components["schemas"]["Verdict"];

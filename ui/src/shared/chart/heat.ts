@@ -194,9 +194,10 @@ export const under = -1;
 
 /**
  * The least height of a cell: rows of few observations each are a barcode, in
- * which no density is seen. On a linear axis rows are of many heights.
+ * which no density is seen. Of sampled ones alone is how many unsampled ones say as
+ * much. On a linear axis rows are of many heights.
  */
-export const leastPx = (h: Heat, a: Axis): number => (a.kind === 'log' && h.count < 3 * h.n.length ? 4 : 1);
+export const leastPx = (h: Heat, a: Axis, alone = h.count): number => (a.kind === 'log' && Math.min(h.count, alone) < 3 * h.n.length ? 4 : 1);
 
 /**
  * Lays rows out as cells of whole pixels, at least so many, on a plot of height
