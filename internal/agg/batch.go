@@ -306,7 +306,7 @@ func (b *Batch) DeltaNumber(t Target, id StreamID, timeNanos int64, v float64) {
 // Cumulative adds the difference of a cumulative histogram from the stream's last to the
 // slot that holds timeNanos (ENGINE 8). The first histogram of a stream counts whole
 // only if startNanos is after the aggregator first saw the resource, which is given as a
-// hash. startNanos is 0 if unknown.
+// hash, or at most five minutes before timeNanos. startNanos is 0 if unknown.
 func (b *Batch) Cumulative(t Target, id StreamID, resource uint64, startNanos, timeNanos int64, h *hist.Histogram) {
 	if t == 0 || b.derived || t.kind() != series.Distribution || !b.encode(h) {
 		b.rejects.Invalid++

@@ -63,6 +63,20 @@ func idleHours(seen, nowMillis int64) uint8 {
 // ahead of it: the clock had leapt ahead, and is back.
 func isAhead(millis, nowMillis int64) bool { return millis-nowMillis > time.Hour.Milliseconds() }
 
+// firstWithin is the longest stretch that the first value of a stream may be of to be
+// counted whole: a few of the intervals at which SDKs send. One of a longer stretch was
+// sent elsewhere before, or could not be sent; it would be a peak that never was.
+const firstWithin = 5 * time.Minute
+
+// isWhole reports whether all of the first value of a stream that began at start and is of
+// the moment at is to be counted: the stream began after its resource was first seen, or so
+// short before that the value is of that stretch alone. It was not counted before, since a
+// stream is remembered for longer. A start that is the moment itself is not known
+// (https://opentelemetry.io/docs/specs/otel/metrics/data-model/#cumulative-streams-handling-unknown-start-time).
+func isWhole(start, at, firstSight int64) bool {
+	return start != 0 && (start > firstSight || start < at && at-start <= firstWithin.Nanoseconds())
+}
+
 const streamBytes = 136 // of a stream without its histogram, with its map entry
 
 func newStreams() *streams {
@@ -138,7 +152,7 @@ func (s *streams) cumulative(id StreamID, res uint64, start, at int64, encoded [
 	switch {
 	case anew:
 	case !known:
-		whole = start != 0 && start > first*1e6
+		whole = isWhole(start, at, first*1e6)
 	case v.last == nil || (start != 0 && v.start != 0 && start != v.start):
 		whole = v.last != nil
 		s.resets++

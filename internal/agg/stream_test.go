@@ -60,16 +60,24 @@ func TestCumulative(t *testing.T) {
 		resets uint64
 	}{
 		{"the first is a baseline if its stream is older than our sight of the resource",
-			[]cum{{start: -60, at: 0, values: seq(5)}, {start: -60, at: 10, values: seq(8)}}, "0 3", 0},
+			[]cum{{start: -600, at: 0, values: seq(5)}, {start: -600, at: 10, values: seq(8)}}, "0 3", 0},
+		{"the first counts whole if its stream began a moment ago: a process that has only started",
+			[]cum{{start: -60, at: 0, values: seq(5)}, {start: -60, at: 10, values: seq(8)}}, "5 3", 0},
+		{"at most five minutes ago",
+			[]cum{{start: -300, at: 0, values: seq(5)}, {start: -300, at: 10, values: seq(8)}}, "5 3", 0},
+		{"and not longer, as of one that was told only now where to send",
+			[]cum{{start: -301, at: 0, values: seq(5)}, {start: -301, at: 10, values: seq(8)}}, "0 3", 0},
+		{"a start that is the moment of the first value is not known",
+			[]cum{{start: -20, at: -20, values: seq(5)}, {start: -20, at: 10, values: seq(8)}}, "0 3", 0},
 		{"the first counts whole if its stream began after we first saw the resource",
 			[]cum{{start: 1, at: 5, values: seq(5), after: 5}, {start: 1, at: 15, values: seq(9)}}, "5 4", 0},
 		{"an unknown start makes a baseline",
 			[]cum{{at: 1, values: seq(5)}, {at: 11, values: seq(6)}}, "0 1", 0},
 		{"older and equal times are refused",
-			[]cum{{start: -9, at: 0, values: seq(5)}, {start: -9, at: 20, values: seq(7)}, {start: -9, at: 20, values: seq(9)}, {start: -9, at: 10, values: seq(6)}, {start: -9, at: 30, values: seq(9)}},
+			[]cum{{start: -600, at: 0, values: seq(5)}, {start: -600, at: 20, values: seq(7)}, {start: -600, at: 20, values: seq(9)}, {start: -600, at: 10, values: seq(6)}, {start: -600, at: 30, values: seq(9)}},
 			"0 2 old old 2", 0},
 		{"a new start time is a restart: all of it is new",
-			[]cum{{start: -9, at: 0, values: seq(5)}, {start: 12, at: 20, values: seq(7)}, {start: 12, at: 30, values: seq(8)}}, "0 7 1", 1},
+			[]cum{{start: -600, at: 0, values: seq(5)}, {start: 12, at: 20, values: seq(7)}, {start: 12, at: 30, values: seq(8)}}, "0 7 1", 1},
 		{"a falling count is a restart",
 			[]cum{{at: 0, values: seq(5)}, {at: 10, values: seq(2)}, {at: 20, values: seq(4)}}, "0 2 2", 1},
 		{"a falling bucket is a restart, even as the count rises",
@@ -87,11 +95,11 @@ func TestCumulative(t *testing.T) {
 		{"from explicit to exponential is a restart",
 			[]cum{{at: 0, values: seq(5), bounds: []float64{0.02, 1}}, {at: 10, values: seq(9)}}, "0 9", 1},
 		{"an incarnation that has ended is refused",
-			[]cum{{start: -9, at: 0, values: seq(5)}, {start: 5, at: 20, values: seq(2)}, {start: -9, at: 30, values: seq(9)}, {start: 5, at: 40, values: seq(3)}}, "0 2 old 1", 1},
+			[]cum{{start: -600, at: 0, values: seq(5)}, {start: 5, at: 20, values: seq(2)}, {start: -600, at: 30, values: seq(9)}, {start: 5, at: 40, values: seq(3)}}, "0 2 old 1", 1},
 		{"unless the newer one is silent: a clock was set back",
-			[]cum{{start: 5, at: 20, values: seq(2)}, {start: -9, at: 400, values: seq(9), after: 400}, {start: -9, at: 410, values: seq(12)}}, "2 0 3", 1},
+			[]cum{{start: 5, at: 20, values: seq(2)}, {start: -600, at: 400, values: seq(9), after: 400}, {start: -600, at: 410, values: seq(12)}}, "2 0 3", 1},
 		{"an empty first point is a baseline too",
-			[]cum{{start: -60, at: 0}, {start: -60, at: 10, values: seq(3)}}, "0 3", 0},
+			[]cum{{start: -600, at: 0}, {start: -600, at: 10, values: seq(3)}}, "0 3", 0},
 	}
 	for _, replay := range []bool{false, true} {
 		for _, c := range cases {
@@ -235,7 +243,7 @@ func TestStreamsOutliveAClockLeap(t *testing.T) {
 	sum := series.Series{Family: "hits_total", Kind: series.Counter, Labels: labels.FromStrings("service", "s")}
 	dist := series.Series{Family: "rpc_seconds", Labels: labels.FromStrings("service", "s")}
 	h := hist.New(cellSchema)
-	start := c.now().UnixNano()
+	start := c.now().Add(-time.Hour).UnixNano()
 	total := 0.0
 	send := func() {
 		t.Helper()
