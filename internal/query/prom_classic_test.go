@@ -79,6 +79,8 @@ func TestClassicHistograms(t *testing.T) {
 		{`count(span_duration_seconds_bucket{le="NaN"}) or vector(0)`, `vector(0)`},
 		{`sum(increase(zero_bucket{le="0"}[5m]))`, `vector(30 * 6)`},
 		{`sum by (le) (own_seconds_bucket{le="9"})`, `vector(9)`},
+		{`sum(irate(span_duration_seconds_count[5m]))`, `histogram_count(sum(rate(span_duration_seconds[1m])))`},
+		{`sum(irate(span_duration_seconds_bucket{le="0.1"}[20s]))`, `sum(rate(span_duration_seconds_bucket{le="0.1"}[20s]))`},
 	} {
 		if got, want := one(c.classic), one("sum(vector(0) + on() "+c.native+")"); !(math.Abs(got-want) <= 1e-9*math.Abs(want)) {
 			t.Errorf("%s is %v, %s is %v", c.classic, got, c.native, want)

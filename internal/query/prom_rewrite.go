@@ -19,6 +19,7 @@ import (
 //
 //	rate(x[R])      sum_over_time(x[R]) / R
 //	increase(x[R])  sum_over_time(x[R])
+//	irate(x[R])     as rate(x[R]), of at most a minute; of classic series alone
 //
 // wherever x is a distribution. A window then reaches back R from the end of the
 // last slot that ended at or before t. Counters and gauges are left as they are.
@@ -164,6 +165,9 @@ var refused = map[string]string{
 }
 
 func (r *rewriter) call(n *parser.Call, a around) (parser.Expr, error) {
+	if ms, ok := r.classicRange(n.Args); ok && n.Func.Name == "irate" {
+		n.Func, ms.Range = parser.Functions["rate"], min(ms.Range, lastMinute)
+	}
 	name := n.Func.Name
 	child := a.inner()
 	switch name {
@@ -196,6 +200,23 @@ func (r *rewriter) call(n *parser.Call, a around) (parser.Expr, error) {
 		}
 	}
 	return n, nil
+}
+
+// lastMinute is the range of an irate of a classic series, which is asked for the newest two
+// readings of a running total: it answers as if that were read once a minute.
+const lastMinute = time.Minute
+
+// classicRange returns the range selector of a classic series that is the only argument.
+func (r *rewriter) classicRange(args parser.Expressions) (*parser.MatrixSelector, bool) {
+	if len(args) != 1 {
+		return nil, false
+	}
+	ms, ok := unparen(args[0]).(*parser.MatrixSelector)
+	if !ok {
+		return nil, false
+	}
+	vs, ok := ms.VectorSelector.(*parser.VectorSelector)
+	return ms, ok && r.classics[vs].suffix != ""
 }
 
 // increments rewrites rate, increase and sum_over_time of a distribution. done
