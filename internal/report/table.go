@@ -3,6 +3,8 @@ package report
 import (
 	"io"
 	"math"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -66,40 +68,190 @@ func (t *Table) Column(name string, right bool) {
 	t.Right = append(t.Right, right)
 }
 
-// Write prints the columns two spaces apart.
+// tableWidth is the width of a line of a table, in characters.
+const tableWidth = 120
+
+// Write prints the columns two spaces apart, in lines of at most tableWidth. Names that are too
+// long end in …, and sentences go on in the next line. Figures are whole: if their columns do not
+// fit beside each other, the rest stand below, beside the first columns again.
 func (t *Table) Write(w io.Writer) error {
-	width := make([]int, len(t.Header))
-	lines := [][]string{t.Header}
-	for _, row := range t.Rows {
-		cells := make([]string, len(row))
-		for i, cell := range row {
-			cells[i] = Printable(cell)
+	columns := make([]column, len(t.Header))
+	for i, name := range t.Header {
+		cells := []string{name}
+		for _, row := range t.Rows {
+			cell := ""
+			if i < len(row) {
+				cell = Printable(row[i])
+			}
+			cells = append(cells, cell)
 		}
-		lines = append(lines, cells)
+		columns[i] = newColumn(cells, t.Right[i])
 	}
-	for _, row := range lines {
-		for i, cell := range row {
-			width[i] = max(width[i], utf8.RuneCountInString(cell))
-		}
-	}
+	narrow(columns)
+	lead := columns[:leading(columns)]
 	var b strings.Builder
-	for _, row := range lines {
-		var line strings.Builder
-		for i, cell := range row {
-			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
-			if i > 0 {
-				line.WriteString("  ")
-			}
-			if t.Right[i] {
-				line.WriteString(pad + cell)
-			} else {
-				line.WriteString(cell + pad)
-			}
+	for rest := columns; len(rest) > 0; {
+		n := fitting(rest, len(lead))
+		writeColumns(&b, rest[:n])
+		if rest = rest[n:]; len(rest) > 0 {
+			rest = slices.Concat(lead, rest)
+			b.WriteByte('\n')
 		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// column is a column of a table with the width that it gets.
+type column struct {
+	cells        []string // the heading, then those of the rows
+	right        bool
+	prose        bool // sentences, which go on in the next line
+	width, least int
+}
+
+const (
+	sentenceWords = 5  // cells of so many are sentences
+	leastName     = 16 // width to which a column of names is narrowed
+	leastSentence = 24
+)
+
+// letters matches what figures, intervals and times do not have.
+var letters = regexp.MustCompile(`\pL{4}`)
+
+func newColumn(cells []string, right bool) column {
+	c := column{cells: cells, right: right}
+	named, whole := false, cells[0] == "id" // ids and addresses are to be copied
+	for i, cell := range cells {
+		c.width = max(c.width, utf8.RuneCountInString(cell))
+		named, whole = named || i > 0 && letters.MatchString(cell), whole || strings.Contains(cell, "://")
+		c.prose = c.prose || i > 0 && len(strings.Fields(cell)) >= sentenceWords
+	}
+	switch c.least = c.width; {
+	case right || !named || whole:
+		c.prose = false
+	case c.prose:
+		c.least = min(c.width, max(leastSentence, utf8.RuneCountInString(cells[0])))
+	default:
+		c.least = min(c.width, max(leastName, utf8.RuneCountInString(cells[0])))
+	}
+	return c
+}
+
+// narrow takes width from the widest columns of names and sentences until all fit beside each
+// other. If they cannot, columns only leave room for another beside them.
+func narrow(columns []column) {
+	total, least := -2, -2
+	for _, c := range columns {
+		total, least = total+c.width+2, least+c.least+2
+	}
+	if least > tableWidth {
+		for i := range columns {
+			c := &columns[i]
+			most := tableWidth / 3
+			if i > 0 {
+				most = tableWidth/2 - 2
+			}
+			c.width = max(c.least, min(c.width, most))
+		}
+		return
+	}
+	for ; total > tableWidth; total-- {
+		widest := -1
+		for i, c := range columns {
+			if c.width > c.least && (widest < 0 || c.width > columns[widest].width) {
+				widest = i
+			}
+		}
+		columns[widest].width--
+	}
+}
+
+// leading returns how many of the first columns tell rows apart, of names alone and of at most
+// half of a line; at least one.
+func leading(columns []column) int {
+	width := columns[0].width
+	for n := 1; ; n++ {
+		seen := map[string]bool{}
+		for row := range columns[0].cells {
+			key := ""
+			for _, c := range columns[:n] {
+				key += c.cells[row] + "\x00"
+			}
+			seen[key] = true
+		}
+		if len(seen) == len(columns[0].cells) || n == len(columns) || columns[n].right {
+			return n
+		}
+		if width += 2 + columns[n].width; width > tableWidth/2 {
+			return n
+		}
+	}
+}
+
+// fitting returns how many of the first columns fit beside each other, at least one more than
+// lead.
+func fitting(columns []column, lead int) int {
+	total := -2
+	for i, c := range columns {
+		if total += c.width + 2; total > tableWidth && i > lead {
+			return i
+		}
+	}
+	return len(columns)
+}
+
+func writeColumns(b *strings.Builder, columns []column) {
+	lines := make([][]string, len(columns))
+	for row := range columns[0].cells {
+		tallest := 0
+		for i, c := range columns {
+			lines[i] = c.lines(c.cells[row])
+			tallest = max(tallest, len(lines[i]))
+		}
+		for n := range tallest {
+			var line strings.Builder
+			for i, c := range columns {
+				cell := ""
+				if n < len(lines[i]) {
+					cell = lines[i][n]
+				}
+				if i > 0 {
+					line.WriteString("  ")
+				}
+				if c.right {
+					line.WriteString(strings.Repeat(" ", c.width-utf8.RuneCountInString(cell)) + cell)
+				} else {
+					line.WriteString(padRight(cell, c.width))
+				}
+			}
+			b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		}
+	}
+}
+
+// lines returns a cell as it fits the column.
+func (c *column) lines(cell string) []string {
+	if utf8.RuneCountInString(cell) <= c.width {
+		return []string{cell}
+	}
+	if !c.prose {
+		return []string{cut(cell, c.width)}
+	}
+	var out []string
+	line := ""
+	for _, w := range strings.Fields(cell) {
+		w = cut(w, c.width)
+		switch {
+		case line == "":
+			line = w
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(w) <= c.width:
+			line += " " + w
+		default:
+			out, line = append(out, line), w
+		}
+	}
+	return append(out, line)
 }
 
 // Raw writes a number for scripts: seconds, in full; empty if it is not known.
