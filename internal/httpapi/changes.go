@@ -11,6 +11,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/compare/changes"
+	"tailscope/internal/judge/marks"
 	"tailscope/internal/series"
 )
 
@@ -41,9 +42,15 @@ func (s *server) findChanges(ctx context.Context, in *api.ChangesRequest) (*api.
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.changes.Find(ctx, changes.Request{Selection: sel, Per: in.Per, Operations: in.Operations, Status: strings.TrimSpace(in.Status), CohortOf: s.cohortOf(), Newest: s.Seconds, Now: s.Now()})
-	if err == nil && s.Verdicts != nil && !narrowed(sel.Matchers) {
-		err = s.Verdicts.Tell(ctx, out.Changes)
+	return FindChanges(ctx, s.changes, s.Verdicts, changes.Request{Selection: sel, Per: in.Per, Operations: in.Operations, Status: strings.TrimSpace(in.Status), CohortOf: s.cohortOf(), Newest: s.Seconds, Now: s.Now()})
+}
+
+// FindChanges finds changes and has marks, unless verdicts is nil, tell those that lie at one.
+// Whoever tells of a change asks this, so that it has one text.
+func FindChanges(ctx context.Context, finder *changes.Finder, verdicts *marks.Judge, r changes.Request) (*api.ChangesResponse, error) {
+	out, err := finder.Find(ctx, r)
+	if err == nil && verdicts != nil && !narrowed(r.Matchers) {
+		err = verdicts.Tell(ctx, out.Changes)
 	}
 	return out, err
 }

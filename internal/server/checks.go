@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,6 +52,7 @@ func (s *Server) startChecks(ctx context.Context) error {
 		Prober:    prober,
 		Notifier:  s.notifier,
 		Receivers: s.notifier.States,
+		Story:     s.story,
 		Target: func(ctx context.Context, service string) float64 {
 			set, err := targets.All(ctx)
 			if err != nil {
@@ -59,6 +61,7 @@ func (s *Server) startChecks(ctx context.Context) error {
 			return set.OfService(service)
 		},
 		File:   *file,
+		Now:    s.now,
 		Leapt:  s.leapt,
 		Logger: log,
 	})
@@ -70,17 +73,19 @@ func (s *Server) startChecks(ctx context.Context) error {
 	}
 	s.receivers = file.Receivers
 	s.metrics.registry.MustRegister(checkCollector{s.checks.Stats, s.notifier.States})
-	running, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.checks.Run(running)
-	}()
-	s.started("checks", func(context.Context) error {
-		cancel()
-		<-done
-		return nil
-	})
+	if s.ticks {
+		running, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.checks.Run(running)
+		}()
+		s.started("checks", func(context.Context) error {
+			cancel()
+			<-done
+			return nil
+		})
+	}
 	log.Info("checks are guarded", "definitions", len(file.Checks), "receivers", len(file.Receivers), "files", file.Files)
 	return nil
 }
@@ -98,11 +103,10 @@ func (s *Server) openIncidents() (map[string]bool, error) {
 	return open, nil
 }
 
-// pageOf fills in the page's address from the server's own settings.
+// pageOf fills in the page's address from the server's own settings, and keeps it.
 func (s *Server) pageOf(f *spec.File) {
-	if f.Page == "" {
-		f.Page = s.cfg.PageURL
-	}
+	f.Page = cmp.Or(f.Page, s.cfg.PageURL)
+	s.page = f.Page
 }
 
 // Reload reads the files of checks again. Invalid definitions change nothing: the old

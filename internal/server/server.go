@@ -22,6 +22,7 @@ import (
 	"tailscope/api"
 	"tailscope/internal/agg"
 	"tailscope/internal/cluster"
+	"tailscope/internal/compare/changes"
 	"tailscope/internal/config"
 	"tailscope/internal/experiment/logbook"
 	"tailscope/internal/guard/check"
@@ -82,6 +83,7 @@ type Server struct {
 	program      atomic.Int64 // bytes of the heap that belong to none of the parts
 
 	verdicts *marks.Judge
+	changes  *changes.Finder
 	tenants  *series.TenantList // nil without one
 	sessions *logbook.Registry
 	mirror   *Mirror // nil if nothing is mirrored
@@ -90,6 +92,7 @@ type Server struct {
 	notifier  *notify.Notifier
 	reloading sync.Mutex
 	receivers map[string]spec.Receiver // as last read; guarded by reloading
+	page      string                   // its address in links; guarded by reloading
 
 	http, otlpGRPC, otlpHTTP, debug net.Listener
 	listeners                       []listener
@@ -163,11 +166,12 @@ func Start(ctx context.Context, set Settings) (_ *Server, err error) {
 	if s.tenants, err = s.tenantList(); err != nil {
 		return nil, err
 	}
-	s.startVerdicts()
+	s.openVerdicts()
 	s.startSessions()
 	if err := s.startChecks(ctx); err != nil {
 		return nil, err
 	}
+	s.startVerdicts()
 	if err := s.startListeners(ctx); err != nil {
 		return nil, err
 	}
@@ -207,10 +211,14 @@ func (s *Server) Flush(ctx context.Context) error {
 }
 
 // Tick does at once what else the server does every few seconds: it flushes, maintains
-// the store and judges the marks that are due.
+// the store, judges the marks and runs the checks that are due.
 func (s *Server) Tick(ctx context.Context) error {
 	s.seconds.Fold()
-	return errors.Join(s.Flush(ctx), s.store.Maintain(ctx, s.now()), s.verdicts.Round(ctx))
+	err := errors.Join(s.Flush(ctx), s.store.Maintain(ctx, s.now()), s.verdicts.Round(ctx))
+	if s.checks != nil {
+		err = errors.Join(err, s.checks.Tick(ctx))
+	}
+	return err
 }
 
 // Close stops the server. Once ctx is done it no longer waits for clients, but still

@@ -1,35 +1,48 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"math"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/api"
 	"tailscope/internal/compare/changes"
+	"tailscope/internal/figure"
+	"tailscope/internal/guard/check/event"
+	"tailscope/internal/httpapi"
+	"tailscope/internal/judge"
 	"tailscope/internal/judge/marks"
 	"tailscope/internal/query"
+	"tailscope/internal/series"
+	"tailscope/internal/store"
 )
 
-// startVerdicts starts the loop that judges marks. A judgement in progress is abandoned
-// when the server stops, and repeated after the next start.
-func (s *Server) startVerdicts() {
-	finder := changes.NewFinder(s.store)
-	var cohortOf func(tenant string) (string, bool)
-	if s.tenants.Len() > 0 {
-		cohortOf = s.tenants.Cohort
-	}
+// openVerdicts makes what judges marks.
+func (s *Server) openVerdicts() {
+	s.changes = changes.NewFinder(s.store)
 	cuts := func(ctx context.Context, of query.Selection) ([]api.Change, error) {
-		return finder.Cuts(ctx, changes.Request{Selection: of, CohortOf: cohortOf})
+		return s.changes.Cuts(ctx, changes.Request{Selection: of, CohortOf: s.cohortOf()})
 	}
 	s.verdicts = marks.New(marks.Options{
 		Around: marks.Around{Store: s.store, Changes: cuts}, Seconds: s.seconds, Now: s.now, Keep: s.cfg.Retain.Base, Logger: s.log.With("part", "verdicts"),
-		CohortOf: cohortOf,
+		CohortOf: s.cohortOf(), Final: s.sendVerdict,
 		Once: func(ctx context.Context, do func(context.Context) error) (bool, error) {
 			return s.once(ctx, workVerdicts, do)
 		},
 	})
 	s.metrics.registry.MustRegister(verdictCollector{s.verdicts.Stats})
+}
+
+// startVerdicts starts the loop that judges marks, whose receivers are there. A judgement in
+// progress is abandoned when the server stops, and repeated after the next start.
+func (s *Server) startVerdicts() {
 	if !s.ticks {
 		return
 	}
@@ -44,6 +57,99 @@ func (s *Server) startVerdicts() {
 		<-done
 		return nil
 	})
+}
+
+// sendVerdict gives the final verdict of a mark to the receivers that want verdicts.
+func (s *Server) sendVerdict(ctx context.Context, m store.Mark, v *api.MarkVerdict) error {
+	s.reloading.Lock()
+	var names []string
+	for name, r := range s.receivers {
+		if r.Verdicts {
+			names = append(names, name)
+		}
+	}
+	page := s.page
+	s.reloading.Unlock()
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	of := map[string]string{"mark": m.Name}
+	for name, value := range map[string]string{series.LabelService: m.Service, series.LabelEnvironment: m.Environment} {
+		if value != "" {
+			of[name] = value
+		}
+	}
+	to, none := event.OK, math.NaN()
+	if v.Verdict == judge.Regression || v.Verdict == judge.Mixed {
+		to = event.Warning
+	}
+	e := event.Event{
+		Incident: "mark-" + m.ID, Seq: 1, Kind: event.Verdict, Key: event.Key{Check: m.Name}, Labels: of, Host: cmp.Or(m.Service, "tailscope"), Service: m.Name,
+		Time: s.now(), Opened: m.Time, From: event.OK, To: to, Value: none,
+		Bands: event.Bands{Threshold: none, LowCritical: none, LowWarning: none, HighWarning: none, HighCritical: none},
+		Text:  v.Sentence, User: m.User, Comment: m.Description,
+	}
+	if page != "" {
+		e.Link = strings.TrimSuffix(page, "/") + "/marks/" + url.PathEscape(m.ID)
+	}
+	return s.notifier.Events(ctx, names, []event.Event{e})
+}
+
+// cohortOf returns what names the cohort of a tenant, nil without a list of tenants.
+func (s *Server) cohortOf() func(tenant string) (cohort string, ok bool) {
+	if s.tenants.Len() == 0 {
+		return nil
+	}
+	return s.tenants.Cohort
+}
+
+// storyBefore is how long before the opening of an incident its cause may lie.
+const storyBefore = time.Hour
+
+// story returns the sentence by which the first page tells what made a service worse about the
+// time at which an incident opened and lasts; empty if nothing did, or if it is not known yet.
+// The environment is empty for any.
+func (s *Server) story(ctx context.Context, service, environment string, opened time.Time) (string, error) {
+	of := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, series.LabelService, service)}
+	if environment != "" {
+		of = append(of, labels.MustNewMatcher(labels.MatchEqual, series.LabelEnvironment, environment))
+	}
+	now := s.now()
+	found, err := httpapi.FindChanges(ctx, s.changes, s.verdicts, changes.Request{
+		Selection: query.Selection{Matchers: of, Start: opened.Add(-storyBefore), End: now}, CohortOf: s.cohortOf(), Newest: s.seconds, Now: now,
+	})
+	if err != nil {
+		return "", err
+	}
+	return worsened(found.Changes, opened), nil
+}
+
+// worsened returns the sentence of the newest event among changes, which are in order of time,
+// that made requests worse and was not over when an incident opened: that of the change which
+// leads it.
+func worsened(all []api.Change, opened time.Time) string {
+	var last *api.Change
+	for i := range all {
+		c := &all[i]
+		switch {
+		case c.Family != "" || c.Part != nil:
+		case c.Shape != nil && c.Shape.Kind == judge.Spike && c.Shape.End < opened.Unix():
+		case c.Verdict == judge.Improvement && last != nil && c.Operation == last.Operation:
+			last = nil
+		case c.Verdict == judge.Regression || c.Verdict == judge.Mixed:
+			if last == nil || c.Under != last.ID {
+				last = c
+			}
+		}
+	}
+	if last == nil {
+		return ""
+	}
+	if i := slices.IndexFunc(all, func(c api.Change) bool { return c.ID == last.Under }); i >= 0 {
+		last = &all[i]
+	}
+	return figure.Sentence(last.Sentence)
 }
 
 // verdictCollector collects the number of marks judged, and the time it took.

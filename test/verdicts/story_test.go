@@ -1,6 +1,11 @@
 package verdicts
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -71,9 +76,45 @@ func TestMarkHasOneStory(t *testing.T) {
 	})
 }
 
+// watch has a check of durations and one of errors, and a receiver that writes to a file.
+const watch = `receivers:
+  log: {file: {path: %q}, verdicts: yes}
+templates:
+  shop: {labels: {service: shop}, every: 1m, receivers: log, soft: 1}
+checks:
+  slow:
+    template: shop
+    value: {query: {measure: p95, series: 'span_duration_seconds{service="shop", kind="server"}', over: 5m}}
+    threshold: {must: "<", of: 0.36, critical: 0}
+  errors:
+    template: shop
+    value: {query: {measure: errors, series: 'span_duration_seconds{service="shop", kind="server"}', over: 5m}}
+    threshold: {must: "<", of: 0.02, critical: 0}
+`
+
+// received returns the text of the first event of a kind that a receiver wrote to a file, where
+// it comes in a moment.
+func received(t *testing.T, path, kind string) string {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it is made with the first event
+		}
+		for line := range bytes.Lines(text) {
+			var event struct{ Kind, Text string }
+			if json.Unmarshal(line, &event) == nil && event.Kind == kind {
+				return event.Text
+			}
+		}
+	}
+	t.Fatalf("the receiver has no event of the kind %s", kind)
+	return ""
+}
+
 // What a deploy did is told by one text, of the same sides, on the first page, in the list of
-// changes, at the mark, in a comparison at it and on the command line, and stays so when more
-// comes later.
+// changes, at the mark, in a comparison at it, on the command line and to receivers of a check
+// that fails because of it, and stays so when more comes later.
 func TestEventHasOneStory(t *testing.T) {
 	loads := crowd("shop", 8)
 	for _, c := range []struct {
@@ -87,13 +128,23 @@ func TestEventHasOneStory(t *testing.T) {
 		{"one operation", slow("POST /orders", "", 3), judge.Regression},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t, 1530)
+			events := filepath.Join(t.TempDir(), "events.json")
+			w := newWatchedWorld(t, 1530, fmt.Sprintf(watch, events))
 			w.send(time.Hour, loads...)
 			id := w.mark("deploy", "shop")
-			w.send(70*time.Minute, with(loads, c.effect)...)
+			w.send(20*time.Minute, with(loads, c.effect)...)
+			if early := w.verdict(id); c.want == judge.Regression {
+				if text := received(t, events, "opened"); !strings.Contains(text, " is CRITICAL: ") || !strings.Contains(text, ". "+early.Sentence+", since 2026-05-12 11:00") {
+					t.Errorf("the receiver is told\n%s\nand the mark says\n%s", text, early.Sentence)
+				}
+			}
+			w.send(50*time.Minute, with(loads, c.effect)...)
 			s := w.story(id)
 			if s.Verdict != c.want {
 				t.Errorf("the mark says %s: %s", s.Verdict, s.Sentence)
+			}
+			if text := received(t, events, "verdict"); text != s.Sentence {
+				t.Errorf("the receiver is told\n%s\nand the mark says\n%s", text, s.Sentence)
 			}
 			w.told(s)
 			w.send(20*time.Minute, with(with(loads, c.effect), slow("", "", 1.5))...)

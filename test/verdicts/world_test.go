@@ -12,6 +12,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -46,11 +48,23 @@ type world struct {
 // newWorld starts a server that has seen nothing. The seed decides what it is sent.
 func newWorld(t *testing.T, seed int) *world {
 	t.Helper()
+	return newWatchedWorld(t, seed, "")
+}
+
+// newWatchedWorld is newWorld with a file of checks, unless that is empty.
+func newWatchedWorld(t *testing.T, seed int, checks string) *world {
+	t.Helper()
 	w := &world{t: t, rng: rand.New(rand.NewPCG(uint64(seed), 18)), now: epoch}
 	cfg := config.Default()
 	cfg.Data = t.TempDir()
 	cfg.Listen, cfg.OTLPGRPC, cfg.OTLPHTTP = "127.0.0.1:0", "", "127.0.0.1:0"
 	cfg.Flush = time.Hour
+	if checks != "" {
+		cfg.Checks = []string{filepath.Join(t.TempDir(), "checks.yaml")}
+		if err := os.WriteFile(cfg.Checks[0], []byte(checks), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s, err := server.Start(t.Context(), server.Settings{Config: cfg, Now: w.clock})
 	if err != nil {
 		t.Fatal(err)

@@ -26,6 +26,10 @@ type Options struct {
 	Notifier Notifier          // nil: nobody is notified
 	// Target is the Apdex target of a service in seconds; default query.DefaultApdexT.
 	Target func(ctx context.Context, service string) float64
+	// Story returns the sentence by which the page tells what made a service worse about the
+	// moment at which an incident opened, for receivers; empty if that is nothing, or not
+	// known yet. The environment is empty where the check has none. Default: nothing is told.
+	Story func(ctx context.Context, service, environment string, opened time.Time) (string, error)
 	// Receivers returns the states of receivers, for the page.
 	Receivers func() []api.CheckReceiver
 	Records   store.Records    // of this server alone (store.OwnRecords): states and incidents; default Store's

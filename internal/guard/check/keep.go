@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tailscope/internal/guard/check/event"
+	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
 
@@ -90,6 +91,7 @@ func (e *Engine) waitTime(failing bool) time.Duration {
 func (e *Engine) keepOnce(ctx context.Context) error {
 	e.keeping.Lock()
 	defer e.keeping.Unlock()
+	e.addStories(ctx)
 	err := e.save(ctx)
 	if err == nil {
 		err = e.sendEvents(ctx, false)
@@ -167,7 +169,7 @@ func (e *Engine) sendEvents(ctx context.Context, all bool) error {
 		var receivers []string
 		n := 0
 		for _, o := range e.owed {
-			if _, unkept := e.records[o.key()]; unkept && !all || n >= 1000 || n > 0 && !slices.Equal(receivers, o.Receivers) {
+			if _, unkept := e.records[o.key()]; (unkept || o.untold) && !all || n >= 1000 || n > 0 && !slices.Equal(receivers, o.Receivers) {
 				break
 			}
 			receivers = o.Receivers
@@ -187,6 +189,48 @@ func (e *Engine) sendEvents(ctx context.Context, all bool) error {
 		}
 		e.owed = slices.Delete(e.owed, 0, n)
 		e.stats.EventsSent += uint64(n)
+		e.mu.Unlock()
+	}
+}
+
+// storyWithin bounds how long receivers wait for stories: an alarm without one is better than
+// one that comes late.
+const storyWithin = 5 * time.Second
+
+// addStories puts behind the text of events that wait for it what the page tells of their
+// service. It does so before they are kept, so that one that is sent again says the same. Needs
+// keeping.
+func (e *Engine) addStories(ctx context.Context) {
+	e.mu.Lock()
+	var waiting []*pendingEvents
+	for _, o := range e.owed {
+		if o.untold {
+			waiting = append(waiting, o)
+		}
+	}
+	e.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, storyWithin)
+	defer cancel()
+	type subject struct {
+		service, environment string
+		opened               time.Time
+	}
+	told := map[subject]string{}
+	for _, o := range waiting {
+		s := subject{o.Event.Labels[series.LabelService], o.Event.Labels[series.LabelEnvironment], o.Event.Opened}
+		story, known := told[s]
+		if !known {
+			var err error
+			if story, err = e.o.Story(ctx, s.service, s.environment, s.opened); err != nil {
+				e.o.Logger.Warn("receivers are not told what changed in the service of an incident", "incident", o.Event.Incident, "service", s.service, "error", err)
+			}
+			told[s] = story
+		}
+		e.mu.Lock()
+		if o.untold = false; story != "" {
+			o.Event.Text += ". " + story
+			e.putRecord(o.key(), o)
+		}
 		e.mu.Unlock()
 	}
 }

@@ -70,6 +70,7 @@ type incident struct{ api.Incident }
 // pendingEvents are events that the notifier has not been handed yet.
 type pendingEvents struct {
 	number    uint64
+	untold    bool      // waits for a story, see addStories
 	Receivers []string  `json:"receivers"`
 	Event     eventJSON `json:"event"`
 }
@@ -272,6 +273,7 @@ func (e *Engine) recordTransition(in *instance, events []state.Event) {
 		}
 		e.lastOwed++
 		o := &pendingEvents{number: e.lastOwed, Receivers: in.c.Receivers, Event: encodeEvent(&v)}
+		o.untold = e.o.Story != nil && v.Labels[series.LabelService] != "" && v.To != event.OK && (v.Kind == event.Opened || v.Kind == event.Changed)
 		e.owed = append(e.owed, o)
 		e.putRecord(o.key(), o)
 	}

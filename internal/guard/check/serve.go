@@ -134,6 +134,21 @@ func (e *Engine) Run(ctx context.Context) {
 	last.Wait()
 }
 
+// Tick does at once what Run does in time: it runs what is due, stores the states and notifies
+// receivers. It is for an engine that nobody runs.
+func (e *Engine) Tick(ctx context.Context) error {
+	e.loop.dispatch()
+	for _, queue := range []*taskQueue{&e.loop.store, &e.loop.outside} {
+		for s, ok := queue.pop(); ok; s, ok = queue.pop() {
+			e.loop.run(ctx, s.t, s.due)
+			e.loop.finish(s.t)
+		}
+	}
+	e.sink.flush(ctx)
+	e.tickIncidents()
+	return e.keepOnce(ctx)
+}
+
 // Replace changes the definitions. Checks that are the same go on as they were;
 // the incident of one that is gone is resolved. On an error nothing has changed.
 func (e *Engine) Replace(ctx context.Context, f spec.File) error {

@@ -24,19 +24,20 @@ import (
 )
 
 const (
-	defaultSubject = `[{{.To}}] {{.ID}}{{if eq .Kind "resolved"}} is well again{{else if eq .Kind "acknowledged"}} is taken care of{{end}}`
+	defaultSubject = `[{{.To}}] {{.ID}}{{if eq .Kind "resolved"}} is well again{{else if eq .Kind "acknowledged"}} is taken care of{{else if eq .Kind "verdict"}}: {{.Text}}{{end}}`
 	defaultBody    = `{{.Text}}
 
-Check:     {{.ID}}
+{{if eq .Kind "verdict"}}Mark:      {{.ID}}
+{{else}}Check:     {{.ID}}
 State:     {{.From}} -> {{.To}} ({{.Kind}})
 Value:     {{if .Value}}{{.Value}}{{.Unit}}{{else}}none{{end}}
-{{with .Threshold}}Threshold: {{.}}{{$.Unit}}{{with $.Rule}} by {{.}}{{end}}
+{{end}}{{with .Threshold}}Threshold: {{.}}{{$.Unit}}{{with $.Rule}} by {{.}}{{end}}
 {{end}}{{with .Warning}}Warning:   {{.}}{{$.Unit}}
 {{end}}{{with .Critical}}Critical:  {{.}}{{$.Unit}}
 {{end}}Time:      {{.Time.Format "2006-01-02 15:04:05 MST"}}
 Since:     {{.Opened.Format "2006-01-02 15:04:05 MST"}}
-Incident:  {{.Incident}}
-{{with .User}}By:        {{.}}
+{{if ne .Kind "verdict"}}Incident:  {{.Incident}}
+{{end}}{{with .User}}By:        {{.}}
 {{end}}{{with .Comment}}Comment:   {{.}}
 {{end}}{{with .Link}}
 {{.}}

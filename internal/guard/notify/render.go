@@ -17,7 +17,7 @@ import (
 
 // renderer executes a parsed text/template on an event, and does what its Execute does, but for
 // calling any method of any type by name. The linker of a program that may do that keeps every
-// method of every type; they were a third of this one. So moments and durations have the methods
+// method of every type, an eighth of this one. So moments and durations have the methods
 // that method lists, and nothing else in the data has any.
 type renderer struct {
 	w     io.Writer

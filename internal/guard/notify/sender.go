@@ -9,6 +9,9 @@ import (
 
 // newSender returns the sender of a definition, or an error for a wrong one.
 func newSender(r spec.Receiver, now func() time.Time) (sender, error) {
+	if events := r.Webhook != nil || r.Email != nil || r.FileOut != nil && r.FileOut.What != "results"; r.Verdicts && !events {
+		return nil, errors.New("verdicts: only a webhook, an email and a file of events are told of marks: leave it out")
+	}
 	switch {
 	case r.NSCA != nil:
 		return sure(newNSCA(*r.NSCA, now))

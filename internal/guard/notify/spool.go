@@ -211,7 +211,7 @@ func (s *spool) recordIncident(e *event.Event) {
 	case known:
 		was.Event, was.Done = *e, time.Time{}
 		s.known[e.Incident] = was
-	case e.To != event.OK && e.Kind != event.Flapping && e.Kind != event.Steady:
+	case e.To != event.OK && e.Kind != event.Flapping && e.Kind != event.Steady && e.Kind != event.Verdict:
 		// A check has one incident at a time. One that was never resolved, because of a
 		// crash at its beginning, is replaced.
 		for id, k := range s.known {

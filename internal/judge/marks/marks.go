@@ -42,8 +42,11 @@ type Options struct {
 	// CohortOf, if not nil, names the cohort of a tenant as a list of tenants has it, see
 	// compare.Request.
 	CohortOf func(tenant string) (cohort string, ok bool)
-	Now      func() time.Time // default time.Now
-	Logger   *slog.Logger     // default discards
+	// Final, if not nil, is told of each mark when its verdict becomes final, before that is kept:
+	// after a crash it may be told again. On an error the mark is judged again later.
+	Final  func(ctx context.Context, m store.Mark, v *api.MarkVerdict) error
+	Now    func() time.Time // default time.Now
+	Logger *slog.Logger     // default discards
 	// Window is how long a side is at most; default 1 h.
 	Window time.Duration
 	// Keep is how long slots of 10 s are kept: of older marks a verdict is not

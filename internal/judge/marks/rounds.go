@@ -134,6 +134,9 @@ func (j *Judge) judge(ctx context.Context, marks []store.Mark, i int, now time.T
 	if v.State != Waiting {
 		v.First = j.first(m.ID, now)
 	}
+	if err == nil && v.State == Final && j.o.Final != nil && !j.isFinal(m.ID) {
+		err = j.o.Final(ctx, *m, &v)
+	}
 	if err == nil && v.State != Waiting {
 		err = j.keep(ctx, record{Mark: m.ID, Beside: beside(marks, i, j.o.Window), Verdict: v, counted: n})
 	}
@@ -169,6 +172,13 @@ func (j *Judge) judge(ctx context.Context, marks []store.Mark, i int, now time.T
 	}
 	*k = known{beside: beside(marks, i, j.o.Window), brief: brief(v), counted: n, checked: now}
 	return nil
+}
+
+// isFinal reports whether the verdict of a mark is final already.
+func (j *Judge) isFinal(id string) bool {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return j.known[id].brief.State == Final
 }
 
 // first returns when a mark was first judged, which is now if it was not.

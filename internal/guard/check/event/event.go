@@ -112,6 +112,7 @@ const (
 	Resolved     Kind = "resolved"     // hard state OK again, or its check is gone
 	Flapping     Kind = "flapping"     // changes too often: nothing more is sent until Steady
 	Steady       Kind = "steady"
+	Verdict      Kind = "verdict" // of a mark, once it is final; it is not of an incident
 )
 
 // Event is a change of an incident that receivers are sent. Incident and Seq identify it

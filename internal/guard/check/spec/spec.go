@@ -293,6 +293,7 @@ type Receiver struct {
 	Email        *Email        `key:"email" doc:"Events by SMTP."`
 	Graphite     *Graphite     `key:"graphite" doc:"Every value with its threshold, warning and critical."`
 	FileOut      *FileOut      `key:"file" doc:"Lines of a file."`
+	Verdicts     bool          `key:"verdicts" doc:"Also the verdicts of marks, each once it is final; of a webhook, an email or a file of events. Default no."`
 	Match        Matchers      `key:"match" doc:"Only checks with these labels."`
 	Levels       []string      `key:"levels" is:"OK|WARNING|CRITICAL|UNKNOWN" doc:"Of events; default all."`
 	Spool        Spool         `key:"spool" doc:"Bounds of what waits for a receiver that is down."`
