@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"go.opentelemetry.io/collector/pdata/plog/plogotlp"
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
@@ -50,6 +51,9 @@ func (s *Server) handler() http.Handler {
 		Refuse: func(w http.ResponseWriter, r *http.Request, code int, message string) {
 			s.counters[overHTTP].requests.Add(1)
 			s.counters[overHTTP].broken.Add(1)
+			if origin := r.Header.Get("Origin"); s.refused.isNew(origin) {
+				s.o.Log.Warn("a page that sends from a browser is refused", "origin", origin, "why", message)
+			}
 			s.refuse(w, contentType(r), code, status.New(codes.PermissionDenied, message))
 		},
 		// Senders address the server by any name that their network has for it. Browsers
@@ -58,6 +62,29 @@ func (s *Server) handler() http.Handler {
 		Tool: func(r *http.Request) bool { return r.Method == http.MethodPost && contentType(r) == protobufType },
 	}
 	return g.Handler(sharing(mux))
+}
+
+// strangers are the origins of pages that were refused. Their browsers keep the answer from
+// them, so the log says once of each why it was; of so many, since anybody makes them up.
+type strangers struct {
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+const mostStrangers = 32
+
+// isNew reports whether an origin, which is not empty, is seen for the first time.
+func (s *strangers) isNew(origin string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if origin == "" || len(origin) > 256 || len(s.seen) == mostStrangers || s.seen[origin] {
+		return false
+	}
+	if s.seen == nil {
+		s.seen = map[string]bool{}
+	}
+	s.seen[origin] = true
+	return true
 }
 
 // sharing lets the pages that the guard has let pass read answers, and answers the question

@@ -82,6 +82,7 @@ type Server struct {
 	limits   [protocols]limiter       // of requests in progress
 	arriving [protocols]listen.Bodies // of requests that have not arrived yet
 	counters [protocols]counters
+	refused  strangers
 
 	grpcListener, httpListener net.Listener
 	grpc                       *grpc.Server
