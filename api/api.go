@@ -368,11 +368,18 @@ type ServiceVerdict struct {
 	Environment string  `json:"environment,omitempty"`
 	Verdict     Verdict `json:"verdict"` // as CompareResponse.Verdict
 	Sentence    string  `json:"sentence"`
+	// Headline is the sentence with a small letter at its beginning, as it goes on within
+	// another; empty in verdicts of older versions. Lead names the measure of the service
+	// that what lasts begins with; empty if that is none of the service as a whole.
+	Headline string `json:"headline,omitempty"`
+	Lead     string `json:"lead,omitempty"`
 	// Before and After are the times that were compared, as far as they were used.
 	Before Range `json:"before"`
 	After  Range `json:"after"`
 	// Shapes are what came and went at the mark, and how a change that lasts moved.
 	Shapes []Shape `json:"shapes"`
+	// Hints are as CompareResponse.Hints.
+	Hints []Shape `json:"hints,omitempty"`
 	// Together are the marks, this one among them, that are too near each other to be told
 	// apart: what is said is of all of them. Empty of a mark that is by itself.
 	Together []MarkName `json:"together"`
@@ -449,8 +456,9 @@ type MarkGroup struct {
 	Name    string `json:"name"`
 	Service string `json:"service,omitempty"` // empty where they concern every one
 	Marks   int    `json:"marks"`             // that were judged
-	// Spikes is at how many of them something came and went; the figures are medians over
-	// those at which it was the measure of the operation at which it was most often.
+	// Spikes is at how many of them something came and went, of each by itself or of all of
+	// them together; the figures are medians over those at which it was of the operation at
+	// which it was most often.
 	Spikes    int    `json:"spikes"`
 	Operation string `json:"operation,omitempty"`
 	Measure   string `json:"measure,omitempty"`

@@ -114,6 +114,14 @@ type Change struct {
 	Sentence string `json:"sentence"`
 	Headline string `json:"headline"`
 	Name     string `json:"name"`
+	// Lead names the measure that the headline begins with; absent if it begins with none.
+	Lead string `json:"lead,omitempty"`
+	// Rate is what the headline says of the rate, where that changed too.
+	Rate string `json:"rate,omitempty"`
+	// Ended is the moment from which on requests that had become worse, and stayed so, were as
+	// before again, Unix seconds; absent while they are not. Headline and sentence then tell
+	// of the past.
+	Ended int64 `json:"ended,omitempty"`
 	// Status is new, confirmed or dismissed; Mark is the id of the mark that a
 	// confirmed one became.
 	Status string `json:"status" enum:"new,confirmed,dismissed"`

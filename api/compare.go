@@ -43,6 +43,9 @@ type CompareResponse struct {
 	// Shapes are what came and went at a mark, which belongs to neither side; a spike of
 	// either of two windows; and how a change that lasts moved.
 	Shapes []Shape `json:"shapes"`
+	// Hints are spikes of single operations at a mark that this mark alone does not surely
+	// show: marks of one name are judged together by them.
+	Hints []Shape `json:"hints,omitempty"`
 	// Unit is seconds, bytes or empty; Per is request when the figures of a
 	// family of numbers are for each request of the service.
 	Unit string `json:"unit"`

@@ -10,10 +10,6 @@ type Spike struct {
 	Share, Usual float64
 	// Which is the tally in which the spike is clearest.
 	Which int
-	// Excess is how many times the excess of the spike is the greatest that the
-	// reference shows in as many slots, both in standard errors, over what an accident
-	// reaches with probability Alpha. It is at least 1.
-	Excess float64
 	// P is the probability of an excess as great by accident, at most Alpha.
 	P float64
 }
@@ -41,6 +37,9 @@ const (
 	// errors of independent requests, and leastBeyond the observations of a spike.
 	leastExcess = 3.0
 	leastBeyond = 3
+	// spikeTail is the index of the Pareto tail of excesses where it is known when a spike
+	// begins, and rangeTail where each slot is searched.
+	spikeTail, rangeTail = 3.0, 2.0
 	// At most leftAtOnce of the excess of a spike is left in as many slots after it as it
 	// has, backFewest at least, and at most leftLater in the backMost after it.
 	backFewest, backMost  = 3, 60
@@ -53,7 +52,7 @@ const (
 // A stretch is compared with stretches of the reference that are as long, by the excess
 // of its share in standard errors of independent observations. Slots depend on each other
 // and are not normal, so no quantile of a distribution is the bound: it is the greatest
-// excess of the reference, times what an excess of a Pareto tail of index 2 reaches with
+// excess of the reference, times what an excess of a Pareto tail reaches with
 // probability Alpha, for as many stretches, lengths and tallies as are searched. A
 // reference with spikes of its own therefore hides others like them. A spike begins and
 // ends where half of its excess is left; slots without observations at its beginning are
@@ -88,10 +87,10 @@ func FindSpike(tallies []Tally, o SpikeOptions) (s Spike, ok bool, err error) {
 		o.Looks = 2 * len(tallies)
 	}
 	for i := range tallies {
-		search := newSpikeSearch(tallies[i], o)
+		search := &spikeSearch{o, newSums(tallies[i])}
 		for _, length := range search.lengths() {
 			found := search.clearest(length)
-			if found.Excess < 1 || found.Excess <= s.Excess {
+			if found.P > o.Alpha || ok && found.P >= s.P {
 				continue
 			}
 			if found.From, found.To = search.ends(found); search.isBack(found) {
@@ -103,17 +102,16 @@ func FindSpike(tallies []Tally, o SpikeOptions) (s Spike, ok bool, err error) {
 	return s, ok, nil
 }
 
-// spikeSearch holds running sums of a tally: element t is the sum before slot t. Sampled
+// sums are the running sums of a tally: element t is the sum before slot t. Sampled
 // observations count as their effective number (Kish 1965).
-type spikeSearch struct {
-	SpikeOptions
+type sums struct {
 	num, den []float64
-	occupied []int
+	occupied []int // slots with observations
 }
 
-func newSpikeSearch(t Tally, o SpikeOptions) *spikeSearch {
+func newSums(t Tally) sums {
 	n := len(t.Num)
-	s := &spikeSearch{SpikeOptions: o, num: make([]float64, n+1), den: make([]float64, n+1), occupied: make([]int, n+1)}
+	s := sums{num: make([]float64, n+1), den: make([]float64, n+1), occupied: make([]int, n+1)}
 	all := 0.0
 	for _, d := range t.Den {
 		all += d
@@ -129,6 +127,12 @@ func newSpikeSearch(t Tally, o SpikeOptions) *spikeSearch {
 		}
 	}
 	return s
+}
+
+// spikeSearch is a search in one tally.
+type spikeSearch struct {
+	SpikeOptions
+	sums
 }
 
 func (s *spikeSearch) slots() int { return len(s.num) - 1 }
@@ -177,8 +181,9 @@ func (s *spikeSearch) lengths() []int {
 }
 
 // clearest returns the stretch of a length with the greatest excess among those that
-// begin where a spike may. Its Excess is 0 if there is none.
+// begin where a spike may. Its P is 1 if there is none.
 func (s *spikeSearch) clearest(length int) (best Spike) {
+	best.P = 1
 	most := 0.0
 	usual, _, _ := s.usual(0, 0)
 	for i := s.Starts[0]; i < s.Starts[1] && i+length <= s.slots(); i++ {
@@ -194,7 +199,7 @@ func (s *spikeSearch) clearest(length int) (best Spike) {
 	best.Share = s.share(best.From, best.To)
 	most = s.excess(best.From, best.To, best.Usual)
 	if math.IsNaN(best.Usual) || slots < leastStretches*length {
-		return Spike{}
+		return best
 	}
 	greatest := leastExcess
 	for _, r := range s.outside(best.From, best.To) {
@@ -202,18 +207,17 @@ func (s *spikeSearch) clearest(length int) (best Spike) {
 			greatest = max(greatest, s.excess(i, i+length, best.Usual))
 		}
 	}
-	best.Excess = most / greatest / s.accident(length, slots)
-	best.P = s.Alpha / (best.Excess * best.Excess) // see accident
+	if most > greatest {
+		// Of w stretches beside n of the reference, one exceeds r times the greatest of these
+		// with probability w/(n+w)·r^−index in a Pareto tail.
+		tail := spikeTail
+		if s.Starts[1]-s.Starts[0] == s.slots() {
+			tail = rangeTail
+		}
+		w, n := float64(s.Starts[1]-s.Starts[0])/float64(length)+1, float64(slots)/float64(length)
+		best.P = min(1, float64(s.Looks)*w/(n+w)*math.Pow(greatest/most, tail))
+	}
 	return best
-}
-
-// accident returns how many times the greatest excess of the reference an excess is by
-// accident, with probability Alpha: of w stretches beside n of the reference, one exceeds
-// r times the greatest of these with probability w/(n+w)·r⁻² in a Pareto tail of index 2.
-func (s *spikeSearch) accident(length, slots int) float64 {
-	w := float64(s.Starts[1]-s.Starts[0])/float64(length) + 1
-	n := float64(slots) / float64(length)
-	return max(1, math.Sqrt(float64(s.Looks)*w/(n+w)/s.Alpha))
 }
 
 // ends returns where a spike begins and ends.

@@ -237,7 +237,7 @@ func FuzzSpikes(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ok && (x.From < 0 || x.From >= x.To || x.To > n || !(x.Share > x.Usual) || !(x.Excess >= 1)) {
+		if ok && (x.From < 0 || x.From >= x.To || x.To > n || !(x.Share > x.Usual) || !(x.P > 0 && x.P <= 0.01)) {
 			t.Fatalf("%+v of %d slots", x, n)
 		}
 		y, more, _ := FindSpike([]Tally{b}, SpikeOptions{})

@@ -230,6 +230,7 @@ type comparison struct {
 	lasting  string      // the sentence of what lasts
 	whole    *strata     // all requests, raw; nil of numbers
 	shapes   []api.Shape // spikes
+	hints    []api.Shape // see spike
 	before   *api.Shape  // a spike of side A that is left out
 	left     []span      // what belongs to neither side
 }

@@ -18,11 +18,13 @@ const (
 	// A spike of a mark begins a slot before it at the earliest, and spikeWithin after it
 	// at the latest.
 	spikeWithin = 2 * time.Minute
-	// mostSpikeOperations are searched one by one where all together show no spike.
-	mostSpikeOperations = 10
+	// MostSpikeOperations are searched one by one where all together show no spike.
+	MostSpikeOperations = 10
 	// falseSpikes is the probability of a spike at a mark without one, of all operations;
 	// falseInRanges of one in a range, of which every slot is searched.
 	falseSpikes, falseInRanges = 0.01, 0.05
+	// FalseHints is the probability of a hint of an operation at a mark without a spike.
+	FalseHints = 0.05
 	// nearSides are sides with so little between them, as a share of the longer one, that a
 	// line through both says something.
 	nearSides = 0.1
@@ -39,7 +41,7 @@ func (c *comparison) findShapes(ctx context.Context) (err error) {
 			name string
 			of   *side
 		}{{"a", c.a}, {"b", c.b}} {
-			found, err := c.spike(s.of, stat.SpikeOptions{Alpha: falseInRanges})
+			found, _, err := c.spike(s.of, stat.SpikeOptions{Alpha: falseInRanges})
 			if err != nil {
 				return err
 			}
@@ -55,7 +57,7 @@ func (c *comparison) findShapes(ctx context.Context) (err error) {
 		return nil
 	}
 	// A spike of the time before would hide others like it, and belongs to neither side too.
-	if c.before, err = c.spike(c.a, stat.SpikeOptions{Alpha: falseSpikes}); err != nil {
+	if c.before, _, err = c.spike(c.a, stat.SpikeOptions{Alpha: falseSpikes}); err != nil {
 		return err
 	}
 	if c.before != nil {
@@ -86,8 +88,8 @@ func (c *comparison) findShapes(ctx context.Context) (err error) {
 		Starts:    [2]int{max(0, moment-1), min(all.slots(), moment+1+max(1, int(int64(spikeWithin/time.Second)/all.step)))},
 		Alpha:     falseSpikes,
 	}
-	found, err := c.spike(all, o)
-	if found == nil || err != nil {
+	found, hints, err := c.spike(all, o)
+	if c.hints = hints; found == nil || err != nil {
 		return err
 	}
 	c.shapes = append(c.shapes, *found)
@@ -150,13 +152,14 @@ func (s *side) leave(ranges []span) {
 }
 
 // spike returns the spike of a side, nil if there is none: of all its requests, or else of
-// an operation.
-func (c *comparison) spike(s *side, o stat.SpikeOptions) (*api.Shape, error) {
+// an operation. Where o says when one begins, hints are those of each operation by itself
+// that FalseHints allows.
+func (c *comparison) spike(s *side, o stat.SpikeOptions) (found *api.Shape, hints []api.Shape, err error) {
 	names := namesOf(s, s)
 	if len(names) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
-	one := names[:min(len(names), mostSpikeOperations)]
+	one := names[:min(len(names), MostSpikeOperations)]
 	if len(names) == 1 {
 		one = nil
 	}
@@ -168,18 +171,30 @@ func (c *comparison) spike(s *side, o stat.SpikeOptions) (*api.Shape, error) {
 	for _, name := range one {
 		groups = append(groups, []operation{name})
 	}
-	alpha := o.Alpha
+	alpha, hinted := o.Alpha, o.Starts != [2]int{}
 	for i, group := range groups {
 		if i == 1 {
 			share = 0.5 / float64(len(one))
 		}
 		o.Alpha = alpha * share
-		found, _, err := c.spikeOf(s, group, o)
-		if found != nil || err != nil {
-			return found, err
+		hint := hinted && len(group) == 1
+		if hint {
+			o.Alpha = max(o.Alpha, FalseHints)
+		}
+		shape, p, err := c.spikeOf(s, group, o)
+		if err != nil {
+			return nil, nil, err
+		}
+		if shape != nil && hint {
+			hints = append(hints, *shape)
+		}
+		if shape != nil && found == nil && p <= alpha*share {
+			if found = shape; !hinted {
+				break
+			}
 		}
 	}
-	return nil, nil
+	return found, hints, nil
 }
 
 // spikeOf returns the spike of operations together, and the probability of one as clear
@@ -221,6 +236,9 @@ func (c *comparison) spikeShape(s *side, names []operation, found stat.Spike, fa
 			most, greatest = name, more
 		}
 		sum += max(0, more)
+	}
+	if len(names) == 1 {
+		most, greatest, sum = names[0], 1, 1
 	}
 	of := c.of
 	if sum > 0 && 2*greatest > sum && len(namesOf(s, s)) > 1 {
@@ -282,7 +300,7 @@ func (c *comparison) nameShapes() {
 	if c.brief {
 		return
 	}
-	c.out.Shapes = append(c.out.Shapes, c.shapes...)
+	c.out.Shapes, c.out.Hints = append(c.out.Shapes, c.shapes...), c.hints
 	if s := c.before; s != nil {
 		c.warning("spike", "the time before holds a spike, which is left out: %s from %s UTC", s.Sentence, time.Unix(s.Start, 0).UTC().Format("2006-01-02 15:04:05"))
 	}

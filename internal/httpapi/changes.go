@@ -42,7 +42,7 @@ func (s *server) findChanges(ctx context.Context, in *api.ChangesRequest) (*api.
 	if err != nil {
 		return nil, err
 	}
-	return FindChanges(ctx, s.changes, s.Verdicts, changes.Request{Selection: sel, Per: in.Per, Operations: in.Operations, Status: strings.TrimSpace(in.Status), CohortOf: s.cohortOf(), Newest: s.Seconds, Now: s.Now()})
+	return FindChanges(ctx, s.changes, s.Verdicts, changes.Request{Selection: sel, Per: in.Per, Operations: in.Operations, Status: strings.TrimSpace(in.Status), CohortOf: s.cohortOf(), Newest: s.Seconds, Now: s.Now(), Known: in.Known})
 }
 
 // FindChanges finds changes and has marks, unless verdicts is nil, tell those that lie at one.

@@ -155,3 +155,15 @@ func TestAdjust(t *testing.T) {
 		t.Errorf("%v, want twice 0.01, and 0.04", got)
 	}
 }
+
+func TestPast(t *testing.T) {
+	for sentence, want := range map[string]string{
+		"p99 of inventory is 2.8 times as slow (95 % interval 2.5 … 3.1)": "p99 of inventory was 2.8 times as slow (95 % interval 2.5 … 3.1)",
+		"p50 of GET is it is\u00a03 % slower":                             "p50 of GET is it was\u00a03 % slower",
+		"errors of shop went from 1 % to 6 %":                             "errors of shop went from 1 % to 6 %",
+	} {
+		if got := Past(sentence); got != want {
+			t.Errorf("%s: %s, want %s", sentence, got, want)
+		}
+	}
+}

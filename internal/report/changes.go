@@ -39,6 +39,9 @@ func Changes(r *api.ChangesResponse, status string, zone *time.Location) *Docume
 			at = "found in " + strings.Join(c.Found, ", ") + ", " + at
 		}
 		d.Line("    " + at)
+		if c.Ended > 0 {
+			d.Line("    normal again since " + clock(api.Float(c.Ended)))
+		}
 		t := Columns("", ">before", ">after", ">change", ">interval", "verdict")
 		unit := SecondsUnit
 		if c.Family != "" {

@@ -197,6 +197,9 @@ func describeInner(s *compare.Stretches, c candidate) (*api.Change, error) {
 				out.Name = fmt.Sprintf("%s time in %s", word, name)
 			}
 		}
+		if said == "" {
+			out.Lead = m.Name
+		}
 		said += m.Sentence
 		if thing == Time {
 			said += fmt.Sprintf(", %s → %s of all their time", figure.Percent(share(c.before)), figure.Percent(share(c.after)))
@@ -204,6 +207,7 @@ func describeInner(s *compare.Stretches, c candidate) (*api.Change, error) {
 	}
 	switch out.Headline, out.Verdict = said, sum.Verdict(); {
 	case out.Kink && slices.Equal(c.point.of, []string{Time}):
+		out.Lead = ""
 		out.Headline, out.Shape = driftText(s, c, out, "time in "+name+" per request of "+of, "seconds")
 	case said == "":
 		out.Headline, out.Name = fmt.Sprintf("%s of %s per request of %s changed%s", figure.Listed(c.point.of), name, of, unsure(out.Measures)), name+" changed"

@@ -40,6 +40,9 @@ type Request struct {
 	// few slots after them.
 	Newest *seconds.Ring
 	Now    time.Time // slots that have only just ended then are not read; the zero time: all are
+	// Known answers what was found within the last knownFor, if anything was. Whether what became
+	// worse is over is looked up all the same.
+	Known bool
 
 	cuts bool // for Cuts: neither parts of requests are searched nor who moved
 }
@@ -73,6 +76,8 @@ const (
 	// moments each has fewestSlots slots after it: none is found that was not, and what more
 	// slots say of them is little.
 	settled = 2 * time.Minute
+	// knownFor is how long an answer is kept for those who ask for what is known.
+	knownFor = 10 * time.Minute
 )
 
 func (r *Request) check() error {
@@ -103,9 +108,9 @@ type Finder struct {
 	st store.Store
 	// metrics has what was found of a metric, open what was found in a window that decides the
 	// newest moments, settling in one that lasts, past in one that is over, as long as no request
-	// of it came late.
-	metrics              refresh.Cache[api.ChangesResponse]
-	open, settling, past refresh.Cache[inWindow]
+	// of it came late. Known has what was found last in any window.
+	metrics                     refresh.Cache[api.ChangesResponse]
+	open, settling, past, known refresh.Cache[inWindow]
 }
 
 // NewFinder returns one over st. It holds nothing that must be closed.
@@ -113,7 +118,7 @@ func NewFinder(st store.Store) *Finder {
 	return &Finder{
 		st: st, metrics: refresh.Cache[api.ChangesResponse]{Size: 16, Fresh: fresh},
 		open: refresh.Cache[inWindow]{Size: 32, Fresh: fresh}, settling: refresh.Cache[inWindow]{Size: 32, Fresh: settled},
-		past: refresh.Cache[inWindow]{Size: 64, Fresh: time.Hour},
+		past: refresh.Cache[inWindow]{Size: 64, Fresh: time.Hour}, known: refresh.Cache[inWindow]{Size: 64, Fresh: knownFor},
 	}
 }
 
@@ -186,6 +191,11 @@ func (f *Finder) Find(ctx context.Context, r Request) (*api.ChangesResponse, err
 			for j, id := range e.Changes {
 				e.Changes[j] = cmp.Or(ids[id], id)
 			}
+		}
+	}
+	if r.Family == series.SpanDuration && !r.cuts {
+		if err := nameEnds(ctx, f.st, &r, &out); err != nil {
+			return nil, err
 		}
 	}
 	if n := len(found.Changes); n > 0 && len(out.Changes) == 0 {

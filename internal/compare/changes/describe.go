@@ -55,18 +55,14 @@ func describe(ctx context.Context, s *compare.Stretches, c candidate, newest *se
 	busy := slices.Contains(c.point.of, Rate) && judge.Moved(found.Rate.Verdict)
 	switch lead := lead(found.Measures, sure, c.point.of); {
 	case lead != nil:
-		out.Headline = lead.Sentence
+		out.Headline, out.Lead = lead.Sentence, lead.Name
 		out.Name = strings.TrimSpace(fmt.Sprintf("%s of %s %s", lead.Name, short, lead.Verdict))
-		if busy {
-			out.Headline += "; " + found.Rate.Sentence
-		}
+		alsoRate(out, found, busy)
 	case isMix(found, c.point.of):
 		out.Verdict = Mix
 		out.Headline = mixText(found, of)
 		out.Name = "mix of " + short + " moved"
-		if busy {
-			out.Headline += "; " + found.Rate.Sentence
-		}
+		alsoRate(out, found, busy)
 	case busy: // the rate alone
 		out.Headline = found.Rate.Sentence
 		out.Name = fmt.Sprintf("rate of %s %s", short, found.Rate.Verdict)
@@ -89,6 +85,14 @@ func describe(ctx context.Context, s *compare.Stretches, c candidate, newest *se
 	}
 	out.Sentence = out.Headline + ", " + when(out, s.Step())
 	return out, nil
+}
+
+// alsoRate says behind the headline that the rate changed too, if it did.
+func alsoRate(c *api.Change, found *compare.Found, did bool) {
+	if did {
+		c.Rate = found.Rate.Sentence
+		c.Headline += "; " + c.Rate
+	}
 }
 
 // longestAfter and mostAfter bound the stretch after a change that it is compared with, in

@@ -320,7 +320,7 @@ func (m *metricSearch) describe(ctx context.Context, c candidate, instances map[
 		out.Headline, out.Shape = driftText(m, c, out, name, found.Unit)
 		out.Name = name + " drifts"
 	} else if lead := compare.Lead(found.Measures, sure, compare.DefaultWithin); lead != nil {
-		out.Headline, out.Name = lead.Sentence, strings.TrimSpace(fmt.Sprintf("%s %s", name, lead.Verdict))
+		out.Lead, out.Headline, out.Name = lead.Name, lead.Sentence, strings.TrimSpace(fmt.Sprintf("%s %s", name, lead.Verdict))
 	} else {
 		out.Headline, out.Name = name+" changed"+unsure(found.Measures), name+" changed"
 	}

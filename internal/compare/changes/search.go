@@ -219,6 +219,10 @@ func asOne(changes []api.Change) []api.Change {
 		if said := c.Headline; !strings.Contains(x.Sentence, said) {
 			headline := x.Headline
 			x.Headline = headline + "; " + said
+			if slices.Equal(c.Found, []string{Rate}) {
+				c.Rate = said
+			}
+			x.Rate = cmp.Or(x.Rate, c.Rate)
 			x.Sentence = strings.Replace(x.Sentence, headline, x.Headline, 1)
 		}
 		if c.Verdict == judge.Regression {

@@ -241,7 +241,7 @@ func nameSpike(c *api.Change, of string, slot int64, then *api.CompareMeasure) {
 	if then != nil && !isAsBefore(then) {
 		c.Headline = fmt.Sprintf("%s, then %s, before %s", s.Sentence, value(then.Raw.B), value(then.Raw.A))
 	}
-	c.Name = "spike of " + name
+	c.Name, c.Lead, c.Rate = "spike of "+name, "", ""
 	c.Sentence = c.Headline + ", from " + strings.TrimPrefix(when(c, slot), since)
 }
 

@@ -125,6 +125,7 @@ func nameSteps(c *api.Change, of string, ways []way, last api.Float) bool {
 	name, value := figureOf(c, measure, of)
 	clock := func(t api.Float) string { return time.Unix(int64(t), 0).UTC().Format(time.TimeOnly) }
 	c.Shape = &api.Shape{Kind: judge.Drift, Start: int64(c.Time), End: int64(last), Service: c.Service, Operation: c.Operation, Measure: measure, Usual: f.A, Value: f.B}
+	c.Lead, c.Rate = measure, ""
 	c.Headline = fmt.Sprintf("%s went from %s to %s in steps, from %s to %s UTC (a rollout?)", name, value(f.A), value(f.B), clock(c.Time), clock(last))
 	c.Shape.Sentence = c.Headline
 	c.Sentence = fmt.Sprintf("%s, since %s UTC", c.Headline, time.Unix(int64(c.Time), 0).UTC().Format(time.DateTime))

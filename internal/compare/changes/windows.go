@@ -255,9 +255,27 @@ func (f *Finder) counts(ctx context.Context, r *Request, windows []window) ([]st
 	return out, nil
 }
 
-// searchWindow returns what is found in a window, shared with the cache.
+// searchWindow returns what is found in a window, shared with the caches.
 func (f *Finder) searchWindow(ctx context.Context, r *Request, w window, counts string) (*inWindow, error) {
 	r = r.of(w)
+	if r.Now.IsZero() {
+		return f.searchAnew(ctx, r, w, counts)
+	}
+	key := keyOf(r)
+	if r.Known {
+		if found := f.known.Kept(key, r.Now); found != nil {
+			return found, nil
+		}
+	}
+	found, err := f.searchAnew(ctx, r, w, counts)
+	if err == nil {
+		f.known.Keep(key, r.Now, found)
+	}
+	return found, err
+}
+
+// searchAnew returns what is found in a window, shared with the cache of those like it.
+func (f *Finder) searchAnew(ctx context.Context, r *Request, w window, counts string) (*inWindow, error) {
 	search := func() (*inWindow, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err

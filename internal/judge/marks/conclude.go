@@ -45,6 +45,7 @@ func conclude(v *api.MarkVerdict) {
 	v.Sentence = figure.Sentence(v.Sentence)
 	for i := range v.Services {
 		of := &v.Services[i]
+		of.Headline = of.Sentence
 		if of.Sentence = figure.Sentence(of.Sentence); of.Then != nil {
 			of.Then.Sentence = figure.Sentence(of.Then.Sentence)
 		}

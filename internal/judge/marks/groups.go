@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"tailscope/api"
+	"tailscope/internal/compare"
 	"tailscope/internal/figure"
 	"tailscope/internal/judge"
 )
@@ -15,6 +16,10 @@ import (
 // byChance is the probability at which as many changes as there are among marks of one
 // name are taken for chance, where each is found without one with probability discovery.
 const byChance = 0.05
+
+// falseRepeats is the probability of telling a spike of marks of one name where there is none,
+// and that of a spike of one mark.
+const falseRepeats = 0.01
 
 // Groups judges marks of one name and service together: what came and went each time, and
 // whether more lasts than chance shows among so many.
@@ -45,9 +50,6 @@ func Groups(all []api.Mark) []api.MarkGroup {
 
 func group(name, service string, of []*api.MarkVerdict) api.MarkGroup {
 	g := api.MarkGroup{Name: name, Service: service, Marks: len(of), Higher: api.Float(math.NaN()), Seconds: api.Float(math.NaN())}
-	type figureOf struct{ service, operation, measure string }
-	found := map[figureOf][]api.Shape{}
-	var order []figureOf
 	for _, v := range of {
 		switch v.Verdict {
 		case judge.Regression:
@@ -57,41 +59,10 @@ func group(name, service string, of []*api.MarkVerdict) api.MarkGroup {
 		case judge.Mixed:
 			g.Mixed++
 		}
-		spiked := false
-		for _, s := range v.Services {
-			for _, shape := range s.Shapes {
-				if shape.Kind != judge.Spike {
-					continue
-				}
-				spiked = true
-				k := figureOf{s.Service, shape.Operation, shape.Measure}
-				if found[k] == nil {
-					order = append(order, k)
-				}
-				found[k] = append(found[k], shape)
-			}
-		}
-		if spiked {
-			g.Spikes++
-		}
 	}
 	said := []string{}
-	if len(order) > 0 {
-		most := slices.MaxFunc(order, func(a, b figureOf) int { return cmp.Compare(len(found[a]), len(found[b])) })
-		var higher, seconds []float64
-		for _, s := range found[most] {
-			higher, seconds = append(higher, float64(s.Value-s.Usual)), append(seconds, float64(s.End-s.Start))
-		}
-		g.Operation, g.Measure, g.Higher, g.Seconds = most.operation, most.measure, api.Float(median(higher)), api.Float(median(seconds))
-		often := "each time"
-		if n := len(found[most]); n < len(of) {
-			often = fmt.Sprintf("%d times", n)
-		}
-		by := judge.Value(float64(g.Higher), "seconds")
-		if g.Measure == judge.ErrorShare {
-			by = figure.Points(float64(g.Higher)) + " points"
-		}
-		said = append(said, fmt.Sprintf("%s %s +%s for about %s", often, judge.Title(g.Measure, cmp.Or(g.Operation, most.service)), by, judge.Span(int64(math.Round(float64(g.Seconds))))))
+	if s := spikesOf(of); s != nil {
+		said = append(said, s.name(&g))
 	}
 	moved := g.Regressions + g.Improvements + g.Mixed
 	g.Verdict = judge.NoEvidence
@@ -121,6 +92,99 @@ func group(name, service string, of []*api.MarkVerdict) api.MarkGroup {
 	}
 	g.Sentence = fmt.Sprintf("%d × %s: %s", len(of), name, strings.Join(said, ", "))
 	return g
+}
+
+// repeated is what came and went at several marks of one name.
+type repeated struct {
+	service, operation string
+	errors             bool
+	shapes             []api.Shape // one for each mark
+}
+
+// spikesOf returns what came and went at most of the marks, nil if that is no more than chance
+// shows: of all that are sure by themselves, or of one operation with its hints.
+func spikesOf(of []*api.MarkVerdict) *repeated {
+	type figureOf struct {
+		service, operation string
+		errors             bool
+	}
+	found := map[figureOf]*repeated{}
+	var order []*repeated
+	hinted, sure := map[figureOf]int{}, 0
+	for _, v := range of {
+		seen, any := map[figureOf]bool{}, false
+		for _, s := range v.Services {
+			spikes := slices.DeleteFunc(slices.Clone(s.Shapes), func(x api.Shape) bool { return x.Kind != judge.Spike || x.Side != "" })
+			any = any || len(spikes) > 0
+			for _, x := range slices.Concat(s.Hints, spikes) {
+				k := figureOf{s.Service, x.Operation, ofErrors(&x)}
+				if seen[k] {
+					continue
+				}
+				seen[k] = true
+				if found[k] == nil {
+					found[k] = &repeated{service: k.service, operation: k.operation, errors: k.errors}
+					order = append(order, found[k])
+				}
+				found[k].shapes = append(found[k].shapes, x)
+			}
+			for _, x := range s.Hints {
+				hinted[figureOf{s.Service, x.Operation, ofErrors(&x)}]++
+			}
+		}
+		if any {
+			sure++
+		}
+	}
+	if len(order) == 0 {
+		return nil
+	}
+	most := slices.MaxFunc(order, func(a, b *repeated) int {
+		return cmp.Or(cmp.Compare(len(a.shapes), len(b.shapes)), cmp.Compare(a.higher(), b.higher()))
+	})
+	together := 1.0
+	for _, n := range hinted {
+		together = min(together, atLeast(n, len(of), compare.FalseHints)*compare.MostSpikeOperations)
+	}
+	if together > falseRepeats && atLeast(sure, len(of), falseRepeats) > byChance {
+		return nil
+	}
+	return most
+}
+
+// name gives a group the figures of what came and went, and says it.
+func (s *repeated) name(g *api.MarkGroup) string {
+	count := map[string]int{}
+	var seconds []float64
+	for _, x := range s.shapes {
+		count[x.Measure]++
+		if count[x.Measure] > count[g.Measure] {
+			g.Measure = x.Measure
+		}
+		seconds = append(seconds, float64(x.End-x.Start))
+	}
+	g.Spikes, g.Operation, g.Higher, g.Seconds = len(s.shapes), s.operation, api.Float(s.higher()), api.Float(median(seconds))
+	often := fmt.Sprintf("%d times", g.Spikes)
+	switch g.Spikes {
+	case g.Marks:
+		often = "each time"
+	case 1:
+		often = "once"
+	}
+	by := judge.Value(float64(g.Higher), "seconds")
+	if s.errors {
+		by = figure.Points(float64(g.Higher)) + " points"
+	}
+	return fmt.Sprintf("%s %s +%s for about %s", often, judge.Title(g.Measure, cmp.Or(s.operation, s.service)), by, judge.Span(int64(math.Round(float64(g.Seconds)))))
+}
+
+// higher returns by how much a measure was higher than usual, the median of all.
+func (s *repeated) higher() float64 {
+	var higher []float64
+	for _, x := range s.shapes {
+		higher = append(higher, float64(x.Value-x.Usual))
+	}
+	return median(higher)
 }
 
 func median(v []float64) float64 {

@@ -111,7 +111,7 @@ func serviceVerdict(service string, s sides, r *api.CompareResponse) api.Service
 		w.Text = ofAMark.Replace(w.Text)
 		v.Warnings = append(v.Warnings, w)
 	}
-	v.Shapes = append(v.Shapes, r.Shapes...)
+	v.Shapes, v.Hints = append(v.Shapes, r.Shapes...), r.Hints
 	v.Verdict, v.Sentence = r.Verdict, r.Sentence
 	switch {
 	case weigh(&v):
@@ -152,7 +152,7 @@ func weigh(v *api.ServiceVerdict) bool {
 		sum.Add(m.Verdict, m.Change)
 	}
 	v.Verdict = sum.Verdict()
-	v.Sentence = say(v)
+	v.Sentence, v.Lead = say(v)
 	return true
 }
 
@@ -201,21 +201,23 @@ func changedOfRow(row *api.CompareRow) []api.CompareMeasure {
 
 // demote takes back a finding that is not sure enough among all that was looked at.
 func demote(v *api.ServiceVerdict) {
-	v.Verdict, v.Operations, v.Tenants, v.Cohorts = judge.NoEvidence, []api.CompareRow{}, []api.CompareRow{}, []api.CompareRow{}
+	v.Verdict, v.Lead, v.Operations, v.Tenants, v.Cohorts = judge.NoEvidence, "", []api.CompareRow{}, []api.CompareRow{}, []api.CompareRow{}
 	v.Sentence = "no evidence that " + v.Service + " changed: what differs is no more than chance shows among so many figures"
 }
 
 // say names the measure that stands for those of the service that changed, and the
 // operation of which that matters most; before them the cohort that changed as a whole, or
 // else, if at most half of the tenants changed, the tenant of which it matters most. More
-// errors of the service come first.
-func say(v *api.ServiceVerdict) string {
+// errors of the service come first. Lead is the name of the measure of the service that it
+// begins with, empty if it begins with another.
+func say(v *api.ServiceVerdict) (sentence, lead string) {
 	var said []string
 	n := len(v.Tenants)
 	reach := compare.Reach{Judged: v.TenantsJudged, Sure: n, Rest: compare.Rest(v.TenantsRest)}
 	reached, few := reach.Text("tenant", "changed"), reach.Few()
 	whole := tell(changedOf(v.Measures))
 	if whole != nil {
+		lead = whole.Name
 		said = append(said, compare.Say(changedOf(v.Measures), func(*api.CompareMeasure) bool { return true }, compare.DefaultWithin))
 	}
 	cohort := wholeCohort(v)
@@ -223,6 +225,8 @@ func say(v *api.ServiceVerdict) string {
 		at := 0
 		if whole != nil && compare.MoreErrors(whole) {
 			at = 1
+		} else {
+			lead = ""
 		}
 		who := ""
 		if cohort != nil {
@@ -254,31 +258,35 @@ func say(v *api.ServiceVerdict) string {
 	text := strings.Join(said, "; ")
 	first, last := judge.Leading(v.Verdict)
 	if last == "" {
-		return text
+		return text, lead
 	}
-	if m := leading(v, first); m != nil && !strings.Contains(text, m.Sentence) {
-		return m.Sentence + "; " + text
+	m, ofService := leading(v, first)
+	if m == nil || strings.Contains(text, m.Sentence) {
+		return text, lead
 	}
-	return text
+	if lead = ""; ofService {
+		lead = m.Name
+	}
+	return m.Sentence + "; " + text, lead
 }
 
 // leading returns the measure that stands for what went a way, of the service if it did, else
 // of what matters most of its operations, tenants and cohorts; nil if nothing did.
-func leading(v *api.ServiceVerdict, way judge.Way) *api.CompareMeasure {
+func leading(v *api.ServiceVerdict, way judge.Way) (m *api.CompareMeasure, ofService bool) {
 	got := func(found []api.CompareMeasure) *api.CompareMeasure {
 		return tell(slices.DeleteFunc(found, func(m api.CompareMeasure) bool { return m.Change != way }))
 	}
 	if m := got(changedOf(v.Measures)); m != nil {
-		return m
+		return m, true
 	}
 	for _, rows := range [][]api.CompareRow{v.Operations, v.Tenants, v.Cohorts} {
 		for i := range rows {
 			if m := got(changedOfRow(&rows[i])); m != nil {
-				return m
+				return m, false
 			}
 		}
 	}
-	return nil
+	return nil, false
 }
 
 // wholeCohort returns the cohort to name in place of tenants: that of which a change matters

@@ -1,13 +1,13 @@
 package marks
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	"tailscope/api"
-	"tailscope/internal/figure"
 	"tailscope/internal/judge"
 )
 
@@ -63,15 +63,18 @@ func tellChange(v *api.MarkVerdict, c *api.Change) bool {
 		if of.Service != c.Service || of.Environment != c.Environment {
 			continue
 		}
-		headline := headlineOf(of)
-		if _, rate, ok := strings.Cut(c.Headline, "; "); ok && slices.Contains(c.Found, judge.Rate) {
-			headline += "; " + rate
+		headline := cmp.Or(of.Headline, of.Sentence)
+		if c.Ended > 0 {
+			headline = judge.Past(headline)
+		}
+		if c.Rate != "" {
+			headline += "; " + c.Rate
 		}
 		sentence := headline + strings.TrimPrefix(c.Sentence, c.Headline)
 		if c.Shape != nil && c.Shape.Kind == judge.Spike {
 			s := spikeAt(of.Shapes, c)
 			if s != nil { // its figures are not those of what lasts
-				c.Headline, c.Sentence, c.Shape = headline, sentence, s
+				c.Headline, c.Lead, c.Sentence, c.Shape = headline, "", sentence, s
 			}
 			return s != nil
 		}
@@ -82,12 +85,9 @@ func tellChange(v *api.MarkVerdict, c *api.Change) bool {
 		if !at || together || c.Operation != "" || !judge.Moved(of.Verdict) || judge.Opposite(c.Verdict, of.Verdict) {
 			return false
 		}
-		c.Headline, c.Sentence, c.Before, c.After, c.Measures = headline, sentence, of.Before, of.After, of.Measures
-		for i := range of.Measures {
-			if m := &of.Measures[i]; m.Sentence != "" && strings.HasPrefix(headline, m.Sentence) {
-				c.Name = strings.TrimSpace(fmt.Sprintf("%s of %s %s", m.Name, judge.Where(c.Service, c.Environment, ""), m.Verdict))
-				break
-			}
+		c.Headline, c.Lead, c.Sentence, c.Before, c.After, c.Measures = headline, of.Lead, sentence, of.Before, of.After, of.Measures
+		if i := slices.IndexFunc(of.Measures, func(m api.CompareMeasure) bool { return m.Name == of.Lead }); i >= 0 {
+			c.Name = strings.TrimSpace(fmt.Sprintf("%s of %s %s", of.Lead, judge.Where(c.Service, c.Environment, ""), of.Measures[i].Verdict))
 		}
 		if c.Under == "" {
 			c.Verdict = of.Verdict
@@ -110,21 +110,3 @@ func spikeAt(shapes []api.Shape, c *api.Change) *api.Shape {
 }
 
 func ofErrors(s *api.Shape) bool { return s.Measure == judge.ErrorShare }
-
-// headlineOf returns the sentence of a verdict without the capital at its beginning, if it
-// begins with that of a measure or a shape: changes begin small.
-func headlineOf(of *api.ServiceVerdict) string {
-	var small []string
-	for _, s := range of.Shapes {
-		small = append(small, s.Sentence)
-	}
-	for i := range of.Measures {
-		small = append(small, of.Measures[i].Sentence)
-	}
-	for _, s := range small {
-		if rest, ok := strings.CutPrefix(of.Sentence, figure.Sentence(s)); ok && s != "" {
-			return s + rest
-		}
-	}
-	return of.Sentence
-}

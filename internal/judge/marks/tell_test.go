@@ -66,7 +66,7 @@ func TestChangesAtAMark(t *testing.T) {
 		}
 	}
 	// What it says of the number of requests stays.
-	load := []api.Change{{Service: "shop", Low: since(0), High: since(0), Near: near, Verdict: judge.Mixed, Found: []string{judge.Durations, judge.Rate}, Headline: "x; the rate is higher", Sentence: "x; the rate is higher, since then"}}
+	load := []api.Change{{Service: "shop", Low: since(0), High: since(0), Near: near, Verdict: judge.Mixed, Found: []string{judge.Durations, judge.Rate}, Rate: "the rate is higher", Headline: "x; the rate is higher", Sentence: "x; the rate is higher, since then"}}
 	if err := w.judge.Tell(t.Context(), load); err != nil || figure.Sentence(strings.TrimSuffix(load[0].Headline, "; the rate is higher")) != v.Sentence || !strings.HasSuffix(load[0].Sentence, "; the rate is higher, since then") {
 		t.Errorf("with a rate: %+v, %v", load[0], err)
 	}
@@ -82,7 +82,7 @@ func TestChangesAtAMark(t *testing.T) {
 		return &api.Shape{Kind: judge.Spike, Operation: operation, Measure: judge.ErrorShare, Start: start, End: end, Sentence: "the share of errors of " + operation + " was 9 % for 20 s"}
 	}
 	of := &api.MarkVerdict{Services: []api.ServiceVerdict{{
-		Service: "shop", Verdict: judge.NoEvidence, Sentence: "The share of errors of POST /orders was 9 % for 20 s, then as before", Shapes: []api.Shape{*spike("POST /orders", 100, 120)},
+		Service: "shop", Verdict: judge.NoEvidence, Headline: "the share of errors of POST /orders was 9 % for 20 s, then as before", Shapes: []api.Shape{*spike("POST /orders", 100, 120)},
 	}}}
 	for _, c := range []struct {
 		operation  string

@@ -102,6 +102,21 @@ func (c *Cache[T]) Get(ctx context.Context, key string, now time.Time, compute f
 	return out, err
 }
 
+// Kept returns the answer to key that is fresh at now, nil if there is none. It is shared, as
+// that of Get.
+func (c *Cache[T]) Kept(key string, now time.Time) *T {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.find(key, now)
+}
+
+// Keep keeps an answer that was computed otherwise.
+func (c *Cache[T]) Keep(key string, now time.Time, out *T) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keep(answer[T]{key, now, c.Fresh, out})
+}
+
 // find returns the answer to key that is fresh at now, or nil. c.mu is held.
 func (c *Cache[T]) find(key string, now time.Time) *T {
 	for i := range c.kept {

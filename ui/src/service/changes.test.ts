@@ -1,6 +1,6 @@
 import type { Change } from '../shared/api/schema';
 import { expect, test } from 'vitest';
-import { addressOf, apart, bandOf, byEvent, comparison, drawn, eventOf, ofAddress, past, unitOf, whenWords } from './changes';
+import { addressOf, apart, bandOf, byEvent, comparison, drawn, eventOf, ofAddress, unitOf, whenWords } from './changes';
 
 const change = (id: string, time: number, more: Partial<Change> = {}): Change => ({
   id, time, low: time - 10, high: time + 10, service: 'shop', p: 0.01, before: { start: 0, end: 100 }, after: { start: 200, end: 300 }, measures: [], verdict: 'regression',
@@ -23,11 +23,6 @@ test('each event is one row, which holds what changed with it', () => {
     change('alone', 5000, { under: 'of another service' }),
   ];
   expect(byEvent(all).map((e) => [e.lead.id, ...e.under.map((c) => c.id)])).toEqual([['early'], ['whole', 'a', 'b'], ['alone']]);
-});
-
-test('what is over is said in the past', () => {
-  expect(['p99 of inventory is 2.8 times as slow, 95 % interval 2.5 … 3.1', 'p50 of GET is it is\u00a03 % higher', 'the rate went from 6/s to 3/s'].map(past))
-    .toEqual(['p99 of inventory was 2.8 times as slow, 95 % interval 2.5 … 3.1', 'p50 of GET is it was\u00a03 % higher', 'the rate went from 6/s to 3/s']);
 });
 
 test('an interval that is all of the time tells nothing', () => {

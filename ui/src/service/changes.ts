@@ -11,7 +11,7 @@ export type ChangeStatus = Change['status'];
 /** The longest range that the page has searched. */
 export const longest = 7 * 86400;
 
-export const readChanges = (q: { match: string; start: number; end: number }, signal?: AbortSignal) => get<ChangesResponse>('changes', q, signal);
+export const readChanges = (q: { match: string; start: number; end: number; known?: string }, signal?: AbortSignal) => get<ChangesResponse>('changes', q, signal);
 
 export function decide(c: Change, status: ChangeStatus, name = ''): Promise<ChangeDecided> {
   const { id, time, low, high, service, environment, operation, family, part, of_few } = c;
@@ -62,12 +62,10 @@ export const eventOf = (r: ChangesResponse | undefined, c: Change): ChangeEvent 
 /** Its sentence for the page. */
 export const headlineOf = (c: Pick<Change, 'headline'>, zone?: string): string => unbroken(readersTimes(c.headline, zone));
 
-/** A sentence of what is over: "p99 of shop was 2.8 times as slow". */
-export const past = (sentence: string): string => sentence.replace(/([ \u00a0])is(?=[ \u00a0]\d)/g, '$1was');
-
-/** When it was, in the reader's zone: "Fri 20 Nov 14:20:00 CET, between 14:19:50 and 14:20:10". */
-export function whenWords(c: Pick<Change, 'time' | 'low' | 'high'>, zone?: string): string {
+/** When it was, in the reader's zone: "Fri 20 Nov 14:20:00 CET, between 14:19:50 and 14:20:10", and since when it is over. */
+export function whenWords(c: Pick<Change, 'time' | 'low' | 'high' | 'ended'>, zone?: string): string {
   const at = momentName(c.time, zone);
+  if (c.ended) return `${at}, normal again since ${momentName(c.ended, zone)}`;
   if (c.low >= c.high) return at;
   const [low, high] = [momentName(c.low, zone), momentName(c.high, zone)];
   const day = at.slice(0, at.indexOf(':') - 3);

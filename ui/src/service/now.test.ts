@@ -1,15 +1,13 @@
 import { expect, test } from 'vitest';
-import type { Change, CompareMeasure, Mark, Service } from '../shared/api/schema';
-import { causeOf, momentsOf, moreWords, notSearchedYet, titleOf, unusualWords, wellSince } from './now';
+import type { Change, Mark, Service } from '../shared/api/schema';
+import { causeOf, momentsOf, moreWords, notSearchedYet, spanWords, titleOf, unusualWords, wellSince } from './now';
 
 const change = (id: string, time: number, o: Partial<Change> = {}): Change => ({
   id, time, low: time - 10, high: time + 10, service: 'shop', p: 0.01, before: { start: 0, end: 100 }, after: { start: 200, end: 300 }, measures: [], verdict: 'regression',
   sentence: '', headline: '', name: '', status: 'new', near: [], found: ['durations'], ...o,
 });
 const spike = { kind: 'spike', sentence: '', start: 0, end: 10, service: 'shop', measure: 'p99', usual: 1, value: 2 } as Change['shape'];
-const measure = (name: string, a: number | null, b: number | null, way?: 'worse' | 'better') =>
-  ({ name, scale: name === 'errors' ? 'difference' : 'ratio', change: way, raw: { a, b } }) as CompareMeasure;
-const said = (all: Change[]) => momentsOf(all).map((m) => [m.lead.id, m.more.map((c) => c.id), m.over]);
+const said = (all: Change[]) => momentsOf(all).map((m) => [m.lead.id, m.more.map((c) => c.id), m.end != null]);
 
 test('one line for each event, of the change that leads it', () => {
   expect(said([
@@ -19,28 +17,15 @@ test('one line for each event, of the change that leads it', () => {
 });
 
 test('what came back stands below what lasts', () => {
-  expect(said([change('slow', 1000), change('spike', 2000, { shape: spike }), 
-    change('fixed', 3000, { operation: 'GET /a', measures: [measure('p99', 1, 3, 'worse')] }), change('fix', 4000, { operation: 'GET /a', verdict: 'improvement', measures: [measure('p99', 3, 1.05, 'better')] })]))
+  expect(said([change('slow', 1000), change('spike', 2000, { shape: spike }), change('fixed', 3000, { ended: 4000 }), change('fix', 4000, { verdict: 'improvement' })]))
     .toEqual([['slow', [], false], ['fixed', [], true], ['spike', [], true]]);
 });
 
-test('an improvement ends a moment once every figure that became worse is back', () => {
-  const over = (was: CompareMeasure[], then: CompareMeasure[]) => momentsOf([change('was', 1000, { measures: was }), change('then', 2000, { verdict: 'improvement', measures: then })])[0].over;
-  const [p50, p99, errors] = [measure('p50', 1, 2, 'worse'), measure('p99', 1, 2.8, 'worse'), measure('errors', 0.01, 0.21, 'worse')];
-  for (const [was, then, want] of [
-    [[p99], [measure('p99', 2.8, 1.1)], true],
-    [[p99], [measure('p99', 2.8, 0.5)], true],
-    [[p99], [measure('p99', 2.8, 1.2)], false],
-    [[p99], [measure('p50', 2, 0.5, 'better'), measure('p99', 2.8, 2.8)], false], // everything else halved
-    [[p99], [measure('p50', 2, 0.5, 'better')], false],
-    [[p99], [measure('p99', 2.8, null)], false],
-    [[p50, p99], [measure('p50', 2, 1), measure('p99', 2.8, 2)], false],
-    [[measure('p50', 1, 0.5, 'better'), p99], [measure('p50', 0.5, 1), measure('p99', 2.8, 1)], true],
-    [[errors], [measure('errors', 0.21, 0.03)], true],
-    [[errors], [measure('errors', 0.21, 0.04)], false],
-    [[measure('rate', 5, 9, 'worse'), p99], [measure('rate', 9, 9), measure('p99', 2.8, 1)], true],
-    [[], [measure('p99', 2.8, 1)], false],
-  ] as const) expect([was, then, over([...was], [...then])]).toEqual([was, then, want]);
+test('what is over is told from its beginning to its end', () => {
+  const at = Date.UTC(2026, 10, 20, 10) / 1000;
+  const [lasts, over] = momentsOf([change('over', at, { ended: at + 240 }), change('lasts', at - 600)]);
+  expect(spanWords(lasts, at)).toMatch(/^since .*09:50:00.*, 10.min ago$/);
+  expect(spanWords(over, at + 300)).toMatch(/^from .*10:00:00.* to 10:04, normal again since$/);
 });
 
 test('what is under a change stands for itself where that one is not in the answer, or was dismissed and is of another service', () => {
@@ -106,6 +91,6 @@ test('a mark after a change is not its cause', () => {
 });
 
 test('where the others are', () => {
-  const of = (...services: string[]) => moreWords({ lead: change('x', 0), more: services.map((service, i) => change(String(i), 0, { service })), over: false });
+  const of = (...services: string[]) => moreWords({ lead: change('x', 0), more: services.map((service, i) => change(String(i), 0, { service })) });
   expect([of(), of('a'), of('a', 'b', 'b'), of('a', 'b', 'c', 'd')]).toEqual(['', '1 more in a', '3 more in a and b', '4 more in a, b and 2 others']);
 });

@@ -3,7 +3,7 @@
 
 import type { Change, Incident, Mark, Service } from '../shared/api/schema';
 import { sentenceOf } from '../shared/text/format';
-import { momentName, shortSlotName } from '../shared/text/time';
+import { ago, clockName, momentName, shortSlotName } from '../shared/text/time';
 import { leads } from './changes';
 
 export interface Moment {
@@ -11,9 +11,7 @@ export interface Moment {
   lead: Change;
   /** The others of that moment. */
   more: Change[];
-  /** The figures came back to what they were, by themselves or with a later improvement. */
-  over: boolean;
-  /** When they did, if they are. */
+  /** When the figures were again what they were before, if they are. */
   end?: number;
 }
 
@@ -21,33 +19,16 @@ export interface Moment {
 export const longestOfAll = 6 * 3600;
 
 const worse = (c: Change) => c.status !== 'dismissed' && (c.verdict === 'regression' || c.verdict === 'mixed');
-const same = (a: Change, b: Change) => a.service === b.service && (a.environment ?? '') === (b.environment ?? '') && (a.operation ?? '') === (b.operation ?? '');
-
-/** Durations that are at most a tenth above what they were have returned, and shares of which at most a tenth of the step is left. */
-const rest = 0.1;
-
-/** Whether what a change made worse is as good after an improvement as it was before the change. */
-function returned(c: Change, by: Change): boolean {
-  const worsened = c.measures.filter((m) => m.change === 'worse' && m.name !== 'rate');
-  return worsened.length > 0 && worsened.every(({ name, scale, raw: { a, b } }) => {
-    const now = by.measures.find((m) => m.name === name)?.raw.b;
-    if (a == null || b == null || now == null) return false;
-    return scale === 'ratio' ? now <= a * (1 + rest) : (now - a) / (b - a) <= rest;
-  });
-}
 
 /**
  * The events that made something worse, each by the change that leads it: what lasts before what is over, then the latest first.
  * What requests call may change without anybody's waiting longer for it, and is none by itself.
  */
 export function momentsOf(all: Change[]): Moment[] {
-  const end = (c: Change): number | undefined =>
-    c.shape?.kind === 'spike' ? c.shape.end : all.filter((x) => x.verdict === 'improvement' && x.time > c.time && !x.part && !x.family && same(x, c) && returned(c, x)).map((x) => x.time).sort((a, b) => a - b)[0];
   return all
     .filter((c) => worse(c) && leads(c, all) && !c.part && !c.family)
-    .map((lead) => ({ lead, more: all.filter((c) => c.under === lead.id), end: end(lead) }))
-    .map((m) => ({ ...m, over: m.end != null }))
-    .sort((a, b) => Number(a.over) - Number(b.over) || b.lead.time - a.lead.time);
+    .map((lead) => ({ lead, more: all.filter((c) => c.under === lead.id), end: lead.shape?.kind === 'spike' ? lead.shape.end : lead.ended }))
+    .sort((a, b) => Number(a.end != null) - Number(b.end != null) || b.lead.time - a.lead.time);
 }
 
 /** The title of the first page's account. */
@@ -66,6 +47,10 @@ export function notSearchedYet(stretches: readonly { start: number; end: number 
   if (!stretches.length) return '';
   return `, of which ${stretches.map((s) => shortSlotName(s.start, s.end)).join(' and ')} ${stretches.length === 1 ? 'is' : 'are'} not searched yet`;
 }
+
+/** When a moment was: "since …, 5 min ago", and of one that is over from when until when. */
+export const spanWords = ({ lead, end }: Moment, now: number): string =>
+  end == null ? `since ${momentName(lead.time)}, ${ago(lead.time, now)}` : `from ${momentName(lead.time)} to ${clockName(end)}, normal again since`;
 
 /** The nearest mark that may be the cause of a change: one that is surely after it is none. */
 export const causeOf = (c: Pick<Change, 'near' | 'high'>): Mark | undefined => c.near.find((m) => m.time != null && m.time <= c.high);

@@ -467,6 +467,7 @@ export interface components {
         Change: {
             after: components["schemas"]["Range"];
             before: components["schemas"]["Range"];
+            ended?: number;
             environment?: string;
             family?: string;
             found: string[];
@@ -475,6 +476,7 @@ export interface components {
             id: string;
             instance?: string;
             kink?: boolean;
+            lead?: string;
             low: number;
             mark?: string;
             measures: components["schemas"]["CompareMeasure"][];
@@ -485,6 +487,7 @@ export interface components {
             operations?: string[];
             p: number | null;
             part?: components["schemas"]["ChangePart"];
+            rate?: string;
             sentence: string;
             service: string;
             shape?: components["schemas"]["Shape"];
@@ -813,6 +816,7 @@ export interface components {
             curve?: components["schemas"]["CompareCurve"];
             family: string;
             heat?: components["schemas"]["CompareHeat"];
+            hints?: components["schemas"]["Shape"][];
             label?: string;
             level: number;
             light?: components["schemas"]["CompareLight"];
@@ -1826,6 +1830,9 @@ export interface components {
             cohorts: components["schemas"]["CompareRow"][];
             cohorts_judged: number;
             environment?: string;
+            headline?: string;
+            hints?: components["schemas"]["Shape"][];
+            lead?: string;
             measures: components["schemas"]["CompareMeasure"][];
             operations: components["schemas"]["CompareRow"][];
             outage?: components["schemas"]["MarkOutage"];
