@@ -121,7 +121,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		return fmt.Errorf("open the shop: %w", err)
 	}
 	defer d.door.Close() // closed already if the shop was served
-	if err := d.writeChecks(d.door.Addr().String()); err != nil {
+	if err := d.guard(d.door.Addr().String()); err != nil {
 		return err
 	}
 	if err := d.fill(ctx); err != nil {

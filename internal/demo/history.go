@@ -22,8 +22,8 @@ import (
 
 // The demo begins with a past: requests of this shop that were recorded moments ago, once
 // with the index theChange and once without it, are sent again as if they had come at
-// other times. They come by the mix, and are drawn by the tenants' shares of the load. Each
-// copy has ids of its own and is stretched a little, by a tenth or so; the bank's delay,
+// other times. They come by the mix, by the tenants' shares of the load, and of each tenant
+// fast and slow ones in turn. Each copy has ids of its own and is stretched a little, by a tenth or so; the bank's delay,
 // which is made up in the shop as well, is drawn anew. The past is sampled, the more so the
 // longer ago: a copy says by its trace state how many requests it stands for.
 
@@ -141,6 +141,16 @@ func (p *past) each(to time.Time, f func(at time.Time, r *release, weight float6
 		}
 	}
 	return nil
+}
+
+// evenly returns the n-th of points that fill the unit square as evenly as may be, however few
+// they are: Kronecker's sequence by the powers of the plastic number. So few requests that
+// are sent have the tenants and the durations of all, and their quantiles do not jump.
+func evenly(n int) (x, y float64) {
+	const plastic = 1.324717957244746
+	_, x = math.Modf(0.5 + float64(n)/plastic)
+	_, y = math.Modf(0.5 + float64(n)/(plastic*plastic))
+	return x, y
 }
 
 // copier makes copies of requests, and sends them.
@@ -275,6 +285,7 @@ func (d *demo) sendHistory(ctx context.Context, s *site) error {
 	p := newPast(time.Now(), d.History, d.Rate)
 	begin := p.next
 	told, n := time.Now(), 0
+	of := map[string]int{} // requests of each operation so far
 	send := func(to time.Time) error {
 		err := c.send(ctx, func(ctx context.Context) error {
 			return p.each(to, func(at time.Time, r *release, weight float64) error {
@@ -287,8 +298,10 @@ func (d *demo) sendHistory(ctx context.Context, s *site) error {
 				n++
 				e := errandAt(int(100 * u))
 				if among := pools[r.indexed][e.operation()]; among != nil {
-					of := among[pick(d.tenants, c.rng.Float64()).id-1]
-					c.copy(ctx, &of[c.rng.IntN(len(of))], at, r.version, weight)
+					who, which := evenly(of[e.operation()])
+					of[e.operation()]++
+					own := among[pick(d.tenants, who).id-1]
+					c.copy(ctx, &own[int(which*float64(len(own)))], at, r.version, weight)
 				}
 				return ctx.Err()
 			})
