@@ -2,6 +2,7 @@ package changes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -21,7 +22,14 @@ const mostEnds = 10
 
 // nameEnds says of what made requests worse, and lasts in what was compared, since when it is
 // as before, if it is. That takes some slots, long before the end is a change by itself.
+// Where there is no time for it, nothing is said of an end.
 func nameEnds(ctx context.Context, st store.Store, r *Request, out *api.ChangesResponse) error {
+	looking := ctx
+	if deadline, ok := ctx.Deadline(); ok {
+		var stop context.CancelFunc
+		looking, stop = context.WithTimeout(ctx, time.Until(deadline)/2)
+		defer stop()
+	}
 	end := out.End
 	if !r.Now.IsZero() {
 		end = min(end, r.Now.Add(-unfinished).Unix()/out.Slot*out.Slot)
@@ -34,7 +42,11 @@ func nameEnds(ctx context.Context, st store.Store, r *Request, out *api.ChangesR
 		}
 		if lead := worsened(c); lead != nil {
 			n++
-			if err := nameEnd(ctx, st, r, c, lead, end, out.Slot); err != nil {
+			err := nameEnd(looking, st, r, c, lead, end, out.Slot)
+			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+				return nil
+			}
+			if err != nil {
 				return err
 			}
 		}
