@@ -40,14 +40,14 @@ var floors = [][]string{
 	{ // 3
 		"internal/experiment/bench/tally", "internal/experiment/capacity/objective",
 		"internal/experiment/mirror/pair", "internal/experiment/otlpsink", "internal/experiment/simulate/spec",
-		"internal/judge", "internal/observe/semconv", "internal/seconds", "internal/store",
+		"internal/judge", "internal/observe/semconv", "internal/seconds", "internal/store", "internal/store/tier",
 	},
 	{ // 4
 		"internal/agg", "internal/experiment/bench/session", "internal/experiment/capacity/search",
 		"internal/experiment/mirror/choose", "internal/experiment/mirror/differ", "internal/experiment/mirror/live",
 		"internal/experiment/mirror/observe", "internal/experiment/mirror/shadow", "internal/experiment/mirror/tcp",
 		"internal/judge/rounds", "internal/observe/traces", "internal/query", "internal/query/querytest",
-		"internal/store/pebblestore", "internal/store/storetest",
+		"internal/store/chstore", "internal/store/pebblestore", "internal/store/storetest",
 	},
 	{ // 5
 		"internal/cluster", "internal/compare", "internal/experiment/capacity/virtual", "internal/experiment/mirror/offer",

@@ -30,6 +30,7 @@ import (
 // Validate checks it.
 type Config struct {
 	Data         string   `key:"data" default:"data" flag:"yes" doc:"Directory of the store and the journal; made if absent. One process at a time."`
+	Store        string   `key:"store" flag:"yes" doc:"Where points, traces and records are kept, if not in the directory of data: clickhouse://host:8123/database, see docs/clickhouse.md. The journal, and the server's name, stay in the directory."`
 	Listen       string   `key:"listen" default:"127.0.0.1:7099" flag:"yes" doc:"Address of the page and the API."`
 	AllowedHosts []string `key:"allowed_hosts" is:"commas" flag:"yes" doc:"Names under which the server may be asked, beside IP addresses, localhost, the machine's name and those in ‘listen’ and ‘page_url’; pages of these hosts may change things. ‘*’ allows every name: only where something else checks it."`
 	OTLP         `key:"otlp" doc:"What takes OTLP."`
@@ -138,6 +139,9 @@ func (c *Config) Validate() error {
 
 	if c.Data == "" {
 		bad("data", "needs a directory")
+	}
+	if c.Store != "" && !strings.HasPrefix(c.Store, "clickhouse://") {
+		bad("store", "it is not an address of a store: write clickhouse://host:8123/database, or leave it out")
 	}
 	address := func(key, addr string, required bool) {
 		if addr == "" {

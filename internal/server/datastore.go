@@ -12,8 +12,8 @@ import (
 	"tailscope/internal/store/pebblestore"
 )
 
-// dataStore is the store of a data directory, with what a server needs beside the
-// contract. Only this file knows which store it is.
+// dataStore is the server's store, with what a server needs beside the contract. Only this
+// file and clickhouse.go know which store it is.
 type dataStore struct {
 	store    store.Store
 	writer   string                // the server's name in it
@@ -39,8 +39,8 @@ type damageFile struct {
 	remember    func(store.Damage) error
 }
 
-// openDataStore opens the store of the server's data directory. It returns the damage
-// file even if the store does not open.
+// openDataStore opens the store that is configured: that of the server's data directory, or
+// one in ClickHouse. It returns the damage file even if the store does not open.
 func (s *Server) openDataStore(ctx context.Context) (d *dataStore, f damageFile, err error) {
 	r := s.cfg.Retain
 	o := pebblestore.Options{
@@ -63,6 +63,10 @@ func (s *Server) openDataStore(ctx context.Context) (d *dataStore, f damageFile,
 	f.remember = func(d store.Damage) error { return pebblestore.Remember(o, d) }
 	if f.known, err = pebblestore.KnownDamage(o); err != nil {
 		return nil, f, fmt.Errorf("read what is damaged in %s: %w", s.cfg.Data, err)
+	}
+	if s.cfg.Store != "" {
+		d, err = s.openClickHouse(ctx)
+		return d, f, err
 	}
 	st, err := pebblestore.Open(ctx, o)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"tailscope/internal/series"
 	"tailscope/internal/store"
+	"tailscope/internal/store/tier"
 )
 
 // Tables: the first byte of every key. Integers in keys are big-endian, so that keys
@@ -68,19 +69,9 @@ func tierOf(r series.Resolution) (int, error) {
 	return 0, fmt.Errorf("resolution of %d s is not kept: use one of %v", r, series.Resolutions)
 }
 
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
-}
-
-// floorTo rounds t down to a multiple of n.
-func floorTo(t, n int64) int64 { return floorDiv(t, n) * n }
-
-// ceilTo rounds t up to a multiple of n.
-func ceilTo(t, n int64) int64 { return -floorDiv(-t, n) * n }
+func floorDiv(a, b int64) int64 { return tier.FloorDiv(a, b) }
+func floorTo(t, n int64) int64  { return tier.Floor(t, n) }
+func ceilTo(t, n int64) int64   { return tier.Ceil(t, n) }
 
 // partOf returns the start of the tier's partition that holds the moment t.
 func partOf(tier int, t int64) int64 { return floorTo(t, tierPart[tier]) }
@@ -102,14 +93,11 @@ func readTime(b []byte) int64 {
 
 func readUint32(b []byte) uint32 { return binary.BigEndian.Uint32(b) }
 
-// farPast and farFuture bound the times that can be stored.
+// farPast and farFuture bound the times that can be stored; see store.InRange.
 const (
 	farPast   = -1 << 40
 	farFuture = 1 << 40
 )
-
-// inRange reports whether a moment can be part of a key.
-func inRange(t int64) bool { return t >= farPast && t < farFuture }
 
 // A scope is a family in a view, which one query reads. It is the unit of the label
 // index and of compaction.

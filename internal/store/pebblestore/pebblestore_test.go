@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -678,43 +677,4 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-}
-
-func TestCover(t *testing.T) {
-	h := &horizon{direct: map[partID]bool{}}
-	for i := range h.floor {
-		h.floor[i], h.ready[i] = -1<<40, 1<<40
-	}
-	h.ready[1], h.ready[2], h.ready[3] = t0+7260, t0+7200, t0+7200
-	h.floor[0], h.floor[1] = t0+3600, t0-3600
-	f := func(start, end, step int64, want string) {
-		t.Helper()
-		spans, from, to := h.cover(t0+start, t0+end, step, -1<<40, 1<<40)
-		var got []string
-		for _, s := range spans {
-			got = append(got, fmt.Sprintf("%d:%d-%d", tierSlot[s.tier], s.from-t0, s.to-t0))
-		}
-		if from != t0+start || to != t0+end {
-			got = append(got, fmt.Sprintf("covers %d-%d", from-t0, to-t0))
-		}
-		if s := strings.Join(got, " "); s != want {
-			t.Errorf("cover(%d, %d, %d): got %s, want %s", start, end, step, s, want)
-		}
-		if !slices.IsSortedFunc(spans, func(a, b span) int { return int(a.to - b.from) }) {
-			t.Errorf("cover(%d, %d, %d): spans overlap: %s", start, end, step, got)
-		}
-	}
-	f(3600, 7200, 0, "3600:3600-7200")
-	f(3600, 7200, 600, "600:3600-7200")
-	f(3600, 7200, 60, "60:3600-7200")
-	f(3600, 3640, 10, "10:3600-3640")
-	f(3600, 3720, 20, "10:3600-3720")
-	f(3610, 7200, 0, "10:3610-3660 60:3660-4200 600:4200-7200")
-	f(3600, 4215, 0, "600:3600-4200 10:4200-4220")
-	f(3600, 7400, 0, "3600:3600-7200 60:7200-7260 10:7260-7400")
-	f(10, 20, 0, "60:0-60 covers 0-60")
-	f(10, 3700, 0, "60:0-600 600:600-3600 60:3600-3660 10:3660-3700 covers 0-3700")
-	f(-7200, 0, 0, "3600:-7200-0")
-	f(-3610, 0, 0, "600:-4200--3600 3600:-3600-0 covers -4200-0")
-	f(70, 130, 30, "60:60-180 covers 60-180")
 }

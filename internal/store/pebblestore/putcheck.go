@@ -6,85 +6,17 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"tailscope/hist"
-	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
 
 func checkBatch(b *store.Batch) (tier int, err error) {
-	if b.Writer == "" {
-		return 0, errors.New("the batch names no writer")
-	}
-	if b.Generation == 0 {
-		return 0, errors.New("generations start from 1")
-	}
-	if len(b.Points) > 0 || b.Resolution != 0 {
-		if tier, err = tierOf(b.Resolution); err != nil {
-			return 0, err
-		}
-	}
-	for i := range b.Points {
-		p := &b.Points[i]
-		if int(p.Series) >= len(b.Series) {
-			return 0, fmt.Errorf("point %d is of series %d, the batch has %d", i, p.Series, len(b.Series))
-		}
-		if p.Slot%int64(b.Resolution) != 0 || !inRange(p.Slot) {
-			return 0, fmt.Errorf("point %d: slot %d is not a multiple of %d s", i, p.Slot, b.Resolution)
-		}
-		if b.Series[p.Series].Kind == series.Distribution {
-			_, err = hist.Moments(p.Data)
-		} else {
-			_, err = store.DecodeNumber(p.Data)
-		}
-		if err != nil {
-			return 0, fmt.Errorf("point %d: %w", i, err)
-		}
-	}
-	for i := range b.Samples {
-		ss := &b.Samples[i]
-		if int(ss.Series) >= len(b.Series) {
-			return 0, fmt.Errorf("samples %d are of series %d, the batch has %d", i, ss.Series, len(b.Series))
-		}
-		for _, v := range ss.Samples {
-			if !inRange(v.TimeMillis / 1000) {
-				return 0, fmt.Errorf("sample at %d ms is out of range", v.TimeMillis)
-			}
-		}
-	}
-	if b.IDs != nil && len(b.IDs) != len(b.Series) {
-		return 0, fmt.Errorf("%d identities of %d series", len(b.IDs), len(b.Series))
-	}
-	if err := checkTenants(b); err != nil {
+	if err := b.Check(); err != nil {
 		return 0, err
 	}
-	for i := range b.Series {
-		if b.Series[i].Family == "" || b.Series[i].Kind > series.Counter || b.Series[i].View > series.Total {
-			return 0, fmt.Errorf("series %d has no family, or an unknown kind or view", i)
-		}
+	if len(b.Points) > 0 || b.Resolution != 0 {
+		return tierOf(b.Resolution)
 	}
-	return tier, nil
-}
-
-func checkTenants(b *store.Batch) error {
-	if b.TenantOf == nil {
-		return nil
-	}
-	if len(b.TenantOf) != len(b.Series) || b.IDs == nil {
-		return fmt.Errorf("%d numbers of tenants and %d identities of %d series", len(b.TenantOf), len(b.IDs), len(b.Series))
-	}
-	for i, n := range b.TenantOf {
-		if int(n) >= len(b.Tenants) {
-			return fmt.Errorf("series %d is of tenant %d, the batch has %d", i, n, len(b.Tenants))
-		}
-	}
-	known := make(map[string]struct{}, len(b.Tenants))
-	for _, t := range b.Tenants {
-		if _, twice := known[t]; twice && t != "" {
-			return fmt.Errorf("tenant %q twice", t)
-		}
-		known[t] = struct{}{}
-	}
-	return nil
+	return 0, nil
 }
 
 // sizeHint estimates the size of a batch's write, so that large ones are not copied from

@@ -18,6 +18,7 @@ import (
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 	"tailscope/internal/store/runcodec"
+	"tailscope/internal/store/tier"
 )
 
 // view is what a call reads: one snapshot and the horizon that fits it.
@@ -105,7 +106,7 @@ func (s *Store) Query(ctx context.Context, q store.Query) (*store.Result, error)
 	if q.Step < 0 {
 		return nil, fmt.Errorf("query %s: step %d s is negative", q.Family, q.Step)
 	}
-	if !inRange(q.Start) || !inRange(q.End) {
+	if !store.InRange(q.Start) || !store.InRange(q.End) {
 		return nil, fmt.Errorf("query %s: range [%d, %d) is beyond what can be stored", q.Family, q.Start, q.End)
 	}
 	res := &store.Result{Start: q.Start, End: q.End, Resolution: series.Base}
@@ -195,7 +196,7 @@ func (x *execution) run(res *store.Result) error {
 }
 
 // areas cuts spans into partitions.
-func (x *execution) areas(spans []span) []area {
+func (x *execution) areas(spans []tier.Span) []area {
 	var out []area
 	add := func(tier int, from, to int64, directOnly bool) {
 		for part := partOf(tier, from); part < to; part += tierPart[tier] {
@@ -206,16 +207,16 @@ func (x *execution) areas(spans []span) []area {
 		}
 	}
 	for _, sp := range spans {
-		add(sp.tier, sp.from, sp.to, false)
+		add(sp.Tier, sp.From, sp.To, false)
 		// Slots put directly to coarser tiers that are not rolled up to yet are part of
 		// no other answer.
-		for t := sp.tier + 1; t < tierSamples; t++ {
-			for part := partOf(t, sp.from); part < sp.to; part += tierPart[t] {
+		for t := sp.Tier + 1; t < tierSamples; t++ {
+			for part := partOf(t, sp.From); part < sp.To; part += tierPart[t] {
 				if !x.direct[partID{t, part}] {
 					continue
 				}
-				from := max(ceilTo(sp.from, tierSlot[t]), part, x.ready[t])
-				if to := min(ceilTo(sp.to, tierSlot[t]), part+tierPart[t]); from < to {
+				from := max(ceilTo(sp.From, tierSlot[t]), part, x.ready[t])
+				if to := min(ceilTo(sp.To, tierSlot[t]), part+tierPart[t]); from < to {
 					add(t, from, to, true)
 				}
 			}

@@ -62,7 +62,7 @@ func (s *Store) PutTraces(ctx context.Context, traces []store.Trace) error {
 
 func (s *Store) putTraces(ctx context.Context, traces []store.Trace) error {
 	for i := range traces {
-		if err := checkTrace(&traces[i]); err != nil {
+		if err := traces[i].Check(); err != nil {
 			return err
 		}
 	}
@@ -89,18 +89,6 @@ func (s *Store) putTraces(ctx context.Context, traces []store.Trace) error {
 			return err
 		}
 		traces = traces[n:]
-	}
-	return nil
-}
-
-func checkTrace(t *store.Trace) error {
-	if len(t.Entries) == 0 || len(t.Entries) > store.MaxTraceEntries {
-		return fmt.Errorf("trace %x has %d requests, must have 1 to %d", t.ID, len(t.Entries), store.MaxTraceEntries)
-	}
-	for i := range t.Entries {
-		if e := &t.Entries[i]; e.DurationNanos < 0 || e.Why > whyMask {
-			return fmt.Errorf("trace %x: request %x lasts %d ns, kept for %b", t.ID, e.Span, e.DurationNanos, e.Why)
-		}
 	}
 	return nil
 }
@@ -163,7 +151,7 @@ func setTraceUsage(wb *pebble.Batch, part int64, u traceUsage) error {
 }
 
 func (p *tracePutter) put(t *store.Trace) error {
-	entries := eachOnce(t.Entries)
+	entries := t.EachOnce()
 	first, last := entries[0].StartNanos, entries[0].StartNanos
 	for i := range entries {
 		first, last = min(first, entries[i].StartNanos), max(last, entries[i].StartNanos)
@@ -201,19 +189,6 @@ func (p *tracePutter) put(t *store.Trace) error {
 	}
 	p.kept++
 	return nil
-}
-
-// eachOnce removes repeated spans.
-func eachOnce(entries []store.TraceEntry) []store.TraceEntry {
-	seen := make(map[[8]byte]bool, len(entries))
-	out := entries[:0:0]
-	for _, e := range entries {
-		if !seen[e.Span] {
-			seen[e.Span] = true
-			out = append(out, e)
-		}
-	}
-	return out
 }
 
 // forget deletes the trace kept under the id.

@@ -1,0 +1,311 @@
+package chstore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"tailscope/internal/series"
+	"tailscope/internal/store"
+	"tailscope/internal/store/tier"
+)
+
+// metaKind is the kind of the log that holds what the store itself has to know: the
+// writers, the tiers, the families, the forms of histograms, and the last epoch given. What
+// is written together there holds together: a generation's commit is one row.
+const metaKind = "meta"
+
+// Keys of metaKind.
+const (
+	keyTiers                               = "tiers"
+	keyEpochs                              = "epochs"
+	prefixWriter, prefixFamily, prefixForm = "writer/", "family/", "form/"
+)
+
+// Every row that is inserted carries the number of the insertion that it came with: an
+// epoch above bit 32, which one process has for one writer, and a count. No number is used
+// twice, so a retried insertion never doubles rows: what counts is which numbers are
+// committed. Roll-ups have epoch 0.
+type putNumber = uint64
+
+func numberOf(epoch, n uint32) putNumber { return uint64(epoch)<<32 | uint64(n) }
+
+// epochMeta is what a process has committed for a writer: the numbers from 1 to Last, but
+// those aborted or replaced.
+type epochMeta struct {
+	Number, Last uint32
+}
+
+// writerMeta is a writer's record.
+type writerMeta struct {
+	Flushed     uint64
+	Epochs      []epochMeta // the last is the present one
+	Aborted     []putNumber `json:",omitempty"` // failed, while a later one was committed
+	Replaced    []putNumber `json:",omitempty"` // of generations put again: their points do not count any more
+	First, Last int64       // range of the slots put, seconds; Last is exclusive
+}
+
+// tiersMeta is the record of the tiers.
+type tiersMeta struct {
+	// Ready is how far slots are being rolled up: what is put before it is added to the tier
+	// by Put itself. Done is how far that has been finished; questions read the tier up to
+	// it. Index 0 is not used.
+	Ready, Done  [tier.Count]int64
+	Floor        [tier.Count]int64 // slots that start before it have expired
+	SampleFloor  int64             // Unix seconds: samples before it have expired
+	TraceFloor   int64             // traces of partitions before it have expired
+	Steps        uint32            // last step of roll-ups that is finished
+	AbortedSteps []putNumber       `json:",omitempty"`
+	Plan         *plan             `json:",omitempty"` // the step under way
+}
+
+// plan is a step of roll-ups that has begun.
+type plan struct {
+	Step uint32
+	Seen visibility // what it adds up
+}
+
+// familyMeta is a family's record.
+type familyMeta struct {
+	Kind     series.Kind
+	Interval int64                `json:",omitempty"`
+	Dropped  store.SamplesDropped `json:",omitzero"`
+}
+
+// formMeta is the record of a form of histograms that is not one of the usual; see form.
+type formMeta struct {
+	Schema    int8
+	Threshold float64   `json:",omitempty"`
+	Bounds    []float64 `json:",omitempty"`
+}
+
+// meta is metaKind decoded, as of one moment. It is not changed.
+type meta struct {
+	revision uint64
+	writers  map[string]*writerMeta
+	tiers    tiersMeta
+	epochs   uint32
+	families map[string]familyMeta
+	forms    map[uint64]formMeta
+	of       map[string]uint64 // revisions by key
+	visible  visibility
+}
+
+// metaCache holds the last meta, and what its values were decoded from.
+type metaCache struct {
+	mu   sync.Mutex
+	last *meta
+}
+
+// readMeta returns what is committed now.
+func (s *Store) readMeta(ctx context.Context) (*meta, error) {
+	l := s.log(metaKind)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := s.readLog(ctx, l); err != nil {
+		return nil, err
+	}
+	return s.decodeMeta(l)
+}
+
+// decodeMeta decodes what has been read. The caller holds l.mu.
+func (s *Store) decodeMeta(l *kindLog) (*meta, error) {
+	s.meta.mu.Lock()
+	defer s.meta.mu.Unlock()
+	old := s.meta.last
+	if old != nil && old.revision == l.revision {
+		return old, nil
+	}
+	m := &meta{revision: l.revision, writers: map[string]*writerMeta{}, families: map[string]familyMeta{}, forms: map[uint64]formMeta{}, of: map[string]uint64{}}
+	for key, r := range l.records {
+		m.of[key] = r.Revision
+		same := old != nil && old.of[key] == r.Revision
+		var err error
+		switch {
+		case key == keyTiers:
+			err = json.Unmarshal(r.Value, &m.tiers)
+		case key == keyEpochs:
+			err = json.Unmarshal(r.Value, &m.epochs)
+		case strings.HasPrefix(key, prefixWriter):
+			w := key[len(prefixWriter):]
+			if same {
+				m.writers[w] = old.writers[w]
+				continue
+			}
+			m.writers[w] = &writerMeta{}
+			err = json.Unmarshal(r.Value, m.writers[w])
+		case strings.HasPrefix(key, prefixFamily):
+			f := key[len(prefixFamily):]
+			if same {
+				m.families[f] = old.families[f]
+				continue
+			}
+			var x familyMeta
+			err = json.Unmarshal(r.Value, &x)
+			m.families[f] = x
+		case strings.HasPrefix(key, prefixForm):
+			var n uint64
+			if _, err = fmt.Sscanf(key[len(prefixForm):], "%x", &n); err != nil {
+				break
+			}
+			if same {
+				m.forms[n] = old.forms[n]
+				continue
+			}
+			var x formMeta
+			err = json.Unmarshal(r.Value, &x)
+			m.forms[n] = x
+		}
+		if err != nil {
+			return nil, fmt.Errorf("record %s of the store: %w: %w", key, err, store.ErrCorrupt)
+		}
+	}
+	m.visible = m.visibility()
+	s.meta.last = m
+	return m, nil
+}
+
+func encodeMeta(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // plain data
+	}
+	return string(b)
+}
+
+// visibility is the set of numbers whose rows count.
+type visibility struct {
+	Last     map[uint32]uint32 // by epoch: numbers from 1 to it
+	Aborted  []putNumber       `json:",omitempty"` // but these
+	Replaced []putNumber       `json:",omitempty"` // and, of points, these
+}
+
+func (m *meta) visibility() visibility {
+	v := visibility{Last: map[uint32]uint32{}}
+	if m.tiers.Steps > 0 {
+		v.Last[0] = m.tiers.Steps
+	}
+	v.Aborted = slices.Clone(m.tiers.AbortedSteps)
+	for _, name := range slices.Sorted(maps.Keys(m.writers)) {
+		w := m.writers[name]
+		for _, e := range w.Epochs {
+			if e.Last > 0 {
+				v.Last[e.Number] = e.Last
+			}
+		}
+		v.Aborted = append(v.Aborted, w.Aborted...)
+		v.Replaced = append(v.Replaced, w.Replaced...)
+	}
+	slices.Sort(v.Aborted)
+	slices.Sort(v.Replaced)
+	return v
+}
+
+// rows returns the condition on the column put of rows that count. points excludes rows
+// whose generation was put again.
+func (v *visibility) rows(points bool) string {
+	if len(v.Last) == 0 {
+		return "0"
+	}
+	epochs := slices.Sorted(maps.Keys(v.Last))
+	lasts := make([]uint32, len(epochs))
+	for i, e := range epochs {
+		lasts[i] = v.Last[e]
+	}
+	c := "bitAnd(put, 4294967295) <= transform(bitShiftRight(put, 32), CAST([" + list(epochs) + "], 'Array(UInt64)'), CAST([" + list(lasts) + "], 'Array(UInt64)'), toUInt64(0))"
+	not := v.Aborted
+	if points {
+		not = slices.Concat(v.Aborted, v.Replaced)
+	}
+	if len(not) > 0 {
+		c += " AND put NOT IN (" + list(not) + ")"
+	}
+	return "(" + c + ")"
+}
+
+// has reports whether a number counts.
+func (v *visibility) has(n putNumber) bool {
+	if uint32(n) > v.Last[uint32(n>>32)] {
+		return false
+	}
+	_, aborted := slices.BinarySearch(v.Aborted, n)
+	_, replaced := slices.BinarySearch(v.Replaced, n)
+	return !aborted && !replaced
+}
+
+// extent returns the range of slots that were ever put, on the hour; first >= last if none
+// were.
+func (m *meta) extent() (first, last int64) {
+	first, last = math.MaxInt64, math.MinInt64
+	for _, w := range m.writers {
+		if w.First < w.Last {
+			first, last = min(first, w.First), max(last, w.Last)
+		}
+	}
+	if first >= last {
+		return 0, 0
+	}
+	hour := int64(series.Hour)
+	return tier.Floor(first, hour), tier.Ceil(last, hour)
+}
+
+// horizon returns which slots questions read.
+func (m *meta) horizon() *tier.Horizon {
+	return &tier.Horizon{Floor: m.tiers.Floor, Ready: m.tiers.Done}
+}
+
+// flushed returns the highest generation of a writer that is committed, or 0.
+func (m *meta) flushed(writer string) uint64 {
+	if w := m.writers[writer]; w != nil {
+		return w.Flushed
+	}
+	return 0
+}
+
+// Flushed returns the highest generation that a writer has put, or 0.
+func (s *Store) Flushed(ctx context.Context, writer string) (uint64, error) {
+	done, err := s.enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer done()
+	m, err := s.readMeta(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("generation of %s: %w", writer, err)
+	}
+	return m.flushed(writer), nil
+}
+
+// Durable is Flushed: ClickHouse has no log of its own before its parts. How a crash of its
+// machine treats the newest parts is its operator's choice; see docs/clickhouse.md.
+func (s *Store) Durable(ctx context.Context, writer string) (uint64, error) {
+	return s.Flushed(ctx, writer)
+}
+
+// Families lists the families, by name.
+func (s *Store) Families(ctx context.Context) ([]store.FamilyInfo, error) {
+	done, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	m, err := s.readMeta(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("families: %w", err)
+	}
+	var out []store.FamilyInfo
+	for _, name := range slices.Sorted(maps.Keys(m.families)) {
+		f := m.families[name]
+		d := f.Dropped
+		if floor := m.tiers.SampleFloor; floor > 0 {
+			d = store.SamplesDropped{Times: d.Times + uint64(floor/3600), Until: max(d.Until, floor)}
+		}
+		out = append(out, store.FamilyInfo{Name: name, Kind: f.Kind, IntervalSeconds: f.Interval, Dropped: d})
+	}
+	return out, nil
+}

@@ -1,0 +1,275 @@
+package chstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"tailscope/internal/store"
+)
+
+// Store is a store.Store in ClickHouse.
+type Store struct {
+	opts    Options
+	address address
+	client  *client
+	http    *http.Transport // nil if another was given
+
+	// shards holds the nodes of each shard, in the cluster's order; one shard without a
+	// cluster. Replicas of a shard hold the same.
+	shards [][]*node
+
+	closed atomic.Bool
+	users  sync.WaitGroup // calls in progress; Close waits for them
+	userMu sync.RWMutex
+
+	logs logs
+
+	meta  metaCache
+	mu    sync.Mutex // guards putters
+	puts  map[string]*putter
+	known knownSeries
+
+	maintain    sync.Mutex // keeps Maintain from running twice at once
+	maintenance maintenance
+
+	versions atomic.Uint64 // of traces, the last given
+	stats    statCounters
+}
+
+var errClosed = errors.New("store is closed")
+
+// settingsWanted are set where a server knows them.
+var settingsWanted = map[string]string{
+	"max_query_size": "67108864",
+	// A question that nobody waits for is not answered to the end.
+	"cancel_http_readonly_queries_on_client_close": "1",
+	// Merging equal keys of one insertion costs more than it saves: there are none.
+	"optimize_on_insert": "0",
+	// An import writes to many partitions at once.
+	"max_partitions_per_insert_block": "0",
+	// A retried statement must not be left out for being like another.
+	"insert_deduplicate":                 "0",
+	"max_bytes_before_external_group_by": "1000000000",
+	"distributed_ddl_task_timeout":       "60",
+}
+
+// Open connects to the servers of o.Address, and creates or migrates the tables. Errors
+// wrap store.ErrVersion if the tables are of a newer program.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	s, err := dial(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.ensureSchema(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", Redact(o.Address), err), s.Close())
+	}
+	return s, nil
+}
+
+// dial connects to the servers, and learns which shard each is.
+func dial(ctx context.Context, o Options) (*Store, error) {
+	if err := o.ensureDefaults(); err != nil {
+		return nil, err
+	}
+	a, err := parseAddress(o.Address)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{opts: o, address: a, puts: map[string]*putter{}}
+	transport := o.Transport
+	if transport == nil {
+		s.http = &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+			MaxIdleConnsPerHost: 16,
+			// Servers close idle connections after 3 s by default: before that no request may
+			// be sent into one that is being closed.
+			IdleConnTimeout:    2 * time.Second,
+			DisableCompression: true,
+		}
+		transport = s.http
+	}
+	s.client = &client{http: &http.Client{Transport: transport}, scheme: "http", user: a.user, password: a.password, timeout: o.Timeout, answerBytes: o.AnswerBytes}
+	if a.tls {
+		s.client.scheme = "https"
+	}
+	nodes := make([]*node, len(a.hosts))
+	shardOf := make([]int, len(a.hosts)) // from 1
+	shards := 0
+	g, gctx := errgroup.WithContext(ctx)
+	for i, h := range a.hosts {
+		nodes[i] = &node{host: h}
+		g.Go(func() error {
+			if err := s.learn(gctx, nodes[i]); err != nil {
+				return err
+			}
+			var err error
+			n := 0
+			shardOf[i], n, err = s.place(gctx, nodes[i])
+			if i == 0 {
+				shards = n
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", Redact(o.Address), err), s.Close())
+	}
+	s.shards = make([][]*node, shards)
+	for i, n := range nodes {
+		if shardOf[i] > shards {
+			return nil, errors.Join(fmt.Errorf("open %s: %s says that it is shard %d of cluster %s, %s knows %d", Redact(o.Address), n.host, shardOf[i], a.cluster, nodes[0].host, shards), s.Close())
+		}
+		s.shards[shardOf[i]-1] = append(s.shards[shardOf[i]-1], n)
+	}
+	for i, ns := range s.shards {
+		if len(ns) == 0 {
+			return nil, errors.Join(fmt.Errorf("open %s: no host of shard %d of cluster %s is named: name one of each shard", Redact(o.Address), i+1, a.cluster), s.Close())
+		}
+		if len(ns) > 1 && !a.replicated {
+			return nil, errors.Join(fmt.Errorf("open %s: %s and %s are replicas of one shard: add replicated=true, which needs Keeper, or name one of them", Redact(o.Address), ns[0].host, ns[1].host), s.Close())
+		}
+	}
+	// What is not sharded is on the node that is named first, whichever shard it is.
+	return s, nil
+}
+
+// learn finds out which settings a server knows.
+func (s *Store) learn(ctx context.Context, n *node) error {
+	names := make([]string, 0, len(settingsWanted))
+	for k := range settingsWanted {
+		names = append(names, k)
+	}
+	slices.Sort(names)
+	r, err := s.client.read(ctx, n, "SELECT name FROM system.settings WHERE name IN ("+quoteAll(names)+")")
+	if err != nil {
+		return err
+	}
+	known := url.Values{}
+	for r.next() {
+		k := r.string()
+		known.Set(k, settingsWanted[k])
+	}
+	n.settings = known
+	return r.err
+}
+
+// place returns which shard of the cluster a node is, from 1, and how many there are.
+func (s *Store) place(ctx context.Context, n *node) (shard, shards int, err error) {
+	if s.address.cluster == "" {
+		return 1, 1, nil
+	}
+	r, err := s.client.read(ctx, n, "SELECT toUInt32(shard_num), toUInt8(is_local) FROM system.clusters WHERE cluster = "+quote(s.address.cluster)+" ORDER BY shard_num, is_local")
+	if err != nil {
+		return 0, 0, err
+	}
+	for r.next() {
+		k, local := int(r.uint32()), r.uint8() != 0
+		shards = max(shards, k)
+		if local {
+			shard = k
+		}
+	}
+	switch {
+	case r.err != nil:
+		return 0, 0, r.err
+	case shards == 0:
+		return 0, 0, fmt.Errorf("%s knows no cluster %s: it is in remote_servers of its configuration; SELECT cluster FROM system.clusters lists those it knows", n.host, s.address.cluster)
+	case shard == 0:
+		return 0, 0, fmt.Errorf("%s is not a node of cluster %s", n.host, s.address.cluster)
+	}
+	return shard, shards, nil
+}
+
+// first returns the node that holds what is not sharded.
+func (s *Store) first() *node {
+	for _, ns := range s.shards {
+		for _, n := range ns {
+			if n.host == s.address.hosts[0] {
+				return n
+			}
+		}
+	}
+	return nil
+}
+
+// nodes returns all nodes.
+func (s *Store) nodes() []*node { return slices.Concat(s.shards...) }
+
+// shardOf returns the shard of what has an identity, as the Distributed tables have it.
+func (s *Store) shardOf(id [16]byte) int {
+	var n uint64
+	for i := range 8 {
+		n |= uint64(id[i]) << (8 * i)
+	}
+	return int(n % uint64(len(s.shards)))
+}
+
+// eachShard calls f for every shard at the same time, with the node to ask. The error of
+// one names the shard; it is that of the answer: what a shard holds is never left out.
+func (s *Store) eachShard(ctx context.Context, f func(ctx context.Context, shard int, n *node) error) error {
+	if len(s.shards) == 1 {
+		return s.askReplicas(ctx, 0, f)
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	for i := range s.shards {
+		g.Go(func() error {
+			if err := s.askReplicas(ctx, i, f); err != nil {
+				return fmt.Errorf("shard %d: %w", i+1, err)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// askReplicas calls f with a replica of the shard, and the next one if that cannot be
+// reached.
+func (s *Store) askReplicas(ctx context.Context, shard int, f func(ctx context.Context, shard int, n *node) error) error {
+	var err error
+	for _, n := range s.shards[shard] {
+		if err = f(ctx, shard, n); err == nil || !passing(err) {
+			return err
+		}
+	}
+	return err
+}
+
+func (s *Store) enter(ctx context.Context) (func(), error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.userMu.RLock()
+	defer s.userMu.RUnlock()
+	if s.closed.Load() {
+		return nil, errClosed
+	}
+	s.users.Add(1)
+	return s.users.Done, nil
+}
+
+// Close waits for the calls in progress and closes the connections. Later calls fail.
+func (s *Store) Close() error {
+	s.userMu.Lock()
+	was := s.closed.Swap(true)
+	s.userMu.Unlock()
+	if was {
+		return nil
+	}
+	s.users.Wait()
+	if s.http != nil {
+		s.http.CloseIdleConnections()
+	}
+	return nil
+}
+
+var _ store.Store = (*Store)(nil)

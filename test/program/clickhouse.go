@@ -1,0 +1,179 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// ClickHouse is one server of ClickHouse, or several that are the shards of a cluster named
+// tailscope. Close ends them and removes their files.
+type ClickHouse struct {
+	Nodes []*ClickHouseNode
+	dir   string
+}
+
+// ClickHouseNode is one server.
+type ClickHouseNode struct {
+	*Process
+	HTTP string // host:port
+
+	tcp, interserver string
+	dir              string
+}
+
+// Address returns the address of a store in the database, as tailscope takes it.
+func (c *ClickHouse) Address(database string) string {
+	hosts := make([]string, len(c.Nodes))
+	for i, n := range c.Nodes {
+		hosts[i] = n.HTTP
+	}
+	a := "clickhouse://" + strings.Join(hosts, ",") + "/" + database
+	if len(c.Nodes) > 1 {
+		a += "?cluster=tailscope"
+	}
+	return a
+}
+
+// Close ends the servers at once and removes their files.
+func (c *ClickHouse) Close() error {
+	for _, n := range c.Nodes {
+		if n.Process != nil {
+			n.Kill()
+		}
+	}
+	return os.RemoveAll(c.dir)
+}
+
+// clickHouseServer returns the path of Debian's clickhouse-server.
+func clickHouseServer() (string, error) {
+	for _, path := range []string{"clickhouse-server", "/usr/sbin/clickhouse-server"} {
+		if bin, err := exec.LookPath(path); err == nil {
+			return bin, nil
+		}
+	}
+	return "", errors.New("clickhouse-server is not installed: run scripts/install-servers")
+}
+
+// StartClickHouse runs Debian's ClickHouse with so many shards, each of one node, and
+// returns once all of them answer.
+func StartClickHouse(ctx context.Context, shards int) (_ *ClickHouse, err error) {
+	bin, err := clickHouseServer()
+	if err != nil {
+		return nil, err
+	}
+	c, err := newClickHouse(shards)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	if err != nil {
+		return c, err
+	}
+	for _, n := range c.Nodes {
+		if err := os.WriteFile(filepath.Join(n.dir, "config.xml"), []byte(c.config(n, "yandex")), 0o644); err != nil {
+			return nil, err
+		}
+		if n.Process, err = Start(filepath.Join(n.dir, "output"), nil, bin, "--config-file="+filepath.Join(n.dir, "config.xml")); err != nil {
+			return nil, err
+		}
+	}
+	return c, c.untilReady(ctx)
+}
+
+// newClickHouse makes the directories and chooses the ports.
+func newClickHouse(shards int) (*ClickHouse, error) {
+	dir, err := os.MkdirTemp("", "tailscope-clickhouse-")
+	if err != nil {
+		return &ClickHouse{}, err
+	}
+	c := &ClickHouse{dir: dir}
+	for i := range shards {
+		n := &ClickHouseNode{dir: filepath.Join(dir, strconv.Itoa(i+1))}
+		c.Nodes = append(c.Nodes, n)
+		for _, addr := range []*string{&n.HTTP, &n.tcp, &n.interserver} {
+			if *addr, err = freeAddr(); err != nil {
+				return c, err
+			}
+		}
+		if err := os.Mkdir(n.dir, 0o755); err != nil {
+			return c, err
+		}
+		if err := os.WriteFile(filepath.Join(n.dir, "users.xml"), []byte(clickHouseUsers), 0o644); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// Restart starts a node that has ended anew, on its files and ports, and returns once it
+// answers.
+func (c *ClickHouse) Restart(ctx context.Context, n *ClickHouseNode) error {
+	bin, err := clickHouseServer()
+	if err != nil {
+		return err
+	}
+	if n.Process, err = Start(filepath.Join(n.dir, "output"), nil, bin, "--config-file="+filepath.Join(n.dir, "config.xml")); err != nil {
+		return err
+	}
+	return n.untilReady(ctx)
+}
+
+func (c *ClickHouse) untilReady(ctx context.Context) error {
+	for _, n := range c.Nodes {
+		if err := n.untilReady(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *ClickHouseNode) untilReady(ctx context.Context) error {
+	return n.until(ctx, func() bool { return answers(ctx, "http://"+n.HTTP+"/ping") })
+}
+
+const clickHouseUsers = `<?xml version="1.0"?>
+<yandex>
+  <profiles><default><max_memory_usage>2000000000</max_memory_usage><load_balancing>in_order</load_balancing></default></profiles>
+  <users><default><password></password><networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota></default></users>
+  <quotas><default><interval><duration>3600</duration><queries>0</queries><errors>0</errors><result_rows>0</result_rows><read_rows>0</read_rows><execution_time>0</execution_time></interval></default></quotas>
+</yandex>
+`
+
+// config returns a node's configuration under the root that its version wants.
+func (c *ClickHouse) config(n *ClickHouseNode, root string) string {
+	port := func(addr string) string {
+		_, p, _ := net.SplitHostPort(addr)
+		return p
+	}
+	var shards strings.Builder
+	if len(c.Nodes) > 1 {
+		shards.WriteString("<remote_servers><tailscope>")
+		for _, o := range c.Nodes {
+			fmt.Fprintf(&shards, "<shard><internal_replication>true</internal_replication><replica><host>127.0.0.1</host><port>%s</port></replica></shard>", port(o.tcp))
+		}
+		shards.WriteString("</tailscope></remote_servers>")
+	}
+	return fmt.Sprintf(`<?xml version="1.0"?>
+<%[1]s>
+  <logger><level>warning</level><log>%[2]s/server.log</log><errorlog>%[2]s/server.err.log</errorlog><size>100M</size><count>2</count></logger>
+  <listen_host>127.0.0.1</listen_host>
+  <http_port>%[3]s</http_port> <tcp_port>%[4]s</tcp_port>
+  <interserver_http_port>%[5]s</interserver_http_port> <interserver_http_host>127.0.0.1</interserver_http_host>
+  <path>%[2]s/data/</path> <tmp_path>%[2]s/tmp/</tmp_path>
+  <user_files_path>%[2]s/user_files/</user_files_path> <format_schema_path>%[2]s/format/</format_schema_path>
+  <users_config>%[2]s/users.xml</users_config>
+  <default_profile>default</default_profile> <default_database>default</default_database>
+  <timezone>UTC</timezone> <mark_cache_size>67108864</mark_cache_size>
+  <max_connections>256</max_connections> <keep_alive_timeout>3</keep_alive_timeout>
+  %[6]s
+</%[1]s>
+`, root, n.dir, port(n.HTTP), port(n.tcp), port(n.interserver), shards.String())
+}
