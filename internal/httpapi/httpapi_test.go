@@ -30,8 +30,11 @@ import (
 
 var now = time.Unix(querytest.Epoch+3600, 0).UTC()
 
+// lasting are goroutines that outlive the tests.
+var lasting = []goleak.Option{goleak.IgnoreAnyFunction("github.com/cockroachdb/pebble/v2/vfs.(*diskHealthCheckingFS).startTickerLocked.func1")}
+
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/cockroachdb/pebble/v2/vfs.(*diskHealthCheckingFS).startTickerLocked.func1"))
+	goleak.VerifyTestMain(m, lasting...)
 }
 
 // pebble opens a store in memory.
@@ -174,18 +177,26 @@ type question struct {
 	params     []string
 }
 
+// goldenStore is a store that answers as testdata says.
+type goldenStore struct {
+	name    string
+	open    func(t *testing.T) store.Store
+	settled bool // rolled up and compacted before it is asked
+}
+
+var goldenStores = []goldenStore{
+	{"twin", func(*testing.T) store.Store { return storetest.NewTwin() }, false},
+	{"pebble", func(t *testing.T) store.Store { return pebble(t) }, false},
+	{"settled", func(t *testing.T) store.Store { return pebble(t) }, true},
+}
+
 func goldens(t *testing.T, o Options, fill func(store.Store), render func(*testing.T, string) string, questions []question) {
 	t.Helper()
-	for _, name := range []string{"twin", "pebble", "settled"} {
-		t.Run(name, func(t *testing.T) {
-			switch name {
-			case "twin":
-				o.Store = storetest.NewTwin()
-			default:
-				o.Store = pebble(t)
-			}
+	for _, of := range goldenStores {
+		t.Run(of.name, func(t *testing.T) {
+			o.Store = of.open(t)
 			fill(o.Store)
-			if name == "settled" {
+			if of.settled {
 				if err := o.Store.Maintain(context.Background(), now.Add(3*time.Hour)); err != nil {
 					t.Fatal(err)
 				}

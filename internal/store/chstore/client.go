@@ -138,6 +138,7 @@ func (c *client) send(ctx context.Context, n *node, insertion, text string, rows
 	// The answer comes once all of it is known, so that an error is never in the middle of
 	// rows.
 	q.Set("wait_end_of_query", "1")
+	q.Set("buffer_size", "1048576") // in memory up to it, else in a file
 	q.Set("max_execution_time", strconv.Itoa(max(1, int(time.Until(until)/time.Second)+1)))
 	body, packed := []byte(text), false
 	if insertion != "" {

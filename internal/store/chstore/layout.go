@@ -33,14 +33,20 @@ func dayOf(at int64) int32            { return int32(tier.FloorDiv(at, day)) }
 
 // inSpans returns the condition on rows of points that lie in spans.
 func inSpans(spans []tier.Span) string {
+	within := func(column string, from, to int32) string {
+		if from == to {
+			return fmt.Sprintf(" AND %s = %d", column, from)
+		}
+		return fmt.Sprintf(" AND %s >= %d AND %s <= %d", column, from, column, to)
+	}
 	var b strings.Builder
 	for i, sp := range spans {
 		if i > 0 {
 			b.WriteString(" OR ")
 		}
 		r, last := tier.Slot(sp.Tier), sp.To-tier.Slot(sp.Tier)
-		fmt.Fprintf(&b, "resolution = %d AND part >= %d AND part <= %d AND block >= %d AND block <= %d AND slot >= %d AND slot < %d",
-			r, partOf(sp.Tier, sp.From), partOf(sp.Tier, last), blockOf(sp.Tier, sp.From), blockOf(sp.Tier, last), sp.From, sp.To)
+		fmt.Fprintf(&b, "resolution = %d%s%s AND slot >= %d AND slot < %d", r,
+			within("part", partOf(sp.Tier, sp.From), partOf(sp.Tier, last)), within("block", blockOf(sp.Tier, sp.From), blockOf(sp.Tier, last)), sp.From, sp.To)
 	}
 	return "(" + b.String() + ")"
 }

@@ -171,22 +171,56 @@ func (x *question) prepare() error {
 // eachOf is the group of a series of its own. Identities are hashes.
 const eachOf = "reinterpretAsUInt64(id)"
 
-// rowsAs returns the selection of rows of points with the columns given, and with their
-// group as g.
-func (x *question) rowsAs(columns, where string) string {
-	s := x.s
-	q := "SELECT id, kind, " + columns + " FROM " + s.local("points") + " WHERE family = " + quote(x.q.Family) + fmt.Sprintf(" AND view = %d AND ", x.q.View) +
-		inSpans(x.spans) + " AND " + x.m.visible.rows(true) + where
+// column is an expression with a name.
+type column struct{ name, is string }
+
+func define(all []column) string {
+	out := make([]string, len(all))
+	for i, c := range all {
+		out[i] = c.is + " AS " + c.name
+	}
+	return strings.Join(out, ", ")
+}
+
+func namesOf(all []column) string {
+	out := make([]string, len(all))
+	for i, c := range all {
+		out[i] = c.name
+	}
+	return strings.Join(out, ", ")
+}
+
+// statement adds up rows of points by their group, g, and by keys. columns are those that
+// the aggregates need, where those of a condition of its own.
+func (x *question) statement(keys []column, aggregates, columns, where string) string {
+	rows := x.s.local("points") + x.rows(where)
+	if x.grouped == "" {
+		// Without another query inside: the oldest dialect analyses those again and again.
+		return "SELECT " + x.groupAs() + " AS g, " + define(keys) + ", " + aggregates + " FROM " + rows + " GROUP BY g, " + namesOf(keys)
+	}
+	return "SELECT g, " + namesOf(keys) + ", " + aggregates + " FROM (SELECT id, " + define(keys) + ", " + columns + " FROM " + rows + ") " + x.join() + " GROUP BY g, " + namesOf(keys)
+}
+
+// rows returns the condition on rows of points, from WHERE on.
+func (x *question) rows(where string) string {
+	c := " WHERE family = " + quote(x.q.Family) + fmt.Sprintf(" AND view = %d AND ", x.q.View) + inSpans(x.spans) + " AND " + x.m.visible.rows(true) + where
 	if len(x.q.Matchers) > 0 || x.only != "" {
-		q += " AND id IN (SELECT id FROM " + s.local("series") + " WHERE " + x.selected + x.only + ")"
+		c += " AND id IN (SELECT id FROM " + x.s.local("series") + " WHERE " + x.selected + x.only + ")"
 	}
-	switch {
-	case x.q.Each:
-		return "(SELECT " + eachOf + " AS g, * FROM (" + q + "))"
-	case x.grouped == "":
-		return "(SELECT toUInt64(0) AS g, * FROM (" + q + "))"
+	return c
+}
+
+// groupAs is the group of a row of points, if its labels do not matter.
+func (x *question) groupAs() string {
+	if x.q.Each {
+		return eachOf
 	}
-	return "(SELECT * FROM (" + q + ") ANY LEFT JOIN (SELECT id, " + x.grouped + " AS g FROM " + s.local("series") + " WHERE " + x.selected + x.only + ") USING id)"
+	return "toUInt64(0)"
+}
+
+// join adds the group to rows, by their identity.
+func (x *question) join() string {
+	return "ANY LEFT JOIN (SELECT id, " + x.grouped + " AS g FROM " + x.s.local("series") + " WHERE " + x.selected + x.only + ") USING id"
 }
 
 // stepOf is the number of the step that a row of points belongs to.
@@ -209,9 +243,8 @@ func (x *question) readSums(ctx context.Context) error {
 	if x.q.Measure == store.Buckets {
 		f = x.formAs()
 	}
-	query := "SELECT g, kind, f, step, " + sumColumns + " FROM " +
-		x.rowsAs(f+" AS f, "+x.stepOf()+" AS step, count, flags, nanos, rest, low, high, squares, error, zero, latest, latestms", "") +
-		" GROUP BY g, kind, f, step"
+	query := x.statement([]column{{"k", "kind"}, {"f", f}, {"step", x.stepOf()}}, sumColumns,
+		"count, flags, nanos, rest, low, high, squares, error, zero, latest, latestms", "")
 	return x.s.eachShard(ctx, func(ctx context.Context, _ int, n *node) error {
 		r, err := x.s.client.read(ctx, n, query)
 		if err != nil {
@@ -261,11 +294,20 @@ func (x *question) cell(ctx context.Context, k groupKey, at cellKey) (c *cell, f
 // readBuckets reads the buckets.
 func (x *question) readBuckets(ctx context.Context) error {
 	// A bucket of a schema finer by d is, coarser, ceil(k/2^d).
+	finer := fmt.Sprintf("if(form < %d, exp2(toFloat64(form) - toFloat64(%s)), toFloat64(1))", schemaForms, x.formAs())
 	coarser := fmt.Sprintf("toInt32(multiIf(finer <= 1, b, b < %d, toInt32(ceil((b + %d) / finer)) - %d, toInt32(ceil(b / finer))))",
 		negativeBuckets/2, -negativeBuckets, -negativeBuckets)
-	query := "SELECT g, f, step, " + coarser + " AS k, sum(c) FROM " +
-		x.rowsAs(x.formAs()+" AS f, "+x.stepOf()+" AS step, if(form < "+fmt.Sprint(schemaForms)+", exp2(toFloat64(form) - toFloat64(f)), toFloat64(1)) AS finer, buckets, counts", " AND kind = 0") +
-		" ARRAY JOIN buckets AS b, counts AS c GROUP BY g, f, step, k"
+	keys := []column{{"f", x.formAs()}, {"step", x.stepOf()}}
+	const each = " ARRAY JOIN buckets AS b, counts AS c"
+	var query string
+	if x.grouped == "" {
+		query = "SELECT " + x.groupAs() + " AS g, " + define(keys) + ", " + strings.ReplaceAll(coarser, "finer", "("+finer+")") + " AS k, sum(c) FROM " +
+			x.s.local("points") + each + x.rows(" AND kind = 0")
+	} else {
+		query = "SELECT g, f, step, " + coarser + " AS k, sum(c) FROM (SELECT g, f, step, finer, buckets, counts FROM (SELECT id, " + define(append(keys, column{"finer", finer})) +
+			", buckets, counts FROM " + x.s.local("points") + x.rows(" AND kind = 0") + ") " + x.join() + ")" + each
+	}
+	query += " GROUP BY g, f, step, k"
 	return x.s.eachShard(ctx, func(ctx context.Context, _ int, n *node) error {
 		r, err := x.s.client.read(ctx, n, query)
 		if err != nil {
@@ -366,7 +408,7 @@ func (x *question) chooseHeaviest(ctx context.Context) error {
 		return nil
 	}
 	counts := map[groupKey]uint64{}
-	query := "SELECT g, kind, sum(count) AS n FROM " + x.rowsAs("count", "") + " GROUP BY g, kind"
+	query := x.statement([]column{{"k", "kind"}}, "sum(count) AS n", "count", "")
 	for limit := 2*x.q.TopK + 100; ; limit *= 10 {
 		clear(counts)
 		limited := query

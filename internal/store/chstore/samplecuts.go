@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"tailscope/internal/store"
@@ -34,33 +33,39 @@ func (s *Store) boundSamples(ctx context.Context, now time.Time) error {
 		s.maintenance.bounded = at
 		return nil
 	}
-	until := map[string]int64{} // of the families that were cut, ms
-	var mu sync.Mutex
-	err = s.eachShard(ctx, func(ctx context.Context, _ int, n *node) error {
-		found, err := s.cutSamples(ctx, n, m)
-		if err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		for f, cut := range found {
-			until[f] = max(until[f], cut)
-		}
-		return nil
+	due := make([]cuts, len(s.shards))
+	err = s.eachShard(ctx, func(ctx context.Context, i int, n *node) (err error) {
+		due[i], err = s.cutsDue(ctx, n, m)
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	if err := s.noteCuts(ctx, until); err != nil {
+	// Those who hold samples in memory, and questions, look for cuts from here on.
+	if err := s.noteCuts(ctx, due); err != nil {
+		return err
+	}
+	err = s.eachShard(ctx, func(ctx context.Context, i int, n *node) error {
+		// A cut that is there twice is one.
+		return s.client.repeated(ctx, func() error { return s.client.insert(ctx, n, s.local("cuts"), cutColumns, due[i].rows) })
+	})
+	if err != nil {
 		return err
 	}
 	s.maintenance.bounded = at
 	return s.deleteCut(ctx, at)
 }
 
-// cutSamples moves the cuts on one shard. It returns the families of those that moved, with
-// the latest.
-func (s *Store) cutSamples(ctx context.Context, n *node, m *meta) (map[string]int64, error) {
+var cutColumns = columnsOf("cuts")
+
+// cuts are those that move on one shard.
+type cuts struct {
+	rows  []byte           // of the table cuts
+	until map[string]int64 // the latest of each family, in ms
+}
+
+// cutsDue finds the series of one shard that have enough newer samples.
+func (s *Store) cutsDue(ctx context.Context, n *node, m *meta) (c cuts, err error) {
 	const hourMs = hour * 1000
 	// The hours of a series from the newest on, and in how many samples each ends.
 	hours := fmt.Sprintf("SELECT family, id, kind, intDiv(ms, %d) * %d AS h, uniqExact(ms) AS n FROM %s WHERE ms >= %d AND %s GROUP BY family, id, kind, h",
@@ -71,27 +76,27 @@ func (s *Store) cutSamples(ctx context.Context, n *node, m *meta) (map[string]in
 	have := "SELECT family, id, kind, max(cut) AS cut FROM " + s.local("cuts") + " GROUP BY family, id, kind"
 	r, err := s.client.read(ctx, n, "SELECT family, id, kind, due FROM ("+due+") ANY LEFT JOIN ("+have+") USING family, id, kind WHERE due > cut")
 	if err != nil {
-		return nil, err
+		return c, err
 	}
-	found := map[string]int64{}
-	var rows []byte
+	c.until = map[string]int64{}
 	for r.next() {
 		family, k, cut := r.string(), r.sampledKey(), r.int64()
-		found[family] = max(found[family], cut)
-		rows = appendString(rows, family)
-		rows = append(append(rows, k.id[:]...), byte(k.kind))
-		rows = appendInt64(rows, cut)
+		c.until[family] = max(c.until[family], cut)
+		c.rows = appendString(c.rows, family)
+		c.rows = append(append(c.rows, k.id[:]...), byte(k.kind))
+		c.rows = appendInt64(c.rows, cut)
 	}
-	if r.err != nil {
-		return nil, r.err
-	}
-	// A cut that is there twice is one.
-	err = s.client.repeated(ctx, func() error { return s.client.insert(ctx, n, s.local("cuts"), columnsOf("cuts"), rows) })
-	return found, err
+	return c, r.err
 }
 
-// noteCuts tells those who hold samples in memory.
-func (s *Store) noteCuts(ctx context.Context, until map[string]int64) error {
+// noteCuts notes in the records of the families that cuts move.
+func (s *Store) noteCuts(ctx context.Context, due []cuts) error {
+	until := map[string]int64{}
+	for _, c := range due {
+		for f, cut := range c.until {
+			until[f] = max(until[f], cut)
+		}
+	}
 	if len(until) == 0 {
 		return nil
 	}

@@ -71,10 +71,13 @@ func (q *sampleQuestion) readSeries(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		cuts, err := s.client.read(ctx, n, "SELECT id, kind, max(cut) FROM "+s.local("cuts")+" WHERE family = "+quote(q.family)+
-			" AND id IN (SELECT id FROM "+s.local("series")+" WHERE "+q.selected+") GROUP BY id, kind")
-		if err != nil {
-			return err
+		cuts := &rows{}
+		if q.m.families[q.family].Dropped.Times > 0 {
+			cuts, err = s.client.read(ctx, n, "SELECT id, kind, max(cut) FROM "+s.local("cuts")+" WHERE family = "+quote(q.family)+
+				" AND id IN (SELECT id FROM "+s.local("series")+" WHERE "+q.selected+") GROUP BY id, kind")
+			if err != nil {
+				return err
+			}
 		}
 		mu.Lock()
 		defer mu.Unlock()

@@ -36,6 +36,11 @@ func nodes(t testing.TB, shards int) *program.ClickHouse {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		for _, n := range c.Nodes {
+			if u, err := n.Usage(); err == nil {
+				t.Logf("%s took %v of user time, %v of system time", n.HTTP, u.User, u.System)
+			}
+		}
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
@@ -78,7 +83,7 @@ func fewer(t *testing.T, checks string) {
 }
 
 func TestStore(t *testing.T) {
-	fewer(t, "25")
+	fewer(t, "15")
 	c := nodes(t, 1)
 	storetest.Run(t, func(t *testing.T) store.Store { return open(t, on(t, c)) })
 }
