@@ -35,11 +35,14 @@ import (
 	"tailscope/internal/store"
 )
 
+// lasting are goroutines that outlive the tests.
+var lasting []goleak.Option
+
 func TestMain(m *testing.M) {
 	code := m.Run()
 	http.DefaultClient.CloseIdleConnections()
 	if code == 0 {
-		if err := goleak.Find(); err != nil {
+		if err := goleak.Find(lasting...); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}

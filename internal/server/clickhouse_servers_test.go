@@ -1,0 +1,116 @@
+//go:build servers
+
+package server
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.uber.org/goleak"
+
+	"tailscope/internal/store"
+	"tailscope/test/program"
+)
+
+// Servers are started by a thread that lives as long as they may.
+func init() {
+	lasting = append(lasting, goleak.IgnoreAnyFunction("tailscope/test/program.init.func1.1"))
+}
+
+// loaded sends spans to a server, and has them stored.
+func loaded(t *testing.T, s *Server, n int, seed uint64) spanLoad {
+	t.Helper()
+	exporter, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpoint(s.OTLPGRPC()), otlptracegrpc.WithInsecure())
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := send(t, sdk(t, exporter), n, seed)
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return load
+}
+
+// together is what two servers got.
+func together(a, b spanLoad) spanLoad {
+	sum := spanLoad{byTenant: map[string][]float64{}, errors: map[string]int{}, total: a.total + b.total}
+	for _, l := range []spanLoad{a, b} {
+		for tenant, v := range l.byTenant {
+			sum.byTenant[tenant] = append(sum.byTenant[tenant], v...)
+			slices.Sort(sum.byTenant[tenant])
+		}
+		for tenant, n := range l.errors {
+			sum.errors[tenant] += n
+		}
+	}
+	return sum
+}
+
+// Two servers on one cluster answer for both, also after one was started anew, and after
+// slots were rolled up.
+func TestServersOnClickHouse(t *testing.T) {
+	c, err := program.StartClickHouse(t.Context(), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	first, second := testConfig(t.TempDir()), testConfig(t.TempDir())
+	first.Store, second.Store = c.Address("tailscope"), c.Address("tailscope")
+	a, b := start(t, first), start(t, second)
+	if a.data.writer == b.data.writer {
+		t.Errorf("both servers are called %s", a.data.writer)
+	}
+	load := together(loaded(t, a, 2000, 1), loaded(t, b, 3000, 2))
+	holds(t, a, load)
+	holds(t, b, load)
+
+	name := a.data.writer
+	stop(t, a)
+	a = start(t, first)
+	if a.data.writer != name {
+		t.Errorf("a server that was called %s is called %s after a restart", name, a.data.writer)
+	}
+	load = together(load, loaded(t, a, 1000, 3))
+	if err := b.store.Maintain(t.Context(), time.Now().Add(2*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, a, load)
+	holds(t, b, load)
+	if code, body := get(t, "http://"+b.Addr()+"/readyz"); code != http.StatusOK || body != "ready\n" {
+		t.Errorf("/readyz answers %d %q", code, body)
+	}
+	if n := metric(t, a, "tailscope_store_statements_total"); n < 10 {
+		t.Errorf("%v statements are counted", n)
+	}
+	if n := metric(t, a, "tailscope_store_statements_failed_total"); n != 0 {
+		t.Errorf("%v statements failed", n)
+	}
+
+	if s, err := Start(t.Context(), Settings{Config: first}); !errors.Is(err, store.ErrLocked) {
+		t.Errorf("a second server of the directory: got %v %v, want ErrLocked", s, err)
+	}
+	damaged := testConfig(t.TempDir())
+	damaged.Store = first.Store
+	if err := os.WriteFile(filepath.Join(damaged.Data, writerFile), []byte("nobody\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Start(t.Context(), Settings{Config: damaged}); err == nil || !strings.Contains(err.Error(), "WRITER does not have a server's name") {
+		t.Errorf("a damaged name: got %v", err)
+	}
+	none := testConfig(t.TempDir())
+	none.Store = "clickhouse://127.0.0.1:1/tailscope"
+	if _, err := Start(t.Context(), Settings{Config: none}); err == nil || !strings.Contains(err.Error(), "ClickHouse at 127.0.0.1:1") {
+		t.Errorf("no ClickHouse: got %v", err)
+	}
+}
