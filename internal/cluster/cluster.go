@@ -185,7 +185,7 @@ func (c *Cluster) join(ctx context.Context) error {
 	}
 }
 
-var errAlive = fmt.Errorf("%w: if the data directory was copied, delete the file writer in the copy", ErrTwin)
+var errAlive = fmt.Errorf("%w: if the data directory was copied, delete the file WRITER in the copy", ErrTwin)
 
 // record returns the own record with that number of renewals.
 func (c *Cluster) record(beat uint64) memberRecord {
