@@ -9,12 +9,10 @@ import (
 	"io"
 	"runtime/debug"
 	"strings"
-	"unicode"
 
 	"tailscope/internal/report"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // version is printed by `tailscope version`; the Makefile sets it.
@@ -102,7 +100,6 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 const helpWidth = 120
 
 func newRoot(io streams) *cobra.Command {
-	version := false
 	root := &cobra.Command{
 		Use:   "tailscope",
 		Short: "measure every request, keep the whole distribution",
@@ -124,16 +121,12 @@ terminal, or through its API.
 			}
 			return usage{withHint(err, "tailscope --help lists the commands")}
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if version {
-				return printVersion(io)
-			}
-			return cmd.Help()
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.Flags().BoolVarP(&version, "version", "v", false, "print the version")
+	root.Version = Version()
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SuggestionsMinimumDistance = 2
-	root.SetUsageFunc(func(cmd *cobra.Command) error { return printUsage(cmd.OutOrStderr(), cmd) })
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", helpWidth)))
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage{flagError(cmd, err)}
 	})
@@ -178,51 +171,9 @@ func newVersion(io streams) *cobra.Command {
 		Use:   "version",
 		Short: "print the version",
 		Args:  exactArgs(0, ""),
-		RunE:  func(*cobra.Command, []string) error { return printVersion(io) },
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintf(io.out, "tailscope %s\n", Version())
+			return err
+		},
 	}
-}
-
-func printVersion(io streams) error {
-	_, err := fmt.Fprintf(io.out, "tailscope %s\n", Version())
-	return err
-}
-
-// printUsage writes how a command is used, in lines of at most helpWidth. cobra's own template
-// would have the program keep every method of every type, see notify's renderer.
-func printUsage(w io.Writer, cmd *cobra.Command) error {
-	var b strings.Builder
-	b.WriteString("Usage:")
-	if cmd.Runnable() {
-		b.WriteString("\n  " + cmd.UseLine())
-	}
-	if cmd.HasAvailableSubCommands() {
-		b.WriteString("\n  " + cmd.CommandPath() + " [command]")
-	}
-	if len(cmd.Aliases) > 0 {
-		b.WriteString("\n\nAliases:\n  " + cmd.NameAndAliases())
-	}
-	if cmd.HasExample() {
-		b.WriteString("\n\nExamples:\n" + cmd.Example)
-	}
-	if cmd.HasAvailableSubCommands() {
-		b.WriteString("\n\nAvailable Commands:")
-		for _, below := range cmd.Commands() {
-			if below.IsAvailableCommand() || below.Name() == "help" {
-				fmt.Fprintf(&b, "\n  %-*s %s", below.NamePadding(), below.Name(), below.Short)
-			}
-		}
-	}
-	for _, of := range []struct {
-		title string
-		flags *pflag.FlagSet
-	}{{"Flags", cmd.LocalFlags()}, {"Global Flags", cmd.InheritedFlags()}} {
-		if of.flags.HasAvailableFlags() {
-			b.WriteString("\n\n" + of.title + ":\n" + strings.TrimRightFunc(of.flags.FlagUsagesWrapped(helpWidth), unicode.IsSpace))
-		}
-	}
-	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "\n\nUse %q for more information about a command.", cmd.CommandPath()+" [command] --help")
-	}
-	_, err := io.WriteString(w, b.String()+"\n")
-	return err
 }
