@@ -77,8 +77,8 @@ const mostText = 1 << 20
 
 func execute(t *template.Template, e *event.Event) (string, error) {
 	var b bounded
-	if err := render(&b, t, newTemplateData(e)); err != nil {
-		return "", fmt.Errorf("template: %s: %w", t.Name(), err)
+	if err := t.Execute(&b, newTemplateData(e)); err != nil {
+		return "", err
 	}
 	return b.String(), nil
 }
