@@ -11,10 +11,22 @@ import (
 // encoder is a response that writes itself faster than encoding/json does.
 type encoder interface{ AppendJSON([]byte) []byte }
 
+// answers holds the memory of answers that were written: a heatmap's megabytes would else be
+// copied at each of the sizes that they grow through.
+var answers = sync.Pool{New: func() any { return new([]byte) }}
+
+// mostKept bounds the memory that an answer leaves to the next.
+const mostKept = 8 << 20
+
 // marshal writes an answer. Lists and maps that are nil become [] and {}.
 func marshal(w io.Writer, v any) error {
 	if e, ok := v.(encoder); ok {
-		_, err := w.Write(append(e.AppendJSON(nil), '\n'))
+		b := answers.Get().(*[]byte)
+		*b = append(e.AppendJSON((*b)[:0]), '\n')
+		_, err := w.Write(*b)
+		if cap(*b) <= mostKept {
+			answers.Put(b)
+		}
 		return err
 	}
 	full, _ := fillNil(reflect.ValueOf(v))
