@@ -109,7 +109,7 @@ type Log struct {
 
 // Debug configures the address of pprof; empty disables it.
 type Debug struct {
-	DebugListen string `key:"listen" flag:"yes" doc:"Address of Go's pprof, for finding out what the server itself does; empty is off."`
+	DebugListen string `key:"listen" doc:"Address of Go's pprof, for finding out what the server itself does; empty is off."`
 }
 
 const day = 24 * time.Hour

@@ -101,7 +101,7 @@ func freeAddress(t *testing.T) string {
 // server takes in spans of 10,000 tenants and breaks them down.
 func TestMemoryAddsUp(t *testing.T) {
 	debug := freeAddress(t)
-	s := start(t, "--ingest-flush", "10s", "--debug-listen", debug)
+	s := start(t, "--ingest-flush", "10s", "--set", "debug.listen="+debug)
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
 	defer cancel()
 	done := make(chan struct{})
