@@ -98,7 +98,7 @@ func (p *past) sampledAt(t time.Time) float64 {
 	case age < 6*time.Hour:
 		sampled = 0.5
 	case age < 26*time.Hour:
-		sampled = 0.1
+		sampled = 0.3
 	}
 	for _, r := range p.releases[1:] { // an hour on both sides is compared
 		if t.Sub(r.at).Abs() < 70*time.Minute {
