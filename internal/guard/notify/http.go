@@ -13,8 +13,9 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"strconv"
 	"time"
+
+	"tailscope/internal/backoff"
 )
 
 // newClient returns a client for one receiver. It does not follow redirects: what is
@@ -95,7 +96,7 @@ func post(ctx context.Context, client *http.Client, to string, header http.Heade
 // classifyResponse returns the error of a status. Messages refused with 401 or 407 are
 // kept: secrets are read at each attempt, and may be corrected.
 func classifyResponse(res *http.Response, err error) error {
-	after := retryAfterHeader(res.Header.Get("Retry-After"))
+	after := backoff.RetryAfter(res.Header.Get("Retry-After"))
 	switch code := res.StatusCode; {
 	case code == http.StatusUnauthorized, code == http.StatusProxyAuthRequired:
 		return answer{error: fmt.Errorf("%w (put the user and the password right)", err)}
@@ -109,13 +110,6 @@ func classifyResponse(res *http.Response, err error) error {
 		return refusal{fmt.Errorf("%w (write the address that it redirects to)", err)}
 	}
 	return refusal{err}
-}
-
-func retryAfterHeader(v string) time.Duration {
-	if s, err := strconv.Atoi(v); err == nil && s > 0 {
-		return min(time.Duration(min(s, 3600))*time.Second, mostWait)
-	}
-	return 0
 }
 
 // origin returns an address without user, path and query, each of which may be a

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -216,27 +215,6 @@ func TestMatch(t *testing.T) {
 		if matches(def, &r) != c.results || matchesEvent(def, &e) != c.events {
 			t.Errorf("%v: results %v, events %v", c.match, matches(def, &r), matchesEvent(def, &e))
 		}
-	}
-}
-
-func TestBreaker(t *testing.T) {
-	var b breaker
-	now := t0
-	var waits []string
-	for range 9 {
-		b.fail(now, 0, 0)
-		waits = append(waits, fmt.Sprint(b.wait(now)))
-		now = now.Add(b.wait(now))
-	}
-	if got, want := strings.Join(waits, " "), "500ms 1s 2s 4s 8s 16s 30s 30s 30s"; got != want || !b.open() {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	b.fail(now, time.Hour, 0.999)
-	if b.wait(now) != mostWait {
-		t.Errorf("waits %v", b.wait(now))
-	}
-	if b.succeed(); b.open() || b.wait(now) != 0 {
-		t.Error("it is not closed")
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/backoff"
 	"tailscope/internal/guard/check/event"
 	"tailscope/internal/guard/check/spec"
 )
@@ -83,7 +84,7 @@ type worker struct {
 	receiver  spec.Receiver
 	sender    sender
 	next      sender // takes sender's place before the next batch
-	breaker   breaker
+	breaker   backoff.Breaker
 	busy      bool
 	problem   string
 	delivered uint64
@@ -159,7 +160,7 @@ func (l *worker) replace(r spec.Receiver, s sender) {
 	}
 	l.receiver, l.next = r, s
 	// The old definition may have been at fault.
-	l.breaker.until = time.Time{}
+	l.breaker.Until = time.Time{}
 	l.mu.Unlock()
 	limit, _ := boundsOf(r)
 	l.events.setLimits(limit, age(r, true))
@@ -269,7 +270,7 @@ func (l *worker) step() time.Duration {
 		l.sender, l.next = l.next, nil
 	}
 	s, r := l.sender, l.receiver
-	wait, half := l.breaker.wait(now), l.breaker.open()
+	wait, half := l.breaker.Wait(now), l.breaker.Open()
 	l.mu.Unlock()
 	a := s.capabilities()
 	for _, q := range l.queues {
@@ -345,7 +346,7 @@ func (l *worker) deliver(q *queue, s sender, timeout time.Duration, messages []m
 		}
 		if done > 0 {
 			l.mu.Lock()
-			l.breaker.failures = 0 // it took some
+			l.breaker.Failures = 0 // it took some
 			l.mu.Unlock()
 		}
 		l.failure(err, retryAfter(err))
@@ -460,27 +461,27 @@ func (l *worker) failure(err error, hint time.Duration) {
 	l.mu.Lock()
 	l.failed++
 	l.problem = err.Error()
-	l.breaker.fail(now, hint, l.n.o.random())
+	l.breaker.Fail(now, hint, l.n.o.random())
 	b := l.breaker
 	l.mu.Unlock()
 	switch {
-	case b.failures == 1 || b.failures == openAfter:
-		l.log.Warn("a receiver cannot be reached; its messages wait", "err", err, "attempts", b.failures, "waiting", l.length(), "next", b.until)
-	case b.failures%10 == 0:
-		l.log.Warn("a receiver still cannot be reached", "err", err, "attempts", b.failures, "since", b.since, "waiting", l.length())
+	case b.Failures == 1 || b.Failures == backoff.OpenAfter:
+		l.log.Warn("a receiver cannot be reached; its messages wait", "err", err, "attempts", b.Failures, "waiting", l.length(), "next", b.Until)
+	case b.Failures%10 == 0:
+		l.log.Warn("a receiver still cannot be reached", "err", err, "attempts", b.Failures, "since", b.Since, "waiting", l.length())
 	}
 }
 
 func (l *worker) noteSuccess() {
 	l.mu.Lock()
 	b := l.breaker
-	l.breaker.succeed()
-	if b.failures > 0 {
+	l.breaker.Succeed()
+	if b.Failures > 0 {
 		l.problem = ""
 	}
 	l.mu.Unlock()
-	if b.failures > 0 {
-		l.log.Info("a receiver takes messages again", "attempts", b.failures, "since", b.since, "waiting", l.length())
+	if b.Failures > 0 {
+		l.log.Info("a receiver takes messages again", "attempts", b.Failures, "since", b.Since, "waiting", l.length())
 	}
 }
 
@@ -537,9 +538,9 @@ func (l *worker) state() api.CheckReceiver {
 	switch {
 	case l.busy:
 		s.State = "delivering"
-	case l.breaker.failures > 0:
+	case l.breaker.Failures > 0:
 		s.State = "waiting"
-		s.Next = api.Float(float64(l.breaker.until.UnixMilli()) / 1000)
+		s.Next = api.Float(float64(l.breaker.Until.UnixMilli()) / 1000)
 	case waiting > 0:
 		s.State = "delivering"
 	}
