@@ -26,7 +26,7 @@ const module = "tailscope"
 // packages of lower floors alone, never one of its own floor.
 var floors = [][]string{
 	{ // 1
-		"api", "hist", "internal/experiment/mirror/content", "internal/experiment/mirror/mirrortest",
+		"api", "hist", "internal/backoff", "internal/experiment/mirror/content", "internal/experiment/mirror/mirrortest",
 		"internal/experiment/mirror/redact", "internal/experiment/simulate/queueing", "internal/figure",
 		"internal/guard/check/event", "internal/http1", "internal/listen", "internal/observe/queuetime",
 		"internal/observe/sqltext", "internal/proc", "internal/route", "internal/strictyaml", "internal/strictyaml/schematest", "internal/trials", "internal/weekday", "ui",
@@ -47,13 +47,13 @@ var floors = [][]string{
 		"internal/experiment/mirror/choose", "internal/experiment/mirror/differ", "internal/experiment/mirror/live",
 		"internal/experiment/mirror/observe", "internal/experiment/mirror/shadow", "internal/experiment/mirror/tcp",
 		"internal/judge/rounds", "internal/observe/traces", "internal/query", "internal/query/querytest",
-		"internal/store/chstore", "internal/store/pebblestore", "internal/store/storetest",
+		"internal/store/chstore", "internal/store/packed", "internal/store/pebblestore", "internal/store/storetest",
 	},
 	{ // 5
 		"internal/cluster", "internal/compare", "internal/experiment/capacity/virtual", "internal/experiment/mirror/offer",
 		"internal/experiment/simulate/measured", "internal/guard/check/history", "internal/guard/check/spec",
 		"internal/judge/legs", "internal/judge/legs/legstest", "internal/observe/accesslog",
-		"internal/observe/explain", "internal/observe/otlp", "internal/observe/sla",
+		"internal/observe/agents", "internal/observe/explain", "internal/observe/otlp", "internal/observe/sla", "internal/store/outbox",
 	},
 	{ // 6
 		"internal/compare/changes", "internal/experiment/bench/requests", "internal/experiment/logbook",
@@ -94,7 +94,7 @@ var crossings = [][2]string{
 var forOthers = map[string][]string{"hist": nil, "stat": {"hist"}, "api": nil, "client": {"api"}}
 
 // standardOnly are the packages that import nothing but the standard library and ours.
-var standardOnly = []string{"hist", "api", "internal/figure", "internal/http1", "internal/listen", "internal/proc", "internal/route", "ui"}
+var standardOnly = []string{"hist", "api", "internal/backoff", "internal/figure", "internal/http1", "internal/listen", "internal/proc", "internal/route", "ui"}
 
 // outside are trees that use the program and are used by no part of it.
 var outside = []string{"benchmarks", "docs", "test", "internal/arch", "scripts"}

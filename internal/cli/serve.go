@@ -50,6 +50,9 @@ then flags; docs/configuration.md lists them. Those that have no flag are given 
 			if err != nil {
 				return usage{err}
 			}
+			if cfg.Agent.To != "" {
+				return usage{withHint(errors.New("agent.to: a server sends to no other"), "run tailscope agent --to %s, or leave it out", cfg.Agent.To)}
+			}
 			if cfg.Mirror.To != "" {
 				return usage{withHint(errors.New("mirror.to: a server keeps what it mirrors itself"), "leave it out, or mirror with tailscope mirror")}
 			}
@@ -81,7 +84,8 @@ then flags; docs/configuration.md lists them. Those that have no flag are given 
 // overrides collects settings given as flags, to be applied over the file and
 // the environment once those are read.
 type overrides struct {
-	set []override
+	base *config.Config // what defaults are shown of; nil: those of a server
+	set  []override
 }
 
 type override struct {
@@ -103,6 +107,9 @@ func (o *overrides) register(fs *pflag.FlagSet) {
 // add adds the flag of one setting under a name.
 func (o *overrides) add(fs *pflag.FlagSet, s config.Setting, name string) {
 	def := config.Default()
+	if o.base != nil {
+		def = *o.base
+	}
 	v := s.Value(&def)
 	f := fs.VarPF(&overrideFlag{o, s, v.String(), v.Type()}, name, "", describeSetting(s))
 	if v.Type() == "bool" {
@@ -185,6 +192,27 @@ func newLogger(cfg config.Config, w io.Writer) *slog.Logger {
 
 // serve runs a server until ctx is done or a part of it fails.
 func serve(ctx context.Context, cfg config.Config, io streams) error {
+	return runServer(ctx, cfg, io, func(srv *server.Server) {
+		fmt.Fprintf(io.out, "tailscope is ready: http://%s\n", srv.Addr())
+		printOTLP(io, srv)
+		if m := srv.Mirror(); m != nil {
+			fmt.Fprintf(io.out, "  mirrors %s on %s: http://%s/sessions/%s\n", cfg.Mirror.Primary, m.State().Listen, srv.Addr(), m.ID())
+		}
+	})
+}
+
+func printOTLP(io streams, srv *server.Server) {
+	if a := srv.OTLPGRPC(); a != "" {
+		fmt.Fprintf(io.out, "  OTLP over gRPC on %s\n", a)
+	}
+	if a := srv.OTLPHTTP(); a != "" {
+		fmt.Fprintf(io.out, "  OTLP over HTTP on %s\n", a)
+	}
+}
+
+// runServer runs a server, or an agent, until ctx is done or a part of it fails. announce
+// is called once it is ready.
+func runServer(ctx context.Context, cfg config.Config, io streams, announce func(*server.Server)) error {
 	if err := refuseBackup(vfs.Default, cfg.Data, restoreHint, cfg.Data); err != nil {
 		return err
 	}
@@ -195,16 +223,7 @@ func serve(ctx context.Context, cfg config.Config, io streams) error {
 	if err != nil {
 		return startHint(err, cfg)
 	}
-	fmt.Fprintf(io.out, "tailscope is ready: http://%s\n", srv.Addr())
-	if a := srv.OTLPGRPC(); a != "" {
-		fmt.Fprintf(io.out, "  OTLP over gRPC on %s\n", a)
-	}
-	if a := srv.OTLPHTTP(); a != "" {
-		fmt.Fprintf(io.out, "  OTLP over HTTP on %s\n", a)
-	}
-	if m := srv.Mirror(); m != nil {
-		fmt.Fprintf(io.out, "  mirrors %s on %s: http://%s/sessions/%s\n", cfg.Mirror.Primary, m.State().Listen, srv.Addr(), m.ID())
-	}
+	announce(srv)
 	failed := untilStopped(ctx, srv, log)
 	// The caller's context is done; what was accepted still has to be kept.
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopServing)

@@ -44,6 +44,7 @@ type Config struct {
 	PageURL      string   `key:"page_url" flag:"yes" doc:"Address under which people reach the page, for links in notifications of checks; ‘page’ in a file of checks goes before it."`
 	Log          `key:"log" doc:"What the log has."`
 	Debug        `key:"debug" doc:"For finding out what the server itself does."`
+	Agent        Agent       `key:"agent" doc:"What ‘tailscope agent’ alone has: where it sends to."`
 	Mirror       Mirror      `key:"mirror" doc:"What is mirrored, and where to."`
 	AccessLogs   []AccessLog `key:"access_logs" doc:"Access logs that are followed as they grow."`
 }
@@ -105,6 +106,27 @@ type Ingest struct {
 type Log struct {
 	LogLevel  string `key:"level" is:"debug|info|warn|error" default:"info" flag:"yes" doc:"debug, info, warn or error."`
 	LogFormat string `key:"format" is:"text|json" default:"text" flag:"yes" doc:"text or json."`
+}
+
+// Agent configures what an agent sends and where to; see docs/agent.md. To is empty for a
+// server.
+type Agent struct {
+	To    string `key:"to" doc:"URL of the server's OTLP over HTTP, such as ‘http://tailscope:4318’; ‘tailscope agent’ alone, as ‘--to’."`
+	Name  string `key:"name" doc:"What the agent is called where agents are listed; default the machine's name."`
+	Spool int64  `key:"spool" is:"bound" default:"1GiB" doc:"What may wait on disk for the server. When it is full senders are asked to retry."`
+}
+
+// validate reports what is wrong with the settings of an agent.
+func (a *Agent) validate(bad func(key, format string, args ...any)) {
+	if a.Spool < 16<<20 {
+		bad("agent.spool", "%s is too little: at least 16MiB", FormatSize(a.Spool))
+	}
+	if a.To == "" {
+		return
+	}
+	if u, err := url.Parse(a.To); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		bad("agent.to", "%q is not a URL: write one such as http://tailscope:4318", a.To)
+	}
 }
 
 // Debug configures the address of pprof; empty disables it.
@@ -254,6 +276,7 @@ func (c *Config) Validate() error {
 
 	c.validateAccessLogs(bad)
 	c.Tenants.validate(bad)
+	c.Agent.validate(bad)
 	c.Mirror.validate(bad)
 	return errors.Join(errs...)
 }

@@ -29,11 +29,12 @@ const (
 	problemTraces      = "traces"     // traces or breakdowns of requests were dropped
 	problemMemory      = "memory"
 	problemMaintenance = "maintenance"
-	problemClock       = "clock" // the clock is far ahead, and maintenance does not follow it yet
+	problemSending     = "sending" // of an agent: the server takes nothing, or the spool is full
+	problemClock       = "clock"   // the clock is far ahead, and maintenance does not follow it yet
 )
 
 // problemCodes lists every code. docs/degraded.md explains each.
-var problemCodes = []string{problemDamage, problemRecovered, problemDiskFull, problemNotStored, problemTraces, problemMemory, problemMaintenance, problemClock}
+var problemCodes = []string{problemDamage, problemRecovered, problemDiskFull, problemNotStored, problemTraces, problemMemory, problemMaintenance, problemSending, problemClock}
 
 // health collects the reasons why the server is degraded. It reads its sources at each
 // request. It is safe for concurrent use.

@@ -17,6 +17,20 @@ import (
 // routes returns the handler of the main address: the API, Prometheus' API, the page,
 // and the paths for operating the server.
 func (s *Server) routes(api, imports, page http.Handler) http.Handler {
+	mux := s.operating()
+	measured := s.metrics.measure(api)
+	measured = s.arriving.Handler(measured, httpapi.Refuse)
+	mux.Handle("/api/", measured)
+	mux.Handle(accesslog.ImportPath, s.metrics.measure(imports))
+	mux.Handle("/prometheus/", measured)
+	mux.Handle("/openapi.json", measured)
+	mux.Handle("/openapi.yaml", measured)
+	mux.Handle("/", page)
+	return s.guarded(mux)
+}
+
+// operating returns a mux with the paths for operating the program.
+func (s *Server) operating() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, path := range []string{"/healthz", "/-/healthy", "/prometheus/-/healthy"} { // the latter as Prometheus has it
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
@@ -27,15 +41,7 @@ func (s *Server) routes(api, imports, page http.Handler) http.Handler {
 		mux.HandleFunc("GET "+path, s.serveReady)
 	}
 	mux.Handle("GET /metrics", s.metrics.handler())
-	measured := s.metrics.measure(api)
-	measured = s.arriving.Handler(measured, httpapi.Refuse)
-	mux.Handle("/api/", measured)
-	mux.Handle(accesslog.ImportPath, s.metrics.measure(imports))
-	mux.Handle("/prometheus/", measured)
-	mux.Handle("/openapi.json", measured)
-	mux.Handle("/openapi.yaml", measured)
-	mux.Handle("/", page)
-	return s.guarded(mux)
+	return mux
 }
 
 // guarded returns h without the requests of other sites' pages.

@@ -18,7 +18,7 @@ func ownerOnly(data string) error {
 	if err := removeOthersRights(data); err != nil {
 		return err
 	}
-	for _, part := range []string{"store", "journal", "receivers", "damaged"} {
+	for _, part := range []string{"store", "journal", "receivers", "spool", "damaged"} {
 		err := filepath.WalkDir(filepath.Join(data, part), func(path string, e fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil

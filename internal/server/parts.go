@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"time"
 
@@ -27,11 +29,17 @@ func (s *Server) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.cfg.Agent.To != "" {
+		if err := s.openOutbox(ctx, d); err != nil {
+			return errors.Join(err, d.store.Close())
+		}
+	}
 	s.samples = history.NewCache(d.store, history.CacheOptions{Bytes: s.shares.Samples, Samples: s.cfg.MaxSamples, Age: s.cfg.MaxSampleAge})
 	s.data, s.store = d, s.samples
 	s.metrics.registry.MustRegister(d.readings, newPartCollector(s.samples.Bytes, sampleReadings))
 	s.health.watch(spaceProblems(d.space))
 	s.started("store", func(context.Context) error { return s.store.Close() })
+	s.startSending()
 	s.own, err = store.OwnRecords(ctx, s.store, d.writer)
 	return err
 }
@@ -76,35 +84,16 @@ func (s *Server) startListeners(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	questions := httpapi.New(httpapi.Options{
-		Store:     s.agg.Fresh(s.store),
-		Now:       s.now,
-		Logger:    s.log.With("part", "api"),
-		TraceLink: s.cfg.Traces.Link,
-		TraceKept: s.cfg.Traces.Keep,
-		Verdicts:  s.verdicts,
-		Seconds:   s.seconds,
-		Sessions:  s.sessions,
-		Checks:    s.checks,
-		Status: api.StatusResponse{
-			Version: s.version, OTLPGRPC: s.OTLPGRPC(), OTLPHTTP: s.OTLPHTTP(),
-			FlushSeconds: 1, // what was accepted is visible before it is flushed
-		},
-		Problems:          s.health.problems,
-		Acts:              s.acts,
-		AcknowledgeDamage: s.acknowledgeDamage,
-		TenantList:        s.tenants,
-		QuestionBytes:     s.shares.Question,
-		Memory:            s.questions,
-	})
-	if !ui.Built() {
-		s.log.Warn("this binary was built without the page: make build makes one with it; the API is complete")
-	}
 	s.sweepBodies()
-	s.serveHTTP("page and API", s.http, s.routes(questions, logs.imports, ui.Handler()))
+	if s.outbox != nil {
+		s.serveHTTP("status", s.http, s.agentRoutes())
+	} else {
+		s.serveHTTP("page and API", s.http, s.questionRoutes(logs))
+	}
 
 	receiver, err := otlp.Start(ctx, otlp.Options{
 		Sink:         otlp.Into(s.agg),
+		Packed:       s.packed(),
 		Assembler:    s.assembler(),
 		GRPCListener: s.otlpGRPC,
 		HTTPListener: s.otlpHTTP,
@@ -142,6 +131,35 @@ func (s *Server) startListeners(ctx context.Context) error {
 	})
 	s.metrics.registry.MustRegister(ingestCollector{receiver.Stats})
 	return s.startAccessLogs(ctx, logs)
+}
+
+// questionRoutes returns the handler of the main address of a server.
+func (s *Server) questionRoutes(logs *accessLogs) http.Handler {
+	questions := httpapi.New(httpapi.Options{
+		Store:     s.agg.Fresh(s.store),
+		Now:       s.now,
+		Logger:    s.log.With("part", "api"),
+		TraceLink: s.cfg.Traces.Link,
+		TraceKept: s.cfg.Traces.Keep,
+		Verdicts:  s.verdicts,
+		Seconds:   s.seconds,
+		Sessions:  s.sessions,
+		Checks:    s.checks,
+		Status: api.StatusResponse{
+			Version: s.version, OTLPGRPC: s.OTLPGRPC(), OTLPHTTP: s.OTLPHTTP(),
+			FlushSeconds: 1, // what was accepted is visible before it is flushed
+		},
+		Problems:          s.health.problems,
+		Acts:              s.acts,
+		AcknowledgeDamage: s.acknowledgeDamage,
+		TenantList:        s.tenants,
+		QuestionBytes:     s.shares.Question,
+		Memory:            s.questions,
+	})
+	if !ui.Built() {
+		s.log.Warn("this binary was built without the page: make build makes one with it; the API is complete")
+	}
+	return s.routes(questions, logs.imports, ui.Handler())
 }
 
 // sweepBodies starts the loop that cuts off request bodies that are too slow.

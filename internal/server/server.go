@@ -1,4 +1,4 @@
-// Package server runs a Tailscope server by its configuration.
+// Package server runs a Tailscope server, or an agent, by its configuration.
 //
 // Start means ready: when it returns, every address listens, the journal is replayed and
 // questions are answered. Close stops the ingestion, answers the requests in progress,
@@ -31,11 +31,13 @@ import (
 	"tailscope/internal/guard/notify"
 	"tailscope/internal/judge/marks"
 	"tailscope/internal/listen"
+	"tailscope/internal/observe/agents"
 	"tailscope/internal/observe/otlp"
 	"tailscope/internal/observe/traces"
 	"tailscope/internal/seconds"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
+	"tailscope/internal/store/outbox"
 )
 
 // ErrListen is the error of an address that cannot be listened on.
@@ -49,6 +51,8 @@ type Settings struct {
 	// Now is the clock of what arrives, is judged and is answered; default time.Now. A
 	// server that is given one leaves to its owner what Tick does.
 	Now func() time.Time
+	// Transport carries what an agent sends; default by the network.
+	Transport http.RoundTripper
 	// Acts returns what the demo shows on its page; nil for any other server.
 	Acts func() []api.Act
 }
@@ -60,13 +64,16 @@ type Server struct {
 	version string
 	now     func() time.Time
 	acts    func() []api.Act
-	ticks   bool // does at intervals what Tick does
+	carrier http.RoundTripper // Settings.Transport
+	ticks   bool              // does at intervals what Tick does
 
 	data     *dataStore
 	store    store.Store // of data, with samples in memory
 	samples  *history.Cache
 	cluster  *cluster.Cluster // nil: no other server shares the store
 	own      store.Records    // records of this server alone
+	outbox   *outbox.Store    // where points and traces go, of an agent; nil for a server
+	agents   *agents.Receiver
 	agg      *agg.Aggregator
 	seconds  *seconds.Ring
 	traces   *traces.Assembler // nil if traces are disabled
@@ -120,7 +127,7 @@ func Start(ctx context.Context, set Settings) (_ *Server, err error) {
 	if set.Log == nil {
 		set.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: set.Config, log: set.Log, version: set.Version, now: set.Now, acts: set.Acts, ticks: set.Now == nil, failed: make(chan error, 8), metrics: newMetrics(set.Version)}
+	s := &Server{cfg: set.Config, log: set.Log, version: set.Version, now: set.Now, acts: set.Acts, carrier: set.Transport, ticks: set.Now == nil, failed: make(chan error, 8), metrics: newMetrics(set.Version)}
 	if s.ticks {
 		s.now = time.Now
 	}
@@ -163,15 +170,11 @@ func Start(ctx context.Context, set Settings) (_ *Server, err error) {
 		return nil, err
 	}
 	s.startMaintenance()
-	if s.tenants, err = s.tenantList(); err != nil {
-		return nil, err
+	if s.outbox == nil {
+		if err := s.startJudging(ctx); err != nil {
+			return nil, err
+		}
 	}
-	s.openVerdicts()
-	s.startSessions()
-	if err := s.startChecks(ctx); err != nil {
-		return nil, err
-	}
-	s.startVerdicts()
 	if err := s.startListeners(ctx); err != nil {
 		return nil, err
 	}
@@ -183,6 +186,21 @@ func Start(ctx context.Context, set Settings) (_ *Server, err error) {
 	s.ready.Store(true)
 	s.log.Info("ready", "listen", s.Addr(), "otlp_grpc", s.OTLPGRPC(), "otlp_http", s.OTLPHTTP(), "data", s.cfg.Data, "version", s.version)
 	return s, nil
+}
+
+// startJudging starts what answers from, and acts on, what is stored here: an agent has none
+// of it.
+func (s *Server) startJudging(ctx context.Context) (err error) {
+	if s.tenants, err = s.tenantList(); err != nil {
+		return err
+	}
+	s.openVerdicts()
+	s.startSessions()
+	if err := s.startChecks(ctx); err != nil {
+		return err
+	}
+	s.startVerdicts()
+	return nil
 }
 
 // Addr returns the address of the page and the API, with the actual port if the
@@ -211,10 +229,16 @@ func (s *Server) Flush(ctx context.Context) error {
 }
 
 // Tick does at once what else the server does every few seconds: it flushes, maintains
-// the store, judges the marks and runs the checks that are due.
+// the store, judges the marks and runs the checks that are due. An agent sends what waits,
+// unless it is between attempts.
 func (s *Server) Tick(ctx context.Context) error {
 	s.seconds.Fold()
-	err := errors.Join(s.Flush(ctx), s.store.Maintain(ctx, s.now()), s.verdicts.Round(ctx))
+	err := errors.Join(s.Flush(ctx), s.store.Maintain(ctx, s.now()))
+	if s.outbox != nil {
+		s.outbox.Send(ctx)
+		return err
+	}
+	err = errors.Join(err, s.verdicts.Round(ctx))
 	if s.checks != nil {
 		err = errors.Join(err, s.checks.Tick(ctx))
 	}

@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,7 @@ import (
 
 	"tailscope/internal/agg"
 	"tailscope/internal/listen"
+	"tailscope/internal/store/packed"
 )
 
 const (
@@ -36,6 +38,9 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("/v1/traces", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, traceSignal) })
 	mux.HandleFunc("/v1/metrics", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, metricSignal) })
 	mux.HandleFunc("/v1/logs", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, logSignal) })
+	if s.o.Packed != nil {
+		mux.HandleFunc(packed.Path, s.servePacked)
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		code, st := http.StatusNotFound, codes.NotFound
 		if strings.HasPrefix(r.URL.Path, "/v1") {
@@ -59,7 +64,9 @@ func (s *Server) handler() http.Handler {
 		// Senders address the server by any name that their network has for it. Browsers
 		// send the origin with every POST, so one without it is not a browser's; JSON is
 		// still restricted to the names.
-		Tool: func(r *http.Request) bool { return r.Method == http.MethodPost && contentType(r) == protobufType },
+		Tool: func(r *http.Request) bool {
+			return r.Method == http.MethodPost && (contentType(r) == protobufType || contentType(r) == packed.ContentType)
+		},
 	}
 	return g.Handler(sharing(mux))
 }
@@ -166,6 +173,45 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, sig signal) {
 		return
 	}
 	_, _ = w.Write(appendResponse(nil, p))
+}
+
+// Packed receives frames of agents: see package agents.
+type Packed interface {
+	// Receive stores a frame, which may be empty, of the agent that about describes. It asks
+	// reserve before it allocates so many bytes. It returns the status code and the body of the
+	// answer, which is JSON.
+	Receive(ctx context.Context, about string, frame []byte, reserve func(bytes int) bool) (code int, answer []byte)
+}
+
+// servePacked receives a frame of an agent. It is bounded as requests of OTLP are.
+func (s *Server) servePacked(w http.ResponseWriter, r *http.Request) {
+	c := &s.counters[overHTTP]
+	c.requests.Add(1)
+	if r.Method != http.MethodPost || contentType(r) != packed.ContentType {
+		c.broken.Add(1)
+		s.refuse(w, jsonType, http.StatusUnsupportedMediaType, status.Newf(codes.InvalidArgument, "%s takes POST requests of type %s, which tailscope agent sends", r.URL.Path, packed.ContentType))
+		return
+	}
+	b := arrival{limit: &s.limits[overHTTP]}
+	defer b.free()
+	frame, err := b.read(w, r, &s.arriving[overHTTP], s.o.MaxRequestBytes)
+	if err == nil && !b.limit.enter() {
+		err = agg.ErrOverloaded
+	}
+	if err != nil {
+		s.fail(w, c, jsonType, err)
+		return
+	}
+	defer b.limit.leave()
+	c.bytes.Add(uint64(len(frame)))
+	code, answer := s.o.Packed.Receive(r.Context(), r.Header.Get(packed.AgentHeader), frame, func(n int) bool { return b.reserve(b.reserved + n) })
+	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
+		c.overloaded.Add(1)
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(s.o.RetryAfter.Seconds()))))
+	}
+	w.Header().Set("Content-Type", jsonType)
+	w.WriteHeader(code)
+	_, _ = w.Write(answer) // an error means that the agent is gone
 }
 
 // body reads, decompresses and decodes a request's body. The request takes no slot of
