@@ -484,9 +484,28 @@ type StatusResponse struct {
 	FlushSeconds Float  `json:"flush_seconds"` // how long until an observation is visible, at most
 	// Problems lists why the server is degraded; empty when it is whole.
 	Problems []Problem `json:"problems"`
+	// Agents are those that were heard since the start, by name.
+	Agents []Agent `json:"agents,omitempty"`
 	// Acts are what the demo has done, does, and will do, in order of time. No other
 	// server has any.
 	Acts []Act `json:"acts,omitempty"`
+}
+
+// Agent is a tailscope agent that sends to the server.
+type Agent struct {
+	Name         string `json:"name"`
+	Writer       string `json:"writer"` // its identity, that of its data directory
+	Version      string `json:"version"`
+	Heard        Float  `json:"heard"`       // when it was last heard, Unix seconds
+	Generation   uint64 `json:"generation"`  // the last that it has put into its spool
+	Stored       uint64 `json:"stored"`      // the last that is stored here
+	SpoolFiles   int    `json:"spool_files"` // that wait at the agent, as it told last
+	SpoolBytes   int64  `json:"spool_bytes"`
+	WaitingSince Float  `json:"waiting_since"` // of the oldest generation there, Unix seconds; null if none waits
+	Frames       uint64 `json:"frames"`        // since the start of the server
+	Bytes        uint64 `json:"bytes"`         // of these
+	Duplicates   uint64 `json:"duplicates"`    // of these, sent again after a lost answer
+	Refused      uint64 `json:"refused"`       // requests of others with its identity
 }
 
 // Act is something that the demo does while its shop is under load.

@@ -45,6 +45,8 @@ have no flag are given by --set, under their key in the file.`,
 			flags.add(f, s, "to")
 		case s.Key == "agent.name":
 			flags.add(f, s, "name")
+		case s.Key == "agent.forward":
+			flags.add(f, s, "forward")
 		case slices.Contains(agentFlags, s.Key):
 			flags.add(f, s, s.Flag())
 		}

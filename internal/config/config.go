@@ -111,9 +111,10 @@ type Log struct {
 // Agent configures what an agent sends and where to; see docs/agent.md. To is empty for a
 // server.
 type Agent struct {
-	To    string `key:"to" doc:"URL of the server's OTLP over HTTP, such as ‘http://tailscope:4318’; ‘tailscope agent’ alone, as ‘--to’."`
-	Name  string `key:"name" doc:"What the agent is called where agents are listed; default the machine's name."`
-	Spool int64  `key:"spool" is:"bound" default:"1GiB" doc:"What may wait on disk for the server. When it is full senders are asked to retry."`
+	To      string `key:"to" doc:"URL of the server's OTLP over HTTP, such as ‘http://tailscope:4318’; ‘tailscope agent’ alone, as ‘--to’."`
+	Name    string `key:"name" doc:"What the agent is called where agents are listed; default the machine's name."`
+	Forward string `key:"forward" is:"packed|otlp" default:"packed" doc:"‘packed’ for a Tailscope server; ‘otlp’ sends any receiver of OTLP metrics the distributions as delta exponential histograms, at least once; as ‘--forward’."`
+	Spool   int64  `key:"spool" is:"bound" default:"1GiB" doc:"What may wait on disk for the server. When it is full senders are asked to retry."`
 }
 
 // validate reports what is wrong with the settings of an agent.

@@ -44,6 +44,7 @@ type Options struct {
 	// Status is what /api/v1/status answers; Now and HasData are filled in per request.
 	Status   api.StatusResponse
 	Problems func() []api.Problem // why the server is degraded; nil if nobody watches
+	Agents   func() []api.Agent   // those that send to the server; nil elsewhere
 	Acts     func() []api.Act     // what the demo does; nil elsewhere
 	// AcknowledgeDamage ends reports of damage; nil if nobody watches.
 	AcknowledgeDamage func() (*api.DamageAcknowledged, error)

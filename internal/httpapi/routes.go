@@ -257,6 +257,9 @@ func (s *server) status(ctx context.Context, _ *nothing) (*api.StatusResponse, e
 	if s.Problems != nil {
 		out.Problems = append(out.Problems, s.Problems()...)
 	}
+	if s.Agents != nil {
+		out.Agents = s.Agents()
+	}
 	if s.Acts != nil {
 		out.Acts = s.Acts()
 	}

@@ -11,8 +11,9 @@ import (
 type Point struct {
 	Family    string
 	Labels    labels.Labels
-	Kind      Kind            // Distribution or Counter
+	Kind      Kind            // Distribution or Counter; of a sample Gauge or Counter
 	TimeNanos int64           // Unix, within the slot
 	Hist      *hist.Histogram // of a Distribution
-	Value     float64         // of a Counter: by how much it grew, above 0
+	Value     float64         // of a Counter: by how much it grew, above 0; of a sample the raw value
+	Sampled   bool            // a raw sample of a Gauge, or of a running total
 }

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,7 +17,6 @@ import (
 	"tailscope/internal/observe/agents"
 	"tailscope/internal/observe/otlp"
 	"tailscope/internal/store/outbox"
-	"tailscope/internal/store/packed"
 )
 
 // closeSending bounds the time for sending what waits when an agent stops. What it does not
@@ -31,7 +30,7 @@ func (s *Server) openOutbox(ctx context.Context, d *dataStore) error {
 	host, _ := os.Hostname() // without one it is called by its writer
 	o := outbox.Options{
 		Dir: filepath.Join(s.cfg.Data, "spool"), Writer: d.writer, Name: cmp.Or(c.Name, host), Version: s.version,
-		To: strings.TrimRight(c.To, "/") + packed.Path, MaxBytes: c.Spool, Now: s.now, Logger: s.log.With("part", "sender"),
+		To: c.To, OTLP: c.Forward == "otlp", MaxBytes: c.Spool, Now: s.now, Logger: s.log.With("part", "sender"),
 	}
 	if s.carrier != nil {
 		o.HTTP = &http.Client{Transport: s.carrier}
@@ -139,14 +138,38 @@ func (s *Server) agentRoutes() http.Handler {
 	return s.guarded(mux)
 }
 
-// packed returns what receives frames of agents. An agent takes none.
-func (s *Server) packed() otlp.Packed {
+// startAgents makes what receives frames of agents. An agent takes none.
+func (s *Server) startAgents() {
 	if s.outbox != nil {
-		return nil
+		return
 	}
 	s.agents = agents.New(agents.Options{Store: s.store, Own: s.data.writer, Now: s.now, Log: s.log.With("part", "agents")})
 	s.metrics.registry.MustRegister(newPartCollector(s.agents.Totals, agentReadings), agentCollector{s.agents.Agents})
+}
+
+// packed returns s.agents for the receivers, or nil for an agent.
+func (s *Server) packed() otlp.Packed {
+	if s.agents == nil {
+		return nil
+	}
 	return s.agents
+}
+
+// listAgents returns the agents for the API.
+func (s *Server) listAgents() []api.Agent {
+	var out []api.Agent
+	for _, a := range s.agents.Agents() {
+		oldest := math.NaN()
+		if a.SpoolOldest > 0 {
+			oldest = a.SpoolOldest
+		}
+		out = append(out, api.Agent{
+			Name: a.Name, Writer: a.Writer, Version: a.Version, Heard: api.Float(unixOrZero(a.Heard)), Generation: a.Generation, Stored: a.Stored,
+			SpoolFiles: a.SpoolFiles, SpoolBytes: a.SpoolBytes, WaitingSince: api.Float(oldest),
+			Frames: a.Frames, Bytes: a.Bytes, Duplicates: a.Duplicates, Refused: a.Refused,
+		})
+	}
+	return out
 }
 
 var agentReadings = []reading[agents.Totals]{

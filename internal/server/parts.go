@@ -85,6 +85,7 @@ func (s *Server) startListeners(ctx context.Context) error {
 		return err
 	}
 	s.sweepBodies()
+	s.startAgents()
 	if s.outbox != nil {
 		s.serveHTTP("status", s.http, s.agentRoutes())
 	} else {
@@ -150,6 +151,7 @@ func (s *Server) questionRoutes(logs *accessLogs) http.Handler {
 			FlushSeconds: 1, // what was accepted is visible before it is flushed
 		},
 		Problems:          s.health.problems,
+		Agents:            s.listAgents,
 		Acts:              s.acts,
 		AcknowledgeDamage: s.acknowledgeDamage,
 		TenantList:        s.tenants,

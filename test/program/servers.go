@@ -29,15 +29,20 @@ type Tailscope struct {
 // with further flags args, and returns once it answers. Its log is beside the
 // data directory.
 func StartTailscope(ctx context.Context, data string, args ...string) (*Tailscope, error) {
-	return startTailscope(ctx, data, nil, args)
+	return startTailscope(ctx, "serve", data, nil, args)
+}
+
+// StartAgent starts an agent that sends to a server's OTLP over HTTP, a URL.
+func StartAgent(ctx context.Context, data, to string, args ...string) (*Tailscope, error) {
+	return startTailscope(ctx, "agent", data, nil, append([]string{"--to", to}, args...))
 }
 
 // StartTailscopeIn is StartTailscope within a group that bounds its memory.
 func StartTailscopeIn(ctx context.Context, group *MemoryGroup, data string, args ...string) (*Tailscope, error) {
-	return startTailscope(ctx, data, group, args)
+	return startTailscope(ctx, "serve", data, group, args)
 }
 
-func startTailscope(ctx context.Context, data string, group *MemoryGroup, args []string) (*Tailscope, error) {
+func startTailscope(ctx context.Context, command, data string, group *MemoryGroup, args []string) (*Tailscope, error) {
 	path, err := Build(ctx, "tailscope")
 	if err != nil {
 		return nil, err
@@ -47,7 +52,7 @@ func startTailscope(ctx context.Context, data string, group *MemoryGroup, args [
 	if st, err := os.Stat(logPath); err == nil {
 		from = st.Size() // what earlier runs wrote is not ours
 	}
-	args = append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0",
+	args = append([]string{command, "--data", data, "--listen", "127.0.0.1:0",
 		"--otlp-grpc", "127.0.0.1:0", "--otlp-http", "127.0.0.1:0", "--log-format", "json"}, args...)
 	if group != nil {
 		path, args = group.command(path, args)

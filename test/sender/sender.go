@@ -50,7 +50,7 @@ var ErrPartial = errors.New("partial success")
 // inFull reports whether a response is success in full: empty, or with an empty
 // partial_success as the Collector writes it.
 func inFull(response []byte) bool {
-	return len(response) == 0 || string(response) == "\x0a\x00"
+	return len(response) == 0 || string(response) == "\x0a\x00" || string(response) == `{"partialSuccess":{}}`
 }
 
 type grpcSender struct {
@@ -96,14 +96,17 @@ func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 }
 
 type httpSender struct {
-	url, encoding string
-	client        *http.Client
+	url, contentType, encoding string
+	client                     *http.Client
 }
 
 // HTTP returns a sender that posts to url, over kept-alive connections.
 // encoding is the payloads' Content-Encoding, empty for none.
-func HTTP(url, encoding string) Sender {
-	return &httpSender{url, encoding, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}}
+func HTTP(url, encoding string) Sender { return HTTPOf(url, "application/x-protobuf", encoding) }
+
+// HTTPOf is HTTP for payloads of another type.
+func HTTPOf(url, contentType, encoding string) Sender {
+	return &httpSender{url, contentType, encoding, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}}
 }
 
 func (s *httpSender) Send(ctx context.Context, payload []byte) error {
@@ -111,7 +114,7 @@ func (s *httpSender) Send(ctx context.Context, payload []byte) error {
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Content-Type", "application/x-protobuf")
+	req.Header.Set("Content-Type", s.contentType)
 	if s.encoding != "" {
 		req.Header.Set("Content-Encoding", s.encoding)
 	}

@@ -3,6 +3,7 @@
 //
 //	go -C benchmarks run ./cmd/bench ingest       spans by gRPC, HTTP, HTTP with gzip
 //	go -C benchmarks run ./cmd/bench histograms   histograms that arrive as metrics
+//	go -C benchmarks run ./cmd/bench wire         bytes and CPU of spans as JSON and OTLP, as histograms, packed
 //	go -C benchmarks run ./cmd/bench traces       traces put together and broken down; 100,000 open
 //	go -C benchmarks run ./cmd/bench backfill     spans of a day, sent at once, and old ones at full rate
 //	go -C benchmarks run ./cmd/bench memory       memory at 100,000 active series
@@ -100,6 +101,7 @@ type measurement struct {
 var measurements = []measurement{
 	{"ingest", "Ingest of spans", ingest},
 	{"histograms", "Ingest of histograms", histograms},
+	{"wire", "Forms on the wire", wire},
 	{"traces", "Assembly of traces", assembly},
 	{"backfill", "Old spans", backfill},
 	{"memory", "Memory of active series", memory},

@@ -22,10 +22,19 @@ import (
 
 const slotNanos = 10e9
 
-// encode returns a packed ExportMetricsServiceRequest of points; those of one service
+// encode returns a packed ExportMetricsServiceRequest of points; see Encode.
+func encode(scopeName string, points []series.Point) ([]byte, error) {
+	b, err := Encode(scopeName, points)
+	if err != nil {
+		return nil, err
+	}
+	return pack(b), nil
+}
+
+// Encode returns an ExportMetricsServiceRequest of points, as protobuf; those of one service
 // and family are adjacent. It refuses points that are neither a counter nor a
 // distribution.
-func encode(scopeName string, points []series.Point) ([]byte, error) {
+func Encode(scopeName string, points []series.Point) ([]byte, error) {
 	type key struct{ service, family string }
 	resources := map[string]*metrics.ScopeMetrics{}
 	families := map[key]*metrics.Metric{}
@@ -55,7 +64,7 @@ func encode(scopeName string, points []series.Point) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode what was measured: %w", err)
 	}
-	return pack(b), nil
+	return b, nil
 }
 
 // add appends a point to its metric. It covers the time from the slot's start, by
@@ -64,6 +73,9 @@ func encode(scopeName string, points []series.Point) ([]byte, error) {
 func add(m *metrics.Metric, p series.Point) error {
 	begin := p.TimeNanos - p.TimeNanos%slotNanos
 	start, end := uint64(begin), uint64(max(p.TimeNanos, begin+1e9))
+	if p.Sampled {
+		return addSample(m, p)
+	}
 	switch p.Kind {
 	case series.Counter:
 		d := m.GetSum()
@@ -78,7 +90,7 @@ func add(m *metrics.Metric, p series.Point) error {
 	case series.Distribution:
 		h := p.Hist
 		if h.Schema == hist.Explicit {
-			return fmt.Errorf("buckets with bounds of their own cannot be sent")
+			return addExplicit(m, p, start, end)
 		}
 		d := m.GetExponentialHistogram()
 		if d == nil {
@@ -94,6 +106,45 @@ func add(m *metrics.Metric, p series.Point) error {
 	default:
 		return fmt.Errorf("points of kind %v cannot be sent", p.Kind)
 	}
+	return nil
+}
+
+// addSample appends a raw sample: of a gauge, or of a running total whose start is not known.
+func addSample(m *metrics.Metric, p series.Point) error {
+	d := &metrics.NumberDataPoint{Attributes: attributes(p.Labels), TimeUnixNano: uint64(max(0, p.TimeNanos)), Value: &metrics.NumberDataPoint_AsDouble{AsDouble: p.Value}}
+	switch {
+	case m.Data == nil && p.Kind == series.Gauge:
+		m.Data = &metrics.Metric_Gauge{Gauge: &metrics.Gauge{}}
+	case m.Data == nil:
+		m.Data = &metrics.Metric_Sum{Sum: &metrics.Sum{AggregationTemporality: metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE, IsMonotonic: true}}
+	}
+	switch {
+	case p.Kind == series.Gauge && m.GetGauge() != nil:
+		m.GetGauge().DataPoints = append(m.GetGauge().DataPoints, d)
+	case p.Kind == series.Counter && m.GetSum() != nil:
+		m.GetSum().DataPoints = append(m.GetSum().DataPoints, d)
+	default:
+		return fmt.Errorf("samples of kind %v cannot be sent beside others of the family", p.Kind)
+	}
+	return nil
+}
+
+// addExplicit appends a histogram whose buckets have bounds of their own.
+func addExplicit(m *metrics.Metric, p series.Point, start, end uint64) error {
+	d := m.GetHistogram()
+	if d == nil {
+		if m.Data != nil {
+			return fmt.Errorf("buckets with and without bounds of their own are in one family")
+		}
+		d = &metrics.Histogram{AggregationTemporality: metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA}
+		m.Data = &metrics.Metric_Histogram{Histogram: d}
+	}
+	h := p.Hist
+	d.DataPoints = append(d.DataPoints, &metrics.HistogramDataPoint{
+		Attributes: attributes(p.Labels), StartTimeUnixNano: start, TimeUnixNano: end,
+		Count: h.Count, ExplicitBounds: h.Bounds, BucketCounts: h.Positive.Counts,
+		Sum: known(h.Sum), Min: known(h.Min), Max: known(h.Max),
+	})
 	return nil
 }
 

@@ -107,20 +107,42 @@ func TestAddressIsFoundAgain(t *testing.T) {
 }
 
 func TestWhatCannotBeSent(t *testing.T) {
-	h, err := hist.NewExplicit([]float64{1, 2})
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := New(Options{})
-	for _, p := range []series.Point{
-		{Family: "f", Kind: series.Distribution, Hist: h},
-		{Family: "f", Kind: series.Gauge},
-	} {
-		if err := s.Put(t.Context(), []series.Point{p}); err == nil || !strings.Contains(err.Error(), "cannot be sent") {
-			t.Errorf("got %v", err)
-		}
+	if err := s.Put(t.Context(), []series.Point{{Family: "f", Kind: series.Gauge}}); err == nil || !strings.Contains(err.Error(), "cannot be sent") {
+		t.Errorf("got %v", err)
 	}
 	if err := s.Put(t.Context(), nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// Buckets with bounds of their own, and raw samples, keep what they say.
+func TestOtherForms(t *testing.T) {
+	h, err := hist.NewExplicit([]float64{1, 2})
+	if err == nil {
+		err = errors.Join(h.Record(0.5), h.Record(5), h.Record(5))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ls := labels.FromStrings("service", "shop", "queue", "a")
+	b, err := Encode("test", []series.Point{
+		{Family: "sizes", Labels: ls, Hist: h, TimeNanos: 1700000005e9},
+		{Family: "length", Labels: ls, Kind: series.Gauge, Sampled: true, TimeNanos: 1700000005e9, Value: -3},
+		{Family: "done_total", Labels: ls, Kind: series.Counter, Sampled: true, TimeNanos: 1700000005e9, Value: 7},
+	})
+	var out collector.ExportMetricsServiceRequest
+	if err := errors.Join(err, proto.Unmarshal(b, &out)); err != nil {
+		t.Fatal(err)
+	}
+	m := out.ResourceMetrics[0].ScopeMetrics[0].Metrics
+	if d := m[0].GetHistogram().GetDataPoints(); len(d) != 1 || d[0].Count != 3 || len(d[0].BucketCounts) != 3 || d[0].BucketCounts[0] != 1 || d[0].BucketCounts[2] != 2 || d[0].GetSum() != 10.5 {
+		t.Errorf("sizes: %v", m[0])
+	}
+	if d := m[1].GetGauge().GetDataPoints(); len(d) != 1 || d[0].GetAsDouble() != -3 {
+		t.Errorf("length: %v", m[1])
+	}
+	if s := m[2].GetSum(); len(s.GetDataPoints()) != 1 || s.DataPoints[0].GetAsDouble() != 7 || !s.IsMonotonic || s.AggregationTemporality != 2 {
+		t.Errorf("done_total: %v", m[2])
 	}
 }

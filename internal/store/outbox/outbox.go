@@ -47,7 +47,8 @@ type Options struct {
 	Name    string // for people; default Writer
 	Version string // of the program
 
-	To   string       // URL that frames are posted to
+	To   string       // URL of the server
+	OTLP bool         // send OTLP metrics, for a receiver that is not Tailscope
 	HTTP *http.Client // default: one connection, and no redirects
 
 	MaxBytes    int64         // of the spool; default 1 GiB
@@ -116,6 +117,7 @@ type Store struct {
 	self packed.Agent
 
 	// Of Send alone:
+	otlp    *otlpSender // nil: frames are sent as they are
 	breaker backoff.Breaker
 	heard   time.Time // when the server last answered well
 }
@@ -169,6 +171,13 @@ func Open(ctx context.Context, local store.Store, o Options) (*Store, error) {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
 	s := &Store{Store: local, o: o, encoder: e, wake: make(chan struct{}, 1)}
+	s.o.To = strings.TrimRight(o.To, "/") + packed.Path
+	if o.OTLP {
+		s.o.To = otlpAddress(o.To)
+		if s.otlp, err = newOTLPSender(); err != nil {
+			return nil, fmt.Errorf("spool: %w", err)
+		}
+	}
 	s.self = packed.Agent{Name: o.Name, Writer: packed.WriterPrefix + o.Writer, Version: o.Version}
 	if err := errors.Join(o.FS.MkdirAll(o.Dir, 0o700), s.syncDir(o.FS.PathDir(o.Dir))); err != nil {
 		return nil, fmt.Errorf("spool: %w", err)
@@ -280,7 +289,7 @@ func (s *Store) Put(ctx context.Context, b *store.Batch) error {
 // PutTraces puts traces into the spool. The error wraps store.ErrFull if traces take a
 // quarter of it already.
 func (s *Store) PutTraces(_ context.Context, list []store.Trace) error {
-	if len(list) == 0 {
+	if len(list) == 0 || s.o.OTLP { // another receiver has no use for them
 		return nil
 	}
 	s.putting.Lock()

@@ -105,6 +105,8 @@ func (s *Store) Send(ctx context.Context) (wait time.Duration) {
 		switch {
 		case f != nil:
 			err = s.sendFile(ctx, f, traces)
+		case s.otlp != nil:
+			return s.o.Heartbeat
 		case s.o.Now().Sub(s.heard) < s.o.Heartbeat:
 			return s.o.Heartbeat - s.o.Now().Sub(s.heard)
 		default:
@@ -146,7 +148,7 @@ func (s *Store) sendFile(ctx context.Context, f *file, traces bool) error {
 		if err != nil {
 			return fmt.Errorf("read the spool: %w", err)
 		}
-		a, err := s.post(ctx, frame)
+		a, err := s.deliver(ctx, frame)
 		var never *refusal
 		if errors.As(err, &never) {
 			return s.drop(f, traces, err, &s.stats.Refused)

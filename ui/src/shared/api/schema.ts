@@ -20,6 +20,21 @@ export interface components {
             text: string;
             verdict?: string;
         };
+        Agent: {
+            bytes: number;
+            duplicates: number;
+            frames: number;
+            generation: number;
+            heard: number | null;
+            name: string;
+            refused: number;
+            spool_bytes: number;
+            spool_files: number;
+            stored: number;
+            version: string;
+            waiting_since: number | null;
+            writer: string;
+        };
         Alarm: {
             end: number | null;
             incident?: string;
@@ -2014,6 +2029,7 @@ export interface components {
         };
         StatusResponse: {
             acts?: components["schemas"]["Act"][];
+            agents?: components["schemas"]["Agent"][];
             flush_seconds: number | null;
             has_data: boolean;
             now: number | null;
@@ -2267,6 +2283,7 @@ export interface components {
 }
 export type Ack = components['schemas']['Ack'];
 export type Act = components['schemas']['Act'];
+export type Agent = components['schemas']['Agent'];
 export type Alarm = components['schemas']['Alarm'];
 export type ApdexResponse = components['schemas']['ApdexResponse'];
 export type ApdexRow = components['schemas']['ApdexRow'];
