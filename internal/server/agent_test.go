@@ -307,6 +307,9 @@ func TestAgentExactlyOnce(t *testing.T) {
 		if len(list) != 1 || list[0].Name != "edge" || list[0].Stored != list[0].Generation || list[0].Frames == 0 || list[0].SpoolFiles > 1 {
 			t.Errorf("agents: %+v", list)
 		}
+		if _, body := get(t, "http://"+e.server.Addr()+"/api/v1/status"); !strings.Contains(body, `"agents":[{"name":"edge","writer":"agent-`) {
+			t.Errorf("the status says %s", body)
+		}
 		hits, err := e.server.store.Traces(t.Context(), store.TraceQuery{Service: "shop", StartNanos: 0, EndNanos: 2e18})
 		if err != nil || len(hits) == 0 {
 			t.Errorf("no kept traces came: %v", err)

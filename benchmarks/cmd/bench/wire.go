@@ -26,7 +26,7 @@ import (
 // wire measures what the same spans cost on the wire and at both ends, in each form in which
 // they can reach a server.
 func wire(ctx context.Context, o *options, r *report.Report) error {
-	requests := 2_000 // 400,000 spans
+	requests := 1_000 // 200,000 spans
 	if o.quick {
 		requests /= 10
 	}
@@ -35,12 +35,12 @@ func wire(ctx context.Context, o *options, r *report.Report) error {
 		"%d requests of %d spans, of the moment at which they are sent, from one sender at %d spans a second, in each form to a server of its own. "+
 			"JSON and OTLP spans go to the server itself. `OTLP histograms` and `packed` go through an agent beside the sender, which takes the spans by OTLP over HTTP and sends on distributions: "+
 			"delta exponential histograms in zstd with `--forward otlp`, or the packed form. "+
-			"Bytes are those of the bodies that reach the server. The server's CPU is user and system time from when it is ready until it has ended, with its last flush; "+
+			"Bytes are those of the bodies that reach the server. The server's CPU is user and system time from when it is ready until it has ended, with its last flush; `nothing` is a server that is sent nothing for as long, which shares leave out; "+
 			"the sender's is that of the agent likewise, or of marshalling alone where there is none.",
 		requests, payload.SpansPerRequest, wireRate))
 	for rep := range o.reps {
-		for _, form := range []string{"JSON", "OTLP spans", "OTLP histograms", "packed"} {
-			if !o.wants(form) {
+		for _, form := range []string{idle, "JSON", "OTLP spans", "OTLP histograms", "packed"} {
+			if !o.wants(form) && form != idle {
 				continue
 			}
 			c, err := wireForm(ctx, o, form, requests, uint64(rep)+1)
@@ -50,6 +50,10 @@ func wire(ctx context.Context, o *options, r *report.Report) error {
 			per := 1e6 / float64(spans)
 			o.logf("%d/%d %-16s %8.1f bytes a span, %7.3f CPU-s per million spans at the server, %7.3f at the sender, %d retries",
 				rep+1, o.reps, form, float64(c.bytes)/float64(spans), c.server.Seconds()*per, c.sender.Seconds()*per, c.retries)
+			if form == idle {
+				sec.Add("server", form, "CPU-s per million spans", 0, c.server.Seconds()*per)
+				continue
+			}
 			sec.Add("bytes", form, "bytes a span", 0, float64(c.bytes)/float64(spans))
 			sec.Add("server", form, "CPU-s per million spans", 0, c.server.Seconds()*per)
 			sec.Add("sender", form, "CPU-s per million spans", 0, c.sender.Seconds()*per)
@@ -65,8 +69,8 @@ func wire(ctx context.Context, o *options, r *report.Report) error {
 		return 0
 	}
 	for _, form := range []string{"OTLP spans", "OTLP histograms", "packed"} {
-		b, c := median("bytes", form), median("server", form)
-		if b == 0 || c == 0 || median("bytes", "JSON") == 0 {
+		b, c := median("bytes", form), median("server", form)-median("server", idle)
+		if b == 0 || median("bytes", "JSON") == 0 {
 			continue
 		}
 		bytesTarget, cpuTarget := 0.0, 0.0
@@ -74,10 +78,13 @@ func wire(ctx context.Context, o *options, r *report.Report) error {
 			bytesTarget, cpuTarget = 0.25, 0.2
 		}
 		sec.Add("bytes, of those of JSON", form, "share", bytesTarget, b/median("bytes", "JSON"))
-		sec.Add("server's CPU, of that for JSON", form, "share", cpuTarget, c/median("server", "JSON"))
+		sec.Add("server's CPU beyond idle, of that for JSON", form, "share", cpuTarget, c/(median("server", "JSON")-median("server", idle)))
 	}
 	return nil
 }
+
+// idle is a server that is sent nothing for as long.
+const idle = "nothing"
 
 // wireRate is the pace of the sender, so that an agent makes generations as it would.
 const wireRate = 10_000
@@ -126,7 +133,7 @@ func wireForm(ctx context.Context, o *options, form string, requests int, seed u
 		return c, err
 	}
 	defer os.RemoveAll(dir)
-	server, err := program.StartTailscope(ctx, filepath.Join(dir, "server"))
+	server, err := program.StartTailscope(ctx, filepath.Join(dir, "data"))
 	if err != nil {
 		return c, err
 	}
@@ -173,6 +180,9 @@ func wireForm(ctx context.Context, o *options, form string, requests int, seed u
 				return c, ctx.Err()
 			}
 		}
+		if form == idle {
+			continue
+		}
 		body := payload.TracesAt(seed<<32+uint64(i), 1, time.Now().Add(-time.Second))[0]
 		if agent == nil {
 			var marshalled time.Duration
@@ -202,8 +212,8 @@ func wireForm(ctx context.Context, o *options, form string, requests int, seed u
 	}
 	c.server, c.bytes = u.CPU()-ready.CPU(), count.bytes.Load()
 	want := uint64(requests * payload.SpansPerRequest)
-	if form != "OTLP histograms" { // these count under the same family, as metrics
-		got, err := stored(ctx, filepath.Join(dir, "server"), series.SpanDuration, begin.Add(-time.Hour), time.Now().Add(time.Hour))
+	if form != "OTLP histograms" && form != idle { // these count under the same family, as metrics
+		got, err := stored(ctx, dir, series.SpanDuration, begin.Add(-time.Hour), time.Now().Add(time.Hour))
 		if err != nil {
 			return c, err
 		}
