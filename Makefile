@@ -57,7 +57,8 @@ test-all:
 lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'hint: gofmt -w the files above' >&2; exit 1; }
 	go vet ./...
-	go vet -tags servers,campaign ./test/...
+	go vet -tags servers,campaign ./test/... ./internal/store/chstore
+	go -C test/clickhouse vet .
 	go -C benchmarks vet ./...
 	go run $(STATICCHECK) ./...
 	cd benchmarks && go run $(STATICCHECK) ./...
@@ -77,6 +78,8 @@ campaign: image
 	go -C benchmarks run ./cmd/bench all
 	go test -tags campaign -count 1 -timeout 1h ./test/demo
 	go test -tags servers -count 1 -timeout 2h ./test/e2e ./internal/agg
+	go test -tags servers,campaign -count 1 -timeout 1h ./internal/store/chstore
+	TAILSCOPE_TEST_CLICKHOUSE=current go test -tags servers,campaign -count 1 -timeout 1h ./internal/store/chstore
 	FUZZTIME=10m scripts/fuzz
 
 clean:

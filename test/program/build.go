@@ -26,7 +26,7 @@ var (
 )
 
 // Build compiles one of tailscope, collector, promotlp, duplicator, faulty, frozen, fanout,
-// telemetrygen, vegeta, hey and k6, once per process, into the user's cache directory (or $TAILSCOPE_TEST_CACHE) and
+// telemetrygen, vegeta, hey, k6 and clickhouse, once per process, into the user's cache directory (or $TAILSCOPE_TEST_CACHE) and
 // returns its path.
 func Build(ctx context.Context, name string) (string, error) {
 	building.Lock()
@@ -51,6 +51,8 @@ func Build(ctx context.Context, name string) (string, error) {
 		dir, pkg = filepath.Join(root, "benchmarks", "peers"), "./"+name
 	case "vegeta", "hey", "k6":
 		dir, pkg = filepath.Join(root, "benchmarks", "generators"), generators[name]
+	case "clickhouse":
+		dir, pkg = filepath.Join(root, "test", "clickhouse"), "."
 	case "telemetrygen":
 		dir, pkg = filepath.Join(root, "benchmarks", "peers"), telemetrygen
 	default:
@@ -68,6 +70,9 @@ func Build(ctx context.Context, name string) (string, error) {
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", tmp, pkg)
 	cmd.Dir = dir
+	if name == "clickhouse" { // it loads a library without a C compiler
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {

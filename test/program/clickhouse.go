@@ -18,6 +18,7 @@ import (
 type ClickHouse struct {
 	Nodes []*ClickHouseNode
 	dir   string
+	start func(*ClickHouse, *ClickHouseNode) error
 }
 
 // ClickHouseNode is one server.
@@ -64,29 +65,52 @@ func clickHouseServer() (string, error) {
 
 // StartClickHouse runs Debian's ClickHouse with so many shards, each of one node, and
 // returns once all of them answer.
-func StartClickHouse(ctx context.Context, shards int) (_ *ClickHouse, err error) {
+func StartClickHouse(ctx context.Context, shards int) (*ClickHouse, error) {
 	bin, err := clickHouseServer()
 	if err != nil {
 		return nil, err
 	}
-	c, err := newClickHouse(shards)
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, c.Close())
+	c, err := newClickHouse(shards, func(c *ClickHouse, n *ClickHouseNode) error {
+		config := filepath.Join(n.dir, "config.xml")
+		if err := os.WriteFile(config, []byte(c.config(n)), 0o644); err != nil {
+			return err
 		}
-	}()
+		var err error
+		n.Process, err = Start(filepath.Join(n.dir, "output"), nil, bin, "--config-file="+config)
+		return err
+	})
 	if err != nil {
-		return c, err
+		return nil, err
+	}
+	return c, c.startAll(ctx)
+}
+
+// startAll starts all nodes and waits for them, or closes them.
+func (c *ClickHouse) startAll(ctx context.Context) error {
+	for _, n := range c.Nodes {
+		if err := c.start(c, n); err != nil {
+			return errors.Join(err, c.Close())
+		}
 	}
 	for _, n := range c.Nodes {
-		if err := os.WriteFile(filepath.Join(n.dir, "config.xml"), []byte(c.config(n, "yandex")), 0o644); err != nil {
-			return nil, err
-		}
-		if n.Process, err = Start(filepath.Join(n.dir, "output"), nil, bin, "--config-file="+filepath.Join(n.dir, "config.xml")); err != nil {
-			return nil, err
+		if err := n.untilReady(ctx); err != nil {
+			return errors.Join(err, c.Close())
 		}
 	}
-	return c, c.untilReady(ctx)
+	return nil
+}
+
+// Restart starts a node that has ended anew, on its files and ports, and returns once it
+// answers.
+func (c *ClickHouse) Restart(ctx context.Context, n *ClickHouseNode) error {
+	if err := c.start(c, n); err != nil {
+		return err
+	}
+	return n.untilReady(ctx)
+}
+
+func (n *ClickHouseNode) untilReady(ctx context.Context) error {
+	return n.until(ctx, func() bool { return answers(ctx, "http://"+n.HTTP+"/ping") })
 }
 
 // memoryDir returns a directory in memory if there is one with space: a test makes many
@@ -102,54 +126,33 @@ func memoryDir() string {
 }
 
 // newClickHouse makes the directories and chooses the ports.
-func newClickHouse(shards int) (*ClickHouse, error) {
+func newClickHouse(shards int, start func(*ClickHouse, *ClickHouseNode) error) (_ *ClickHouse, err error) {
 	dir, err := os.MkdirTemp(memoryDir(), "tailscope-clickhouse-")
 	if err != nil {
-		return &ClickHouse{}, err
+		return nil, err
 	}
-	c := &ClickHouse{dir: dir}
+	c := &ClickHouse{dir: dir, start: start}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}()
 	for i := range shards {
 		n := &ClickHouseNode{dir: filepath.Join(dir, strconv.Itoa(i+1))}
 		c.Nodes = append(c.Nodes, n)
 		for _, addr := range []*string{&n.HTTP, &n.tcp, &n.interserver} {
 			if *addr, err = freeAddr(); err != nil {
-				return c, err
+				return nil, err
 			}
 		}
 		if err := os.Mkdir(n.dir, 0o755); err != nil {
-			return c, err
+			return nil, err
 		}
 		if err := os.WriteFile(filepath.Join(n.dir, "users.xml"), []byte(clickHouseUsers), 0o644); err != nil {
-			return c, err
+			return nil, err
 		}
 	}
 	return c, nil
-}
-
-// Restart starts a node that has ended anew, on its files and ports, and returns once it
-// answers.
-func (c *ClickHouse) Restart(ctx context.Context, n *ClickHouseNode) error {
-	bin, err := clickHouseServer()
-	if err != nil {
-		return err
-	}
-	if n.Process, err = Start(filepath.Join(n.dir, "output"), nil, bin, "--config-file="+filepath.Join(n.dir, "config.xml")); err != nil {
-		return err
-	}
-	return n.untilReady(ctx)
-}
-
-func (c *ClickHouse) untilReady(ctx context.Context) error {
-	for _, n := range c.Nodes {
-		if err := n.untilReady(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (n *ClickHouseNode) untilReady(ctx context.Context) error {
-	return n.until(ctx, func() bool { return answers(ctx, "http://"+n.HTTP+"/ping") })
 }
 
 const clickHouseUsers = `<?xml version="1.0"?>
@@ -160,33 +163,40 @@ const clickHouseUsers = `<?xml version="1.0"?>
 </yandex>
 `
 
-// config returns a node's configuration under the root that its version wants.
-func (c *ClickHouse) config(n *ClickHouseNode, root string) string {
-	port := func(addr string) string {
-		_, p, _ := net.SplitHostPort(addr)
-		return p
+func port(addr string) string {
+	_, p, _ := net.SplitHostPort(addr)
+	return p
+}
+
+// remoteServers is the cluster in a node's configuration.
+func (c *ClickHouse) remoteServers() string {
+	if len(c.Nodes) == 1 {
+		return ""
 	}
-	var shards strings.Builder
-	if len(c.Nodes) > 1 {
-		shards.WriteString("<remote_servers><tailscope>")
-		for _, o := range c.Nodes {
-			fmt.Fprintf(&shards, "<shard><internal_replication>true</internal_replication><replica><host>127.0.0.1</host><port>%s</port></replica></shard>", port(o.tcp))
-		}
-		shards.WriteString("</tailscope></remote_servers>")
+	var b strings.Builder
+	b.WriteString("<remote_servers><tailscope>")
+	for _, n := range c.Nodes {
+		fmt.Fprintf(&b, "<shard><internal_replication>true</internal_replication><replica><host>127.0.0.1</host><port>%s</port></replica></shard>", port(n.tcp))
 	}
+	b.WriteString("</tailscope></remote_servers>")
+	return b.String()
+}
+
+// config returns a node's configuration.
+func (c *ClickHouse) config(n *ClickHouseNode) string {
 	return fmt.Sprintf(`<?xml version="1.0"?>
-<%[1]s>
-  <logger><level>warning</level><log>%[2]s/server.log</log><errorlog>%[2]s/server.err.log</errorlog><size>100M</size><count>2</count></logger>
+<yandex>
+  <logger><level>warning</level><log>%[1]s/server.log</log><errorlog>%[1]s/server.err.log</errorlog><size>100M</size><count>2</count></logger>
   <listen_host>127.0.0.1</listen_host>
-  <http_port>%[3]s</http_port> <tcp_port>%[4]s</tcp_port>
-  <interserver_http_port>%[5]s</interserver_http_port> <interserver_http_host>127.0.0.1</interserver_http_host>
-  <path>%[2]s/data/</path> <tmp_path>%[2]s/tmp/</tmp_path>
-  <user_files_path>%[2]s/user_files/</user_files_path> <format_schema_path>%[2]s/format/</format_schema_path>
-  <users_config>%[2]s/users.xml</users_config>
+  <http_port>%[2]s</http_port> <tcp_port>%[3]s</tcp_port>
+  <interserver_http_port>%[4]s</interserver_http_port> <interserver_http_host>127.0.0.1</interserver_http_host>
+  <path>%[1]s/data/</path> <tmp_path>%[1]s/tmp/</tmp_path>
+  <user_files_path>%[1]s/user_files/</user_files_path> <format_schema_path>%[1]s/format/</format_schema_path>
+  <users_config>%[1]s/users.xml</users_config>
   <default_profile>default</default_profile> <default_database>default</default_database>
   <timezone>UTC</timezone> <mark_cache_size>67108864</mark_cache_size>
   <max_connections>256</max_connections> <keep_alive_timeout>3</keep_alive_timeout>
-  %[6]s
-</%[1]s>
-`, root, n.dir, port(n.HTTP), port(n.tcp), port(n.interserver), shards.String())
+  %[5]s
+</yandex>
+`, n.dir, port(n.HTTP), port(n.tcp), port(n.interserver), c.remoteServers())
 }

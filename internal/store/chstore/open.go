@@ -60,7 +60,8 @@ var settingsWanted = map[string]string{
 	// A retried statement must not be left out for being like another.
 	"insert_deduplicate":                 "0",
 	"max_bytes_before_external_group_by": "1000000000",
-	"distributed_ddl_task_timeout":       "60",
+	// Newer ones want a name for each query that is joined.
+	"joined_subquery_requires_alias": "0",
 }
 
 // Open connects to the servers of o.Address, and creates or migrates the tables. Errors

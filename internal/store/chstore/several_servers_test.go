@@ -120,6 +120,67 @@ func TestSeveralServers(t *testing.T) {
 	}
 }
 
+// between is a network that does something before a request that is chosen.
+type between struct {
+	http.RoundTripper
+	before func(query string)
+}
+
+func (b *between) RoundTrip(r *http.Request) (*http.Response, error) {
+	b.before(r.URL.Query().Get("query"))
+	return b.RoundTripper.RoundTrip(r)
+}
+
+// Whatever another server commits while a step of roll-ups is begun, done and finished, is
+// counted once at each resolution.
+func TestCommitsDuringRollUp(t *testing.T) {
+	ctx := context.Background()
+	c := nodes(t, 1)
+	for nth := 1; nth <= 4; nth++ { // of the insertions of Maintain
+		o := on(t, c)
+		other := open(t, o)
+		transport := &http.Transport{}
+		defer transport.CloseIdleConnections()
+		put := uint64(0)
+		commit := func() {
+			put++
+			b := &store.Batch{Writer: "w", Generation: put, Resolution: series.Base, Series: worldSeries[:1], Points: []store.Point{{Slot: storetest.T0, Data: storetest.Dist(1)}}}
+			if err := other.Put(ctx, b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		commit()
+		insertions := -1 // not yet
+		o.Transport = &between{transport, func(query string) {
+			if insertions >= 0 && strings.HasPrefix(query, "INSERT") {
+				if insertions++; insertions == nth {
+					commit()
+				}
+			}
+		}}
+		s := open(t, o)
+		insertions = 0
+		if err := s.Maintain(ctx, time.Unix(storetest.T0+7200, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if put == 1 { // so many were not needed
+			commit()
+		}
+		for _, step := range []int64{10, 60, 600, 3600} {
+			r, err := s.Query(ctx, store.Query{Family: series.SpanDuration, View: worldSeries[0].View, Schema: 5, Start: storetest.T0, End: storetest.T0 + 3600, Step: step})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := r.Groups[0].Points[0].Hist.Count; n != put {
+				t.Errorf("a commit before insertion %d: in steps of %d s %d observations are counted, want %d", nth, step, n, put)
+			}
+		}
+		if err := errors.Join(s.Close(), other.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // lossy is a network on which requests are lost, or done without an answer.
 type lossy struct {
 	http.RoundTripper
@@ -288,11 +349,4 @@ func TestShardAway(t *testing.T) {
 	if n, err := count(); err != nil || n != 600 {
 		t.Errorf("put again: got %d, %v, want 600", n, err)
 	}
-}
-
-// The whole suite, on three shards.
-func TestStoreOfThreeShards(t *testing.T) {
-	fewer(t, "5")
-	c := nodes(t, 3)
-	storetest.Run(t, func(t *testing.T) store.Store { return open(t, on(t, c)) })
 }

@@ -26,12 +26,19 @@ func init() {
 // databases numbers the databases of this process.
 var databases atomic.Int64
 
+// current has the tests run on today's ClickHouse in place of the oldest that is supported.
+var current = os.Getenv("TAILSCOPE_TEST_CLICKHOUSE") == "current"
+
 // nodes runs ClickHouse with so many shards while the test lasts.
 func nodes(t testing.TB, shards int) *program.ClickHouse {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	c, err := program.StartClickHouse(ctx, shards)
+	start := program.StartClickHouse
+	if current {
+		start = program.StartCurrentClickHouse
+	}
+	c, err := start(ctx, shards)
 	if err != nil {
 		t.Fatal(err)
 	}

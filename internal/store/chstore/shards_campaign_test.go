@@ -1,0 +1,17 @@
+//go:build servers && campaign
+
+package chstore
+
+import (
+	"testing"
+
+	"tailscope/internal/store"
+	"tailscope/internal/store/storetest"
+)
+
+// The whole suite, on three shards.
+func TestStoreOfThreeShards(t *testing.T) {
+	fewer(t, "15")
+	c := nodes(t, 3)
+	storetest.Run(t, func(t *testing.T) store.Store { return open(t, on(t, c)) })
+}
