@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -123,11 +124,23 @@ func TestSeveralServers(t *testing.T) {
 // between is a network that does something before a request that is chosen.
 type between struct {
 	http.RoundTripper
-	before func(query string)
+	before func(statement string)
 }
 
 func (b *between) RoundTrip(r *http.Request) (*http.Response, error) {
-	b.before(r.URL.Query().Get("query"))
+	statement := r.URL.Query().Get("query")
+	if statement == "" {
+		body, err := r.GetBody()
+		if err != nil {
+			return nil, err
+		}
+		all, err := io.ReadAll(body)
+		if err != nil {
+			return nil, err
+		}
+		statement = string(all)
+	}
+	b.before(statement)
 	return b.RoundTripper.RoundTrip(r)
 }
 
@@ -136,7 +149,7 @@ func (b *between) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestCommitsDuringRollUp(t *testing.T) {
 	ctx := context.Background()
 	c := nodes(t, 1)
-	for nth := 1; nth <= 4; nth++ { // of the insertions of Maintain
+	for nth := 1; nth <= 6; nth++ { // of the insertions of Maintain
 		o := on(t, c)
 		other := open(t, o)
 		transport := &http.Transport{}
@@ -151,8 +164,8 @@ func TestCommitsDuringRollUp(t *testing.T) {
 		}
 		commit()
 		insertions := -1 // not yet
-		o.Transport = &between{transport, func(query string) {
-			if insertions >= 0 && strings.HasPrefix(query, "INSERT") {
+		o.Transport = &between{transport, func(statement string) {
+			if insertions >= 0 && strings.HasPrefix(statement, "INSERT") {
 				if insertions++; insertions == nth {
 					commit()
 				}
