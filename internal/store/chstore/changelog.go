@@ -29,7 +29,8 @@ import (
 // eras can be deleted, by a mutation, at any time later.
 //
 // A row that is sent twice, since nobody knows whether it arrived, has the same txn, and
-// counts once.
+// counts once. A checkpoint says what became of the rows of its era, for those who have
+// sent one and read the log only after the row was deleted.
 
 // txn identifies a row of the log.
 type txn [16]byte
@@ -44,6 +45,10 @@ const (
 	opWrite      = 0
 	opCheckpoint = 1
 )
+
+// pastKey is the key of a checkpoint under which it has the outcomes of its era. Keys of
+// records are not empty.
+const pastKey = ""
 
 // checkOnly stands for a value of metaKind: the key must be at the revision, and stays.
 const checkOnly = "\x00"
@@ -77,6 +82,8 @@ type kindLog struct {
 	era      uint64
 	writes   uint64         // of the era, void ones included
 	outcomes map[txn]uint64 // of the era: the revision of a write, or 0 if it is void
+	past     map[txn]uint64 // of the era before, and of own rows of earlier ones
+	awaited  txn            // the row that was sent last
 	revision uint64
 	records  map[string]store.Record
 }
@@ -201,11 +208,45 @@ func (l *kindLog) checkpoint(e *logged, later []logged) {
 		}
 	}
 	l.era, l.writes, l.revision, l.seen = e.era, 0, e.revision, e.first
+	awaited, known := l.outcome(l.awaited)
 	clear(l.outcomes)
 	clear(l.records)
 	for i, k := range e.keys {
+		if k == pastKey {
+			l.past = decodeOutcomes(e.values[i])
+			continue
+		}
 		l.records[k] = store.Record{Key: k, Value: []byte(e.values[i]), Revision: e.ifs[i]}
 	}
+	if known {
+		l.past[l.awaited] = awaited
+	}
+}
+
+// outcome returns what became of a row, as far as that is still known.
+func (l *kindLog) outcome(t txn) (revision uint64, known bool) {
+	if revision, known = l.outcomes[t]; !known {
+		revision, known = l.past[t]
+	}
+	return revision, known
+}
+
+func encodeOutcomes(all map[txn]uint64) string {
+	b := make([]byte, 0, 24*len(all))
+	for t, revision := range all {
+		b = appendUint64(append(b, t[:]...), revision)
+	}
+	return string(b)
+}
+
+func decodeOutcomes(s string) map[txn]uint64 {
+	r := rows{b: []byte(s)}
+	all := make(map[txn]uint64, len(s)/24+1)
+	for r.next() {
+		t := txn(r.take(16))
+		all[t] = r.uint64()
+	}
+	return all
 }
 
 // logWrite is one key of a row.
@@ -237,7 +278,7 @@ func (s *Store) appendLog(ctx context.Context, l *kindLog, writes []logWrite) (u
 		if err != nil {
 			return 0, err
 		}
-		if l.writes >= eraWrites {
+		if l.writes >= s.eraWrites {
 			// The write is done, whatever becomes of this.
 			if err := s.checkpointLog(ctx, l); err != nil && ctx.Err() == nil {
 				s.opts.Logger.Warn("the log is not shortened; a later write tries again", "kind", l.kind, "err", err)
@@ -255,6 +296,7 @@ func (s *Store) appendLog(ctx context.Context, l *kindLog, writes []logWrite) (u
 func (s *Store) settle(ctx context.Context, l *kindLog, e *logged) (revision uint64, err error) {
 	row := l.encode(e)
 	late := false
+	l.awaited = e.txn
 	err = s.client.repeated(ctx, func() error {
 		err := s.client.insert(ctx, s.first(), s.qualified("log"), columnsOf("log"), row)
 		if err != nil && !passing(err) {
@@ -265,7 +307,7 @@ func (s *Store) settle(ctx context.Context, l *kindLog, e *logged) (revision uin
 			return errors.Join(err, rerr)
 		}
 		var known bool
-		if revision, known = l.outcomes[e.txn]; known {
+		if revision, known = l.outcome(e.txn); known {
 			return nil
 		}
 		late = err == nil && e.op == opWrite
@@ -274,8 +316,10 @@ func (s *Store) settle(ctx context.Context, l *kindLog, e *logged) (revision uin
 	switch {
 	case err != nil || !late:
 		return revision, err
-	case l.era != e.era:
+	case l.era == e.era+1:
 		return 0, errUnsettled
+	case l.era > e.era:
+		return 0, fmt.Errorf("log of %s: the answer came after so many writes of others that it is not known whether this one counts", l.kind)
 	}
 	return 0, fmt.Errorf("log of %s: a row is not there after it was written: %w", l.kind, store.ErrCorrupt)
 }
@@ -290,12 +334,13 @@ func (l *kindLog) encode(e *logged) []byte {
 	return appendUint64(appendUint64(b, e.base), e.revision)
 }
 
-// eraWrites is the number of writes after which a checkpoint is made.
-const eraWrites = 300
+// defaultEraWrites is the number of writes after which a checkpoint is made.
+const defaultEraWrites = 300
 
 // checkpointLog appends a checkpoint and, if it is right, deletes what it replaces.
 func (s *Store) checkpointLog(ctx context.Context, l *kindLog) error {
-	e := logged{op: opCheckpoint, era: l.era + 1, txn: newTxn(), base: l.writes, revision: l.revision}
+	e := logged{op: opCheckpoint, era: l.era + 1, txn: newTxn(), base: l.writes, revision: l.revision,
+		keys: []string{pastKey}, values: []string{encodeOutcomes(l.outcomes)}, ifs: []uint64{0}}
 	for _, k := range slices.Sorted(maps.Keys(l.records)) {
 		r := l.records[k]
 		e.keys, e.values, e.ifs = append(e.keys, k), append(e.values, string(r.Value)), append(e.ifs, r.Revision)

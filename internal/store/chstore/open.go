@@ -44,6 +44,9 @@ type Store struct {
 
 	versions atomic.Uint64 // of traces, the last given
 	stats    statCounters
+
+	eraWrites uint64 // tests lower them
+	foldFrom  int
 }
 
 var errClosed = errors.New("store is closed")
@@ -86,7 +89,7 @@ func dial(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opts: o, address: a, puts: map[string]*putter{}}
+	s := &Store{opts: o, address: a, puts: map[string]*putter{}, eraWrites: defaultEraWrites, foldFrom: defaultFoldFrom}
 	transport := o.Transport
 	if transport == nil {
 		s.http = &http.Transport{

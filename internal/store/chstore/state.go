@@ -44,13 +44,13 @@ func (s *Store) stateQuery(m *meta, writer string, prefix []byte) string {
 		" AND " + m.visible.rows(false) + " GROUP BY key HAVING latest != ''"
 }
 
-// foldFrom is the number of rows of state from which a writer folds them.
-const foldFrom = 100_000
+// defaultFoldFrom is the number of rows of state from which a writer folds them.
+const defaultFoldFrom = 100_000
 
 // foldState deletes rows of state that later ones replace, once there are many. It may fail:
 // then a later batch tries again.
 func (p *putter) foldState(ctx context.Context, x *batchRows) {
-	if p.states += len(x.batch.State); p.states < foldFrom {
+	if p.states += len(x.batch.State); p.states < p.s.foldFrom {
 		return
 	}
 	p.states = 0
