@@ -83,6 +83,9 @@ func fewer(t *testing.T, checks string) {
 	if before != f.DefValue {
 		return // who runs the test wants so many
 	}
+	if current {
+		checks = "4" // a small statement costs it ten times as much
+	}
 	if err := f.Value.Set(checks); err != nil {
 		t.Fatal(err)
 	}
