@@ -456,7 +456,7 @@ func (c *Cluster) Do(ctx context.Context, work string, do func(context.Context, 
 func (c *Cluster) left() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.valid.Sub(time.Now())
+	return time.Until(c.valid)
 }
 
 // Members lists all servers of the store, by name, as this one last saw them.

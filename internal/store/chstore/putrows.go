@@ -47,7 +47,6 @@ type batchRows struct {
 	info    series.Series
 	key     seriesKey
 	shard   *shardRows
-	head    []byte // a row's columns that are the same for all slots
 	hist    hist.Histogram
 	value   value
 	sums    [tier.Count]sumUp
