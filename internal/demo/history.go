@@ -159,7 +159,12 @@ type copier struct {
 	rng    *rand.Rand
 	about  map[string]*resourcepb.Resource // by service
 
+	// store stores what was sent so far, so that a history of any length fits the memory for
+	// open slots; nil: nothing does.
+	store func(context.Context) error
+
 	sending *errgroup.Group
+	sent    int                        // requests
 	batch   map[string][]*tracepb.Span // by service
 	size    int
 	version string // of the shop in the batch
@@ -185,6 +190,9 @@ func (c *copier) send(ctx context.Context, makeCopies func(context.Context) erro
 
 // batchSize is the number of spans that are sent at once, some 2 MB.
 const batchSize = 4000
+
+// storeEvery is after how many requests what was sent is stored.
+const storeEvery = 10
 
 // copy adds a copy of a request that came at a moment and stands for weight requests.
 func (c *copier) copy(ctx context.Context, q *request, at time.Time, version string, weight float64) {
@@ -239,7 +247,15 @@ func (c *copier) flush(ctx context.Context) {
 		all = append(all, &tracepb.ResourceSpans{Resource: res, ScopeSpans: []*tracepb.ScopeSpans{{Spans: spans}}})
 	}
 	c.batch, c.size = map[string][]*tracepb.Span{}, 0
-	c.sending.Go(func() error { return c.client.UploadTraces(ctx, all) })
+	c.sent++
+	store := c.store != nil && c.sent%storeEvery == 0
+	c.sending.Go(func() error {
+		err := c.client.UploadTraces(ctx, all)
+		if err == nil && store {
+			err = c.store(ctx)
+		}
+		return err
+	})
 }
 
 // sendHistory records the shop and sends its past, up to now.
@@ -281,7 +297,7 @@ func (d *demo) sendHistory(ctx context.Context, s *site) error {
 		return fmt.Errorf("send the history: %w", err)
 	}
 	defer client.Stop(context.WithoutCancel(ctx))
-	c := &copier{client: client, rng: rand.New(rand.NewPCG(6, uint64(time.Now().UnixNano()))), about: about}
+	c := &copier{client: client, rng: rand.New(rand.NewPCG(6, uint64(time.Now().UnixNano()))), about: about, store: d.srv.Flush}
 	p := newPast(time.Now(), d.History, d.Rate)
 	begin := p.next
 	told, n := time.Now(), 0
