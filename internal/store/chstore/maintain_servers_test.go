@@ -182,7 +182,7 @@ func TestStateIsFolded(t *testing.T) {
 
 // Samples are bounded as every store promises, whatever comes late.
 func TestSampleBounds(t *testing.T) {
-	fewer(t, "4")
+	fewer(t, "2")
 	c := nodes(t, 1)
 	storetest.RunSampleBounds(t, 40, nil, func(t *testing.T) store.Store {
 		o := on(t, c)
