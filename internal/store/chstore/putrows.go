@@ -375,6 +375,8 @@ func (x *batchRows) carryOver() {
 				drop[i] = append(drop[i], fmt.Sprintf("(%s, %d, %d)", fixed(k.id[:]), k.kind, k.slot))
 			}
 		}
+		// Who puts the generation once more looks for its rows in the range noted with the number.
+		x.first, x.last = min(x.first, e.first), max(x.last, e.last)
 		columns := strings.Trim(pointColumns, "()")
 		for i := range x.carry {
 			x.carry[i] = "INSERT INTO " + x.s.local("points") + " " + pointColumns + " SELECT " + strings.Replace(columns, " put,", fmt.Sprintf(" toUInt64(%d),", x.number), 1) +
