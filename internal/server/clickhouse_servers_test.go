@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.uber.org/goleak"
 
+	"tailscope/internal/cluster"
 	"tailscope/internal/store"
 	"tailscope/test/program"
 )
@@ -96,6 +97,42 @@ func TestServersOnClickHouse(t *testing.T) {
 	if n := metric(t, a, "tailscope_store_statements_failed_total"); n != 0 {
 		t.Errorf("%v statements failed", n)
 	}
+
+	// A copy of a server's directory is not a second server.
+	copied := first
+	copied.Data = t.TempDir()
+	if err := os.WriteFile(filepath.Join(copied.Data, writerFile), []byte(name+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Start(t.Context(), Settings{Config: copied}); !errors.Is(err, cluster.ErrTwin) {
+		t.Errorf("a server in a copied directory: got %v, want %v", err, cluster.ErrTwin)
+	}
+	// What one server does for all is done by one of those that are there.
+	works := func(servers ...*Server) (held []string) {
+		for _, s := range servers {
+			for _, m := range s.cluster.Members() {
+				if m.Writer == s.data.writer {
+					held = append(held, m.Works...)
+				}
+			}
+		}
+		slices.Sort(held)
+		return held
+	}
+	all := []string{workMaintenance, workVerdicts}
+	divided := func(servers ...*Server) {
+		t.Helper()
+		deadline := time.Now().Add(time.Minute) // of a busy machine; twelve seconds are enough else
+		for !slices.Equal(works(servers...), all) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%v is held, want each of %v once", works(servers...), all)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+	divided(a, b)
+	stop(t, b)
+	divided(a)
 
 	if s, err := Start(t.Context(), Settings{Config: first}); !errors.Is(err, store.ErrLocked) {
 		t.Errorf("a second server of the directory: got %v %v, want ErrLocked", s, err)
