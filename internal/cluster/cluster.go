@@ -10,7 +10,8 @@
 // A piece of work belongs to the live server that rendezvous hashing puts first (Thaler &
 // Ravishankar, 1998): when a server comes or goes, only what it gets or held moves. Who
 // holds a piece of work stands in a lease, a record with a term that rises whenever the
-// holder changes: writes that depend on it name its revision.
+// holder changes. What a holder does may have begun before it lost the lease, so what it
+// writes has to bear that: the clock of a machine that is suspended stands still.
 package cluster
 
 import (
@@ -32,6 +33,9 @@ import (
 // ErrTwin reports that another process that is alive has joined under the same name: the
 // data directory was copied, or is used by two.
 var ErrTwin = errors.New("another server of this name is alive")
+
+// ErrExpired reports work that ended early because this server no longer holds it.
+var ErrExpired = errors.New("another server does this work, or may")
 
 // Times by which a server lives and dies. A server is not taken for alive Dead after its
 // record was last seen to change; it takes itself for expired Valid after it began to
@@ -220,6 +224,10 @@ func (c *Cluster) write(ctx context.Context, key string, value any, revision uin
 	}
 	if m, ok := value.(memberRecord); ok && m.Incarnation == c.incarnation {
 		c.mu.Lock()
+		if !c.valid.IsZero() && !time.Now().Before(c.valid) { // others may hold what this server held
+			c.leases = map[string]held{}
+			c.cancelLost()
+		}
 		c.own, c.beat, c.valid = now, m.Beat, begin.Add(Valid)
 		c.mu.Unlock()
 	}
@@ -277,17 +285,24 @@ func (c *Cluster) renew(ctx context.Context) error {
 			own, beat = revision, max(beat, was.Beat)
 		}
 	}
-	c.end(errors.New("another server took this one's name"))
+	c.end()
 	return fmt.Errorf("server %s: %w: it took this name while this server did not answer; restart this one once the other is stopped", c.o.Writer, ErrTwin)
 }
 
 // end lets nothing be done by this server from here on.
-func (c *Cluster) end(why error) {
+func (c *Cluster) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.over = true
+	c.cancelLost()
+}
+
+// cancelLost ends the calls of Do whose work this server does not hold. c.mu is held.
+func (c *Cluster) cancelLost() {
 	for d := range c.running {
-		d.cancel(why)
+		if c.over || !c.holds(c.leases[d.work].record) {
+			d.cancel(ErrExpired)
+		}
 	}
 }
 
@@ -335,6 +350,7 @@ func (c *Cluster) read(ctx context.Context) error {
 		}
 	}
 	c.seen, c.leases = members, leases
+	c.cancelLost()
 	return nil
 }
 
@@ -385,7 +401,7 @@ func (c *Cluster) divide(ctx context.Context) error {
 		c.mu.Lock()
 		c.leases[x.work] = held{x.to, revision}
 		c.mu.Unlock()
-		c.o.Logger.Info("a piece of work changed hands", "work", x.work, "holder", x.to.Holder, "term", x.to.Term)
+		c.o.Logger.Info("work has another holder", "work", x.work, "holder", x.to.Holder, "term", x.to.Term)
 	}
 	return nil
 }
@@ -401,18 +417,10 @@ func (c *Cluster) holderAlive(r leaseRecord, now time.Time) bool {
 	return r.Holder != "" && c.alive(r.Holder, now) && c.seen[r.Holder].record.Incarnation == r.Incarnation
 }
 
-// Lease is a piece of work that this server holds. Term rises with each holder; Revision
-// is that of the lease's record.
-type Lease struct {
-	Work     string
-	Term     uint64
-	Revision uint64
-}
-
 // Do calls do if this server holds the work, and reports whether it did. The context of
-// do ends when the lease can no longer be relied on; the work is not given back before do
-// returns.
-func (c *Cluster) Do(ctx context.Context, work string, do func(context.Context, Lease) error) (did bool, err error) {
+// do ends when the lease can no longer be relied on; then an error of do wraps ErrExpired.
+// The work is not given back before do returns.
+func (c *Cluster) Do(ctx context.Context, work string, do func(context.Context) error) (did bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	d := &doing{work, cancel}
@@ -437,7 +445,7 @@ func (c *Cluster) Do(ctx context.Context, work string, do func(context.Context, 
 		for {
 			left := c.left()
 			if left <= 0 {
-				cancel(fmt.Errorf("%s: this server could not renew what it holds", work))
+				cancel(ErrExpired)
 				return
 			}
 			if wait(ctx, left) != nil {
@@ -449,7 +457,13 @@ func (c *Cluster) Do(ctx context.Context, work string, do func(context.Context, 
 		cancel(nil)
 		<-watched
 	}()
-	return true, do(ctx, Lease{Work: work, Term: h.record.Term, Revision: h.revision})
+	if err := do(ctx); err != nil {
+		if errors.Is(context.Cause(ctx), ErrExpired) {
+			err = fmt.Errorf("%s: %w: %w", work, ErrExpired, err)
+		}
+		return true, err
+	}
+	return true, nil
 }
 
 // left returns for how long the leases of this server are valid.
@@ -486,7 +500,7 @@ func (c *Cluster) leave(ctx context.Context) error {
 	defer cancel()
 	c.round.Lock()
 	defer c.round.Unlock()
-	c.end(errors.New("the server stops"))
+	c.end()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -72,7 +72,8 @@ func (c *minuteCache) read(key string, from, to, now int64, anew func(from, to i
 	maps.DeleteFunc(c.kept, func(_ string, k stretch) bool { return now-k.since >= keptFor })
 	delete(c.kept, key)
 	if len(c.kept) < mostStretches && int64(len(out))*(to-from)/minuteLong <= mostMinutes {
-		c.kept[key] = stretch{from, to, k.since, out}
+		// The next question asks anew for what is not past at this one.
+		c.kept[key] = stretch{from, min(to, series.Minute.Slot(now-pastAfter)), k.since, out}
 	}
 	return out, nil
 }

@@ -30,6 +30,7 @@ const (
 	whomBefore     = 3600   // seconds before, at most
 	namedAtMost    = 3      // tenants in a sentence
 	whomTimes      = 1000   // for how many times as long as it took it is kept
+	whomLongest    = 5 * time.Minute
 
 	// doubtful is the number of requests that say as much as one independent one: those of a moment are
 	// alike, and one of many tenants is looked for.
@@ -44,7 +45,8 @@ const (
 // longer one has more requests of each tenant.
 var whomWindows = [...]int64{minuteLong, 5 * minuteLong}
 
-// WhomCache keeps for whom services are worse for a minute. The zero value is ready.
+// WhomCache keeps for whom services are worse for a minute, or for whomTimes as long as it took
+// to find, and at most for whomLongest. The zero value is ready.
 type WhomCache struct {
 	once sync.Once
 	kept refresh.Cache[api.ServiceWhom]
@@ -64,7 +66,9 @@ func (c *WhomCache) name(ctx context.Context, st store.Store, q store.Query, r *
 		}
 	}
 	slices.SortStableFunc(worse, func(a, b *api.Service) int { return cmp.Compare(b.Now.Requests, a.Now.Requests) })
-	c.once.Do(func() { c.kept.Size, c.kept.Fresh, c.kept.Times = 64, time.Minute, whomTimes })
+	c.once.Do(func() {
+		c.kept.Size, c.kept.Fresh, c.kept.Times, c.kept.Longest = 64, time.Minute, whomTimes, whomLongest
+	})
 	for _, s := range worse[:min(len(worse), mostWhom)] {
 		hours := all.of[serviceIn{s.Name, s.Environment}].hours
 		key := fmt.Sprint(s.Name, "\x00", s.Environment, "\x00", q.Matchers, badOf(s))

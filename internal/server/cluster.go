@@ -50,7 +50,7 @@ func (s *Server) once(ctx context.Context, work string, do func(context.Context)
 	if s.cluster == nil {
 		return true, do(ctx)
 	}
-	return s.cluster.Do(ctx, work, func(ctx context.Context, _ cluster.Lease) error { return do(ctx) })
+	return s.cluster.Do(ctx, work, do)
 }
 
 // clusterCollector collects the servers of the store, as this one sees them.

@@ -2,11 +2,13 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/cluster"
 	"tailscope/internal/figure"
 )
 
@@ -77,10 +79,12 @@ func (s *Server) startMaintenance() {
 		defer tick.Stop()
 		for {
 			begin := time.Now()
-			_, err := s.once(ctx, workMaintenance, func(ctx context.Context) error { return s.store.Maintain(ctx, begin) })
+			did, err := s.once(ctx, workMaintenance, func(ctx context.Context) error { return s.store.Maintain(ctx, begin) })
 			switch {
 			case ctx.Err() != nil:
 				return
+			case !did, errors.Is(err, cluster.ErrExpired): // another server maintains it
+				failing.Store(nil)
 			case err != nil:
 				// Compaction can wait: the next run tries again, and until then queries
 				// read the points that are not compacted.
@@ -91,7 +95,9 @@ func (s *Server) startMaintenance() {
 				failing.Store(nil)
 				s.log.Debug("maintained the store", "took", time.Since(begin))
 			}
-			s.metrics.maintainSeconds.Observe(time.Since(begin).Seconds())
+			if did {
+				s.metrics.maintainSeconds.Observe(time.Since(begin).Seconds())
+			}
 			releaseMemory()
 			select {
 			case <-tick.C:

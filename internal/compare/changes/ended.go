@@ -42,7 +42,7 @@ func nameEnds(ctx context.Context, st store.Store, r *Request, out *api.ChangesR
 		}
 		if lead := worsened(c); lead != nil {
 			n++
-			err := nameEnd(looking, st, r, c, lead, end, out.Slot)
+			err := nameEnd(looking, st, r, c, lead, untilWorse(out.Changes[i+1:], c, end), out.Slot)
 			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 				return nil
 			}
@@ -52,6 +52,18 @@ func nameEnds(ctx context.Context, st store.Store, r *Request, out *api.ChangesR
 		}
 	}
 	return nil
+}
+
+// untilWorse returns end, or the moment from which on one of the later changes made the same
+// requests worse again: what follows that is of another change.
+func untilWorse(later []api.Change, c *api.Change, end int64) int64 {
+	for i := range later {
+		x := &later[i]
+		if x.Service == c.Service && x.Environment == c.Environment && x.Operation == c.Operation && worsened(x) != nil {
+			end = min(end, int64(x.Low))
+		}
+	}
+	return end
 }
 
 // worsened returns the measure by which a change that leads made requests worse for as long as

@@ -105,19 +105,20 @@ type repeated struct {
 // shows: of all that are sure by themselves, or of one operation with its hints.
 func spikesOf(of []*api.MarkVerdict) *repeated {
 	type figureOf struct {
-		service, operation string
-		errors             bool
+		service, environment, operation string
+		errors                          bool
 	}
 	found := map[figureOf]*repeated{}
 	var order []*repeated
 	hinted, sure := map[figureOf]int{}, 0
+	services := map[figureOf]bool{} // in each of which as many operations may give hints by chance
 	for _, v := range of {
 		seen, any := map[figureOf]bool{}, false
 		for _, s := range v.Services {
 			spikes := slices.DeleteFunc(slices.Clone(s.Shapes), func(x api.Shape) bool { return x.Kind != judge.Spike || x.Side != "" })
 			any = any || len(spikes) > 0
 			for _, x := range slices.Concat(s.Hints, spikes) {
-				k := figureOf{s.Service, x.Operation, ofErrors(&x)}
+				k := figureOf{s.Service, s.Environment, x.Operation, ofErrors(&x)}
 				if seen[k] {
 					continue
 				}
@@ -128,8 +129,9 @@ func spikesOf(of []*api.MarkVerdict) *repeated {
 				}
 				found[k].shapes = append(found[k].shapes, x)
 			}
+			services[figureOf{service: s.Service, environment: s.Environment}] = true
 			for _, x := range s.Hints {
-				hinted[figureOf{s.Service, x.Operation, ofErrors(&x)}]++
+				hinted[figureOf{s.Service, s.Environment, x.Operation, ofErrors(&x)}]++
 			}
 		}
 		if any {
@@ -144,7 +146,7 @@ func spikesOf(of []*api.MarkVerdict) *repeated {
 	})
 	together := 1.0
 	for _, n := range hinted {
-		together = min(together, atLeast(n, len(of), compare.FalseHints)*compare.MostSpikeOperations)
+		together = min(together, atLeast(n, len(of), compare.FalseHints)*float64(compare.MostSpikeOperations*len(services)))
 	}
 	if together > falseRepeats && atLeast(sure, len(of), falseRepeats) > byChance {
 		return nil

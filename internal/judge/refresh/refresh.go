@@ -39,7 +39,9 @@ type Cache[T any] struct {
 	Size  int           // answers that are kept
 	Fresh time.Duration // how long one is kept at least
 	Times int           // and at least so many times as long as it took to compute
-	Alone bool          // computes one answer at a time, whatever their keys
+	// Longest bounds how long an answer is kept that took long; 0 does not.
+	Longest time.Duration
+	Alone   bool // computes one answer at a time, whatever their keys
 
 	mu      sync.Mutex
 	kept    []answer[T]              // the latest last
@@ -95,7 +97,11 @@ func (c *Cache[T]) Get(ctx context.Context, key string, now time.Time, compute f
 		delete(c.running, queue)
 		close(done)
 		if err == nil && out != nil {
-			c.keep(answer[T]{key, now, max(c.Fresh, time.Duration(c.Times)*time.Since(begin)), out})
+			fresh := max(c.Fresh, time.Duration(c.Times)*time.Since(begin))
+			if c.Longest > 0 {
+				fresh = min(fresh, max(c.Fresh, c.Longest))
+			}
+			c.keep(answer[T]{key, now, fresh, out})
 		}
 	}()
 	out, err = compute()
