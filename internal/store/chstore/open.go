@@ -221,13 +221,23 @@ func (s *Store) shardOf(id [16]byte) int {
 // eachShard calls f for every shard at the same time, with the node to ask. The error of
 // one names the shard; it is that of the answer: what a shard holds is never left out.
 func (s *Store) eachShard(ctx context.Context, f func(ctx context.Context, shard int, n *node) error) error {
+	return s.allShards(ctx, func(ctx context.Context, shard int) error { return s.askReplicas(ctx, shard, f) })
+}
+
+// eachShardOnce is eachShard for what must not be done twice: it asks the first replica
+// alone.
+func (s *Store) eachShardOnce(ctx context.Context, f func(ctx context.Context, n *node) error) error {
+	return s.allShards(ctx, func(ctx context.Context, shard int) error { return f(ctx, s.shards[shard][0]) })
+}
+
+func (s *Store) allShards(ctx context.Context, f func(ctx context.Context, shard int) error) error {
 	if len(s.shards) == 1 {
-		return s.askReplicas(ctx, 0, f)
+		return f(ctx, 0)
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range s.shards {
 		g.Go(func() error {
-			if err := s.askReplicas(ctx, i, f); err != nil {
+			if err := f(ctx, i); err != nil {
 				return fmt.Errorf("shard %d: %w", i+1, err)
 			}
 			return nil

@@ -177,18 +177,19 @@ func (s *Store) finishStep(ctx context.Context, begun *meta) (bool, error) {
 	return finished, err
 }
 
-// addUp makes the coarser slots of the step on every shard.
+// addUp makes the coarser slots of the step on every shard. What fails may have been done,
+// so nothing is sent again, nor to another replica: its rows would count twice. The step is
+// begun anew under another number.
 func (s *Store) addUp(ctx context.Context, m *meta) error {
 	first, last := m.extent()
 	p := m.tiers.Plan
-	return s.eachShard(ctx, func(ctx context.Context, _ int, n *node) error {
+	return s.eachShardOnce(ctx, func(ctx context.Context, n *node) error {
 		for k := 1; k < tier.Count; k++ {
 			// Nothing is older than the finer tier is kept.
 			sp := tier.Span{Tier: k - 1, From: max(m.tiers.Done[k], first, tier.Floor(m.tiers.Floor[k-1], tier.Slot(k))), To: min(m.tiers.Ready[k], tier.Ceil(last, tier.Slot(k)))}
 			if sp.From >= sp.To {
 				continue
 			}
-			// Not again if it fails: rows that were inserted would count twice.
 			if err := s.client.exec(ctx, n, s.addUpStatement(k, sp, p)); err != nil {
 				return err
 			}
