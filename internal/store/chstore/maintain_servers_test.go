@@ -63,6 +63,32 @@ func countSpans(t testing.TB, s *Store, from, to int64) (n uint64) {
 	return n
 }
 
+// Sums of more nanoseconds than fit 64 bits are rolled up as seconds.
+func TestSumsBeyondNanoseconds(t *testing.T) {
+	ctx := context.Background()
+	s, twin := open(t, on(t, nodes(t, 1))), storetest.NewTwin()
+	defer s.Close()
+	b := spanBatch(1)
+	for at := range int64(360) {
+		b.Points = append(b.Points, store.Point{Slot: storetest.T0 + 10*at, Data: storetest.Dist(1e8)})
+	}
+	check(t, errors.Join(s.Put(ctx, b), twin.Put(ctx, b)))
+	check(t, s.Maintain(ctx, time.Unix(storetest.T0+7200, 0)))
+	if rows := number(t, s, "SELECT count() FROM "+s.local("points")+" WHERE resolution = 3600"); rows != 1 {
+		t.Fatalf("%d hours are made, want 1", rows)
+	}
+	for _, step := range []int64{0, 10, 60, 600, 3600} {
+		q := store.Query{Family: series.SpanDuration, Schema: 5, Start: storetest.T0, End: storetest.T0 + 3600, Step: step}
+		got, err := s.Query(ctx, q)
+		check(t, err)
+		want, err := twin.Query(ctx, q)
+		check(t, err)
+		if d := storetest.Diff(got, want); d != "" {
+			t.Errorf("in steps of %d s: %s", step, d)
+		}
+	}
+}
+
 // Finer slots are dropped with their partition some time after they have expired, what was
 // made of them stays, and in the end all goes.
 func TestExpiredPartitionsGo(t *testing.T) {

@@ -204,13 +204,17 @@ func (s *Store) addUpStatement(t int, sp tier.Span, p *plan) string {
 	size := tier.Slot(t)
 	slot := fmt.Sprintf("(intDiv(slot, %d) * %d)", size, size)
 	step := numberOf(0, p.Step)
+	// Int64 ends at 9.22e18 ns, 292 years.
+	const big = "abs(sum(toFloat64(nanos))) > 9e18"
 	columns := []string{
 		fmt.Sprintf("toUInt16(%d)", size),
 		fmt.Sprintf("toInt32(intDiv(at, %d))", partLength[t]),
 		"family", "view",
 		fmt.Sprintf("toInt32(intDiv(at, %d))", blockSlots*size),
 		"id", "kind", "at", fmt.Sprintf("toUInt64(%d)", step), "form",
-		"sum(count)", "toUInt8(groupBitOr(flags))", "sum(nanos)", "sum(rest)", "min(low)", "max(high)",
+		"sum(count)", "toUInt8(groupBitOr(flags))",
+		"if(" + big + ", toInt64(0), sum(nanos))", "sum(rest) + if(" + big + ", sum(toFloat64(nanos)) / 1e9, toFloat64(0))",
+		"min(low)", "max(high)",
 		// Those of rows that are not weighted are their counts; see hist.Histogram.
 		fmt.Sprintf("if(bitAnd(groupBitOr(flags), %d) != 0, sum(if(bitAnd(flags, %d) != 0, squares, toFloat64(count))), toFloat64(0))", flagWeighted, flagWeighted),
 		"max(error)", "sum(zero)",
