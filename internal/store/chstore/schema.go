@@ -129,6 +129,12 @@ func (s *Store) ensureSchema(ctx context.Context) error {
 	if version == schemaVersion {
 		return s.checkTables(ctx)
 	}
+	if err := s.checkFirst(ctx); err != nil {
+		return err
+	}
+	if err := s.client.exec(ctx, first, "CREATE TABLE IF NOT EXISTS "+s.qualified("versions")+" (version UInt32, layout String) ENGINE = MergeTree() PARTITION BY tuple() ORDER BY version"); err != nil {
+		return fmt.Errorf("create table versions: %w", err)
+	}
 	for _, n := range s.nodes() {
 		for i := range tables {
 			t := &tables[i]
@@ -160,9 +166,9 @@ func (s *Store) layout() string {
 
 // readVersion returns the version of the tables that are there, or 0.
 func (s *Store) readVersion(ctx context.Context) (uint32, error) {
-	err := s.client.exec(ctx, s.first(), "CREATE TABLE IF NOT EXISTS "+s.qualified("versions")+" (version UInt32, layout String) ENGINE = MergeTree() PARTITION BY tuple() ORDER BY version")
-	if err != nil {
-		return 0, fmt.Errorf("create table versions: %w", err)
+	have, err := s.tablesOn(ctx, s.first())
+	if err != nil || !slices.Contains(have, "versions") {
+		return 0, err
 	}
 	r, err := s.client.read(ctx, s.first(), "SELECT version, layout FROM "+s.qualified("versions")+" ORDER BY version DESC LIMIT 1")
 	if err != nil {
@@ -178,19 +184,43 @@ func (s *Store) readVersion(ctx context.Context) (uint32, error) {
 	return version, r.err
 }
 
+// tablesOn returns the names of the tables that a node has.
+func (s *Store) tablesOn(ctx context.Context, n *node) ([]string, error) {
+	r, err := s.client.read(ctx, n, "SELECT name FROM system.tables WHERE database = "+quote(s.address.database))
+	if err != nil {
+		return nil, fmt.Errorf("list the tables: %w", err)
+	}
+	var have []string
+	for r.next() {
+		have = append(have, r.string())
+	}
+	return have, r.err
+}
+
+// checkFirst finds that another node was named first before: its log would not be read, and
+// the numbers that it has given would be given again.
+func (s *Store) checkFirst(ctx context.Context) error {
+	for _, n := range s.nodes() {
+		if n == s.first() {
+			continue
+		}
+		have, err := s.tablesOn(ctx, n)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(have, "versions") || slices.Contains(have, "log") {
+			return fmt.Errorf("node %s has been the first host of database %s: name it first", n.host, s.address.database)
+		}
+	}
+	return nil
+}
+
 // checkTables finds a node without its tables, as one that was replaced is.
 func (s *Store) checkTables(ctx context.Context) error {
 	for _, n := range s.nodes() {
-		r, err := s.client.read(ctx, n, "SELECT name FROM system.tables WHERE database = "+quote(s.address.database))
+		have, err := s.tablesOn(ctx, n)
 		if err != nil {
-			return fmt.Errorf("list the tables: %w", err)
-		}
-		var have []string
-		for r.next() {
-			have = append(have, r.string())
-		}
-		if r.err != nil {
-			return r.err
+			return err
 		}
 		for i := range tables {
 			t := &tables[i]

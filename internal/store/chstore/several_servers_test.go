@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -339,6 +340,15 @@ func TestShardAway(t *testing.T) {
 		}
 		if rows := r.uint64(); rows < 50 || rows > 150 {
 			t.Errorf("%s has %d of 300 rows, want about a third", n.HTTP, rows)
+		}
+	}
+	hosts := slices.Clone(s.address.hosts)
+	slices.Reverse(hosts)
+	turned := Options{Address: Scheme + strings.Join(hosts, ",") + "/" + s.address.database + "?cluster=" + s.address.cluster}
+	if other, err := Open(ctx, turned); err == nil || !strings.Contains(err.Error(), "node "+s.address.hosts[0]+" has been the first host") {
+		t.Errorf("another node is named first: got %v, want an error that names %s", err, s.address.hosts[0])
+		if err == nil {
+			other.Close()
 		}
 	}
 	c.Nodes[2].Kill()
