@@ -299,7 +299,7 @@ func (s *Store) settle(ctx context.Context, l *kindLog, e *logged) (revision uin
 	l.awaited = e.txn
 	err = s.client.repeated(ctx, func() error {
 		err := s.client.insert(ctx, s.first(), s.qualified("log"), columnsOf("log"), row)
-		if err != nil && !passing(err) {
+		if err != nil && !passing(ctx, err) {
 			return err
 		}
 		// An insertion that failed may have been done.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -54,13 +55,18 @@ func wait(ctx context.Context, d time.Duration) error {
 }
 
 // passing reports whether an error may be of the moment: the network's, or one that
-// ClickHouse gives while it is busy.
-func passing(err error) bool {
+// ClickHouse gives while it is busy. ctx is the caller's: once it is done nothing passes, but
+// a deadline of the network's or of one statement does.
+func passing(ctx context.Context, err error) bool {
 	var e *databaseError
 	if errors.As(err, &e) {
 		return e.temporary()
 	}
-	return err != nil && !errors.Is(err, store.ErrTooMany) && !errors.Is(err, store.ErrBusy) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+	var o *net.OpError
+	if errors.As(err, &o) && o.Op == "dial" {
+		return true // nothing was sent
+	}
+	return err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrTooMany) && !errors.Is(err, store.ErrBusy) && !errors.Is(err, context.Canceled)
 }
 
 // repeated calls f until it succeeds, fails for good, or has failed attempts times. What f
@@ -71,7 +77,7 @@ func (c *client) repeated(ctx context.Context, f func() error) error {
 			c.retries.Add(1)
 		}
 		err := f()
-		if err == nil || n == attempts || !passing(err) {
+		if err == nil || n == attempts || !passing(ctx, err) {
 			return err
 		}
 		if werr := wait(ctx, pauseBefore(n)); werr != nil {

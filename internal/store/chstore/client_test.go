@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -73,6 +74,8 @@ func TestErrorsOfClickHouse(t *testing.T) {
 		{answer{500, "", "Code: 252, e.displayText() = DB::Exception: Too many parts (300).", nil}, nil, "Too many parts", attempts},
 		{answer{503, "", "", nil}, nil, "answered Service Unavailable", attempts},
 		{answer{err: io.ErrUnexpectedEOF}, io.ErrUnexpectedEOF, "ClickHouse at ch:8123: unexpected EOF", attempts},
+		{answer{err: &net.OpError{Op: "dial", Err: context.DeadlineExceeded}}, nil, "ClickHouse at ch:8123: dial", attempts},
+		{answer{err: &net.OpError{Op: "read", Err: context.DeadlineExceeded}}, nil, "ClickHouse at ch:8123: read", attempts},
 		{answer{200, "", strings.Repeat("x", 2<<20), nil}, store.ErrTooMany, "takes more than 1 MiB", 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -251,7 +251,7 @@ func (s *Store) allShards(ctx context.Context, f func(ctx context.Context, shard
 func (s *Store) askReplicas(ctx context.Context, shard int, f func(ctx context.Context, shard int, n *node) error) error {
 	var err error
 	for _, n := range s.shards[shard] {
-		if err = f(ctx, shard, n); err == nil || !passing(err) {
+		if err = f(ctx, shard, n); err == nil || !passing(ctx, err) {
 			return err
 		}
 	}

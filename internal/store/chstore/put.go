@@ -85,7 +85,7 @@ func (p *putter) put(ctx context.Context, b *store.Batch) error {
 			}
 			continue
 		}
-		if n == attempts || !passing(err) {
+		if n == attempts || !passing(ctx, err) {
 			return err
 		}
 		if werr := wait(ctx, pauseBefore(n)); werr != nil {
