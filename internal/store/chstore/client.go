@@ -55,7 +55,7 @@ func wait(ctx context.Context, d time.Duration) error {
 }
 
 // passing reports whether an error may be of the moment: the network's, or one that
-// ClickHouse gives while it is busy. ctx is the caller's: once it is done nothing passes, but
+// ClickHouse gives while it is busy. ctx is the caller's: its own end does not pass, but
 // a deadline of the network's or of one statement does.
 func passing(ctx context.Context, err error) bool {
 	var e *databaseError

@@ -65,6 +65,15 @@ var settingsWanted = map[string]string{
 	"max_bytes_before_external_group_by": "1000000000",
 	// Newer ones want a name for each query that is joined.
 	"joined_subquery_requires_alias": "0",
+	// Rows that are acknowledged are there, whatever the user's profile says.
+	"async_insert":          "0",
+	"wait_for_async_insert": "1",
+	// A limit of the profile is an error, never a smaller answer.
+	"read_overflow_mode":     "throw",
+	"result_overflow_mode":   "throw",
+	"group_by_overflow_mode": "throw",
+	// What a join does not find is empty, not NULL.
+	"join_use_nulls": "0",
 }
 
 // Open connects to the servers of o.Address, and creates or migrates the tables. Errors
