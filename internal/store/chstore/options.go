@@ -161,6 +161,9 @@ func parseAddress(s string) (a address, err error) {
 			return a, fmt.Errorf("address %s: %q is not a setting: use cluster, replicated or tls", Redact(s), key)
 		}
 	}
+	if strings.ContainsRune(u.Path, '@') {
+		return a, fmt.Errorf("address %s: a / stands before the @: write %%2F for it in a password", Redact(s))
+	}
 	a.database = strings.Trim(u.Path, "/")
 	if !name.MatchString(a.database) {
 		return a, fmt.Errorf("address %s: %q is not the name of a database: write clickhouse://host:8123/database, with letters, digits and _", Redact(s), a.database)
@@ -187,20 +190,22 @@ func parseAddress(s string) (a address, err error) {
 	return a, nil
 }
 
-// Redact returns an address without its password.
+// Redact returns an address without its password, also of what is not an address.
 func Redact(s string) string {
 	scheme, rest, ok := strings.Cut(s, "://")
-	if !ok {
-		return s
+	if !ok || strings.ContainsAny(scheme, ":@") { // within a password
+		scheme, rest = "", s
+	} else {
+		scheme += "://"
 	}
-	end := strings.IndexByte(rest, '/')
-	if end < 0 {
-		end = len(rest)
+	before, _, _ := strings.Cut(rest, "?")
+	at := strings.LastIndexByte(before, '@')
+	if at < 0 {
+		at = strings.LastIndexByte(rest, '@')
 	}
-	at := strings.LastIndexByte(rest[:end], '@')
 	if at < 0 {
 		return s
 	}
 	user, _, _ := strings.Cut(rest[:at], ":")
-	return scheme + "://" + user + "@" + rest[at+1:]
+	return scheme + user + rest[at:]
 }

@@ -25,6 +25,8 @@ func TestAddress(t *testing.T) {
 		"clickhouse://a/ts?tls=yes":                               "error: want true or false",
 		"clickhouse://u:secret@a/ts?tls=yes":                      "error: clickhouse://u@a/ts",
 		"clickhouse://u:secret@a:b:c/ts?x=%zz1":                   "error: ",
+		"clickhouse://u:pa/secret@a/ts":                           "error: clickhouse://u@a/ts: a / stands before the @",
+		"u:secret@a/ts":                                           "error: u@a/ts is not an address",
 	} {
 		a, err := parseAddress(in)
 		got := fmt.Sprint(a.hosts, " ", a.database, " ", a.cluster, " ", a.replicated, " ", a.tls, " ", a.user, " ", a.password)
@@ -36,6 +38,27 @@ func TestAddress(t *testing.T) {
 			t.Errorf("%s: got %q, %v, want %q", in, got, err, want)
 		case err != nil && strings.Contains(err.Error(), "secret"):
 			t.Errorf("the password is in %q", err)
+		}
+	}
+}
+
+func TestRedact(t *testing.T) {
+	for in, want := range map[string]string{
+		"clickhouse://u:secret@h/ts":           "clickhouse://u@h/ts",
+		"clickhouse://u:pa/ss@h/ts?cluster=c":  "clickhouse://u@h/ts?cluster=c",
+		"clickhouse://u:p@ss@a,b/ts":           "clickhouse://u@a,b/ts",
+		"clickhouse://u:pa?ss@h/ts":            "clickhouse://u@h/ts",
+		"clickhouse://u:pass@h/ts?cluster=a@b": "clickhouse://u@h/ts?cluster=a@b",
+		"clickhouse://u@h/ts":                  "clickhouse://u@h/ts",
+		"clickhouse://h:8123/ts?cluster=c":     "clickhouse://h:8123/ts?cluster=c",
+		"http://u:secret@h/ts":                 "http://u@h/ts",
+		"u:pa/ss@h":                            "u@h",
+		"u:secret@h":                           "u@h",
+		"u:a://b@h":                            "u@h",
+		"/var/lib/tailscope":                   "/var/lib/tailscope",
+	} {
+		if got := Redact(in); got != want {
+			t.Errorf("%s: got %s, want %s", in, got, want)
 		}
 	}
 }
