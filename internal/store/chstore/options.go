@@ -125,9 +125,13 @@ func parseAddress(s string) (a address, err error) {
 	}
 	// net/url takes one host.
 	before, path, _ := strings.Cut(rest, "/")
+	database, _, _ := strings.Cut(path, "?")
 	user, hosts := "", before
 	if i := strings.LastIndexByte(before, '@'); i >= 0 {
 		user, hosts = before[:i+1], before[i+1:]
+	}
+	if strings.ContainsAny(user, "?#") || strings.ContainsRune(database, '@') {
+		return a, fmt.Errorf("address %s: /, ? or # stands before the @: in a password write %%2F, %%3F and %%23", Redact(s))
 	}
 	u, err := url.Parse(Scheme + user + "host/" + path)
 	if err != nil {
@@ -160,9 +164,6 @@ func parseAddress(s string) (a address, err error) {
 		default:
 			return a, fmt.Errorf("address %s: %q is not a setting: use cluster, replicated or tls", Redact(s), key)
 		}
-	}
-	if strings.ContainsRune(u.Path, '@') {
-		return a, fmt.Errorf("address %s: a / stands before the @: write %%2F for it in a password", Redact(s))
 	}
 	a.database = strings.Trim(u.Path, "/")
 	if !name.MatchString(a.database) {

@@ -25,7 +25,8 @@ func TestAddress(t *testing.T) {
 		"clickhouse://a/ts?tls=yes":                               "error: want true or false",
 		"clickhouse://u:secret@a/ts?tls=yes":                      "error: clickhouse://u@a/ts",
 		"clickhouse://u:secret@a:b:c/ts?x=%zz1":                   "error: ",
-		"clickhouse://u:pa/secret@a/ts":                           "error: clickhouse://u@a/ts: a / stands before the @",
+		"clickhouse://u:pa/secret@a/ts":                           "error: clickhouse://u@a/ts: /, ? or # stands before the @",
+		"clickhouse://u:pa?secret@a/ts":                           "error: clickhouse://u@a/ts: /, ? or # stands before the @",
 		"u:secret@a/ts":                                           "error: u@a/ts is not an address",
 	} {
 		a, err := parseAddress(in)
