@@ -36,6 +36,12 @@ type client struct {
 	requests, retries, failures atomic.Uint64
 }
 
+// httpClient returns a client by a transport. It does not follow redirects: the user and the
+// password would go there.
+func httpClient(t http.RoundTripper) *http.Client {
+	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
 // attempts is how often a statement is sent whose failure may be of the moment.
 const attempts = 4
 

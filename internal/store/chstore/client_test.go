@@ -49,6 +49,9 @@ func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, n.err
 	}
 	h := http.Header{}
+	if n.status/100 == 3 {
+		h.Set("Location", "http://elsewhere:8123/")
+	}
 	if n.code != "" {
 		h.Set("X-ClickHouse-Exception-Code", n.code)
 	}
@@ -57,7 +60,7 @@ func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func clientOf(all ...answer) (*client, *answers, *node) {
 	a := &answers{all: all}
-	return &client{http: &http.Client{Transport: a}, scheme: "http", timeout: time.Minute, answerBytes: 1 << 20}, a, &node{host: "ch:8123"}
+	return &client{http: httpClient(a), scheme: "http", timeout: time.Minute, answerBytes: 1 << 20}, a, &node{host: "ch:8123"}
 }
 
 func TestErrorsOfClickHouse(t *testing.T) {
@@ -73,6 +76,7 @@ func TestErrorsOfClickHouse(t *testing.T) {
 		{answer{404, "", "Code: 60, e.displayText() = DB::Exception: Table ts.points doesn't exist.", nil}, nil, "Table ts.points", 1},
 		{answer{500, "", "Code: 252, e.displayText() = DB::Exception: Too many parts (300).", nil}, nil, "Too many parts", attempts},
 		{answer{503, "", "", nil}, nil, "answered Service Unavailable", attempts},
+		{answer{307, "", "", nil}, nil, "answered Temporary Redirect", 1}, // the password does not go elsewhere
 		{answer{err: io.ErrUnexpectedEOF}, io.ErrUnexpectedEOF, "ClickHouse at ch:8123: unexpected EOF", attempts},
 		{answer{err: &net.OpError{Op: "dial", Err: context.DeadlineExceeded}}, nil, "ClickHouse at ch:8123: dial", attempts},
 		{answer{err: &net.OpError{Op: "read", Err: context.DeadlineExceeded}}, nil, "ClickHouse at ch:8123: read", attempts},

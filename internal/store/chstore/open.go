@@ -111,7 +111,7 @@ func dial(ctx context.Context, o Options) (*Store, error) {
 		}
 		transport = s.http
 	}
-	s.client = &client{http: &http.Client{Transport: transport}, scheme: "http", user: a.user, password: a.password, timeout: o.Timeout, answerBytes: o.AnswerBytes}
+	s.client = &client{http: httpClient(transport), scheme: "http", user: a.user, password: a.password, timeout: o.Timeout, answerBytes: o.AnswerBytes}
 	if a.tls {
 		s.client.scheme = "https"
 	}
