@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -263,5 +264,31 @@ func TestSchema(t *testing.T) {
 	}
 	if _, err := Open(ctx, Options{Address: o.Address + "?cluster=nope"}); err == nil || !strings.Contains(err.Error(), "knows no cluster nope") {
 		t.Errorf("a cluster that is not there: got %v", err)
+	}
+}
+
+// The condition on rows says what has says.
+func TestVisibleNumbers(t *testing.T) {
+	s := open(t, on(t, nodes(t, 1)))
+	defer s.Close()
+	v := visibility{Last: map[uint32]uint32{0: 2, 1: 9, 3: 1 << 31}, Replaced: []putNumber{numberOf(1, 7)}}
+	v.Aborted = v.Aborted.with(numberOf(0, 1), numberOf(1, 2), numberOf(1, 3), numberOf(1, 4), numberOf(3, 1))
+	var all, want []putNumber
+	for e := range uint32(5) {
+		for i := range uint32(12) {
+			n := numberOf(e, i+1) // 0 is not given
+			if all = append(all, n); v.has(n) {
+				want = append(want, n)
+			}
+		}
+	}
+	r, err := s.client.read(t.Context(), s.first(), "SELECT put FROM (SELECT arrayJoin(CAST(["+list(all)+"], 'Array(UInt64)')) AS put) WHERE "+v.rows(true)+" ORDER BY put")
+	check(t, err)
+	var got []putNumber
+	for r.next() {
+		got = append(got, r.uint64())
+	}
+	if check(t, r.err); len(want) != 1+5+11 || !slices.Equal(got, want) {
+		t.Errorf("got %d, want %d", got, want)
 	}
 }

@@ -1,6 +1,7 @@
 package chstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -35,6 +36,53 @@ type putNumber = uint64
 
 func numberOf(epoch, n uint32) putNumber { return uint64(epoch)<<32 | uint64(n) }
 
+// putRange is the numbers from its first to its last. One number alone is written as it is,
+// more as [first,last].
+type putRange [2]putNumber
+
+func (r putRange) MarshalJSON() ([]byte, error) {
+	if r[0] == r[1] {
+		return json.Marshal(r[0])
+	}
+	return json.Marshal([2]putNumber(r))
+}
+
+func (r *putRange) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '[' {
+		return json.Unmarshal(b, (*[2]putNumber)(r))
+	}
+	err := json.Unmarshal(b, &r[0])
+	r[1] = r[0]
+	return err
+}
+
+// putNumbers is a set of numbers: ascending ranges. While ClickHouse is away hundreds fail one
+// after the other.
+type putNumbers []putRange
+
+// with returns the set with more numbers. p is not changed.
+func (p putNumbers) with(more ...putNumber) putNumbers {
+	all := slices.Clone(p)
+	for _, n := range more {
+		all = append(all, putRange{n, n})
+	}
+	slices.SortFunc(all, func(a, b putRange) int { return cmp.Compare(a[0], b[0]) })
+	var out putNumbers
+	for _, r := range all {
+		if k := len(out) - 1; k >= 0 && r[0] <= out[k][1]+1 {
+			out[k][1] = max(out[k][1], r[1])
+		} else {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func (p putNumbers) has(n putNumber) bool {
+	i, found := slices.BinarySearchFunc(p, n, func(r putRange, n putNumber) int { return cmp.Compare(r[0], n) })
+	return found || i > 0 && n <= p[i-1][1]
+}
+
 // epochMeta is what a process has committed for a writer: the numbers from 1 to Last, but
 // those aborted or replaced.
 type epochMeta struct {
@@ -45,7 +93,7 @@ type epochMeta struct {
 type writerMeta struct {
 	Flushed     uint64
 	Epochs      []epochMeta // the last is the present one
-	Aborted     []putNumber `json:",omitempty"` // failed, while a later one was committed
+	Aborted     putNumbers  `json:",omitempty"` // failed, while a later one was committed
 	Replaced    []putNumber `json:",omitempty"` // of generations put again: their points do not count any more
 	First, Last int64       // range of the slots put, seconds; Last is exclusive
 }
@@ -60,7 +108,7 @@ type tiersMeta struct {
 	SampleFloor  int64             // Unix seconds: samples before it have expired
 	TraceFloor   int64             // traces of partitions before it have expired
 	Steps        uint32            // last step of roll-ups that is finished
-	AbortedSteps []putNumber       `json:",omitempty"`
+	AbortedSteps putNumbers        `json:",omitempty"`
 	Plan         *plan             `json:",omitempty"` // the step under way
 }
 
@@ -181,7 +229,7 @@ func encodeMeta(v any) string {
 // visibility is the set of numbers whose rows count.
 type visibility struct {
 	Last     map[uint32]uint32 // by epoch: numbers from 1 to it
-	Aborted  []putNumber       `json:",omitempty"` // but these
+	Aborted  putNumbers        `json:",omitempty"` // but these
 	Replaced []putNumber       `json:",omitempty"` // and, of points, these
 }
 
@@ -190,7 +238,7 @@ func (m *meta) visibility() visibility {
 	if m.tiers.Steps > 0 {
 		v.Last[0] = m.tiers.Steps
 	}
-	v.Aborted = slices.Clone(m.tiers.AbortedSteps)
+	aborted := slices.Clone(m.tiers.AbortedSteps)
 	for _, name := range slices.Sorted(maps.Keys(m.writers)) {
 		w := m.writers[name]
 		for _, e := range w.Epochs {
@@ -198,10 +246,10 @@ func (m *meta) visibility() visibility {
 				v.Last[e.Number] = e.Last
 			}
 		}
-		v.Aborted = append(v.Aborted, w.Aborted...)
+		aborted = append(aborted, w.Aborted...)
 		v.Replaced = append(v.Replaced, w.Replaced...)
 	}
-	slices.Sort(v.Aborted)
+	v.Aborted = aborted.with()
 	slices.Sort(v.Replaced)
 	return v
 }
@@ -218,9 +266,16 @@ func (v *visibility) rows(points bool) string {
 		lasts[i] = v.Last[e]
 	}
 	c := "bitAnd(put, 4294967295) <= transform(bitShiftRight(put, 32), CAST([" + list(epochs) + "], 'Array(UInt64)'), CAST([" + list(lasts) + "], 'Array(UInt64)'), toUInt64(0))"
-	not := v.Aborted
+	var not []putNumber
+	for _, r := range v.Aborted {
+		if r[0] == r[1] {
+			not = append(not, r[0])
+		} else {
+			c += fmt.Sprintf(" AND NOT (put >= %d AND put <= %d)", r[0], r[1])
+		}
+	}
 	if points {
-		not = slices.Concat(v.Aborted, v.Replaced)
+		not = append(not, v.Replaced...)
 	}
 	if len(not) > 0 {
 		c += " AND put NOT IN (" + list(not) + ")"
@@ -233,9 +288,8 @@ func (v *visibility) has(n putNumber) bool {
 	if uint32(n) > v.Last[uint32(n>>32)] {
 		return false
 	}
-	_, aborted := slices.BinarySearch(v.Aborted, n)
 	_, replaced := slices.BinarySearch(v.Replaced, n)
-	return !aborted && !replaced
+	return !v.Aborted.has(n) && !replaced
 }
 
 // extent returns the range of slots that were ever put, on the hour; first >= last if none

@@ -149,7 +149,10 @@ func (p *putter) claim(ctx context.Context, m *meta) (*meta, error) {
 			w = *have
 		}
 		epoch := m.epochs + 1
-		w.Epochs = append(slices.Clone(w.Epochs), epochMeta{Number: epoch})
+		// Of an epoch without a commit nothing counts, and nothing will: a commit expects the
+		// writer as it was before this one.
+		w.Epochs = slices.DeleteFunc(slices.Clone(w.Epochs), func(e epochMeta) bool { return e.Last == 0 })
+		w.Epochs = append(w.Epochs, epochMeta{Number: epoch})
 		l.mu.Lock()
 		_, err := p.s.appendLog(ctx, l, []logWrite{
 			{keyEpochs, encodeMeta(epoch), m.of[keyEpochs]},
@@ -181,7 +184,7 @@ func (p *putter) commit(ctx context.Context, m *meta, x *batchRows) error {
 		w := *m.writers[p.writer]
 		w.Epochs = slices.Clone(w.Epochs)
 		w.Epochs[len(w.Epochs)-1].Last = p.last
-		w.Aborted = slices.Concat(w.Aborted, p.aborted)
+		w.Aborted = w.Aborted.with(p.aborted...)
 		w.Replaced = slices.Concat(w.Replaced, x.replaced)
 		w.Flushed = max(w.Flushed, x.batch.Generation)
 		if x.first < x.last {

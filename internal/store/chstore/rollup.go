@@ -3,7 +3,6 @@ package chstore
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -135,7 +134,7 @@ func (s *Store) beginStep(ctx context.Context, abandoned *plan, target int64) (*
 		case abandoned != nil && t.Plan != nil && t.Plan.Step == abandoned.Step:
 			// What it has inserted must not count.
 			own = t.Plan.Step + 1
-			t.AbortedSteps = append(slices.Clone(t.AbortedSteps), numberOf(0, t.Plan.Step))
+			t.AbortedSteps = t.AbortedSteps.with(numberOf(0, t.Plan.Step))
 			t.Plan = &plan{Step: own, Seen: t.Plan.Seen}
 			return &t, nil
 		case abandoned != nil || t.Plan != nil || target <= t.Ready[1]:
