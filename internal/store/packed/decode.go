@@ -138,6 +138,9 @@ func (d *Decoder) series(r *reader, b *store.Batch, texts []string) {
 				if r.err == nil && (l.Name == "" || l.Value == "" || len(list) > 0 && list[len(list)-1].Name >= l.Name) {
 					r.fail("labels of series %d are not in order, or empty", i)
 				}
+				if r.err != nil { // more is what the frame says: nothing is reserved for it
+					return
+				}
 				list = append(list, l)
 			}
 			cost := textCost

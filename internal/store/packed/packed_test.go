@@ -2,12 +2,14 @@ package packed
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -247,6 +249,35 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// manyLabels returns a body whose only series says that it has so many labels, each the
+// first again.
+func manyLabels(n int) []byte {
+	body := []byte{1, 'w', 1, 10, 1, 1, 'a', 0, 0, 1, 0, 0, 0} // writer, generation, resolution, texts, tenants, families, series
+	body = binary.AppendUvarint(body, uint64(n))
+	return append(body, make([]byte, 2*n)...)
+}
+
+// Labels that are not in order end the decoding: a frame of some hundred bytes that says
+// that millions follow does not take memory for them.
+func TestManyLabels(t *testing.T) {
+	e, err := NewEncoder(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := e.frame(Batch, func() (int, error) { e.body = manyLabels(1 << 20); return 1 << 10, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := decoder(t)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = d.Batch(f, largest)
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, ErrCorrupt) || took > 8<<20 {
+		t.Errorf("a frame of %d bytes took %d bytes: %v", len(f), took, err)
+	}
+}
+
 // FuzzBody decodes any bytes as the body of a frame whose head and checksum are right, as
 // only somebody who knows the format can send. What is accepted says the same when it is
 // packed again, and takes no more memory than its head said.
@@ -266,6 +297,7 @@ func FuzzBody(f *testing.F) {
 		}
 		f.Add(slices.Clone(e.body), 1<<12, false)
 	}
+	f.Add(manyLabels(1<<10), 1<<12, true)
 	d := decoder(f)
 	f.Fuzz(func(t *testing.T, body []byte, memory int, batch bool) {
 		if memory < 0 || memory > 1<<20 {
