@@ -9,7 +9,10 @@
 // and names those before it that the server may know. A request of another incarnation
 // takes over if it names the known one: the agent was restarted. Otherwise two agents have
 // one identity, as when a data directory was copied: the request is refused while the known
-// one is alive, and if it is not, unless everything that it sends is new.
+// one is alive, and if it is not, unless everything that it sends is new. A copy also names
+// the incarnation that was known when it was made: a start that had put fewer generations
+// than are stored here is refused, for what it sends under their numbers would be taken for
+// duplicates.
 package agents
 
 import (
@@ -89,7 +92,7 @@ type Status struct {
 	Frames       uint64    // since the start of the server
 	Bytes        uint64    // of frames, likewise
 	Duplicates   uint64    // frames that were here before
-	Refused      uint64    // requests of others with its identity
+	Refused      uint64    // requests of others with its identity, or of an older state of it
 }
 
 // Totals are counts of all agents since the start.
@@ -326,12 +329,11 @@ func (r *Receiver) identify(ctx context.Context, x *agent, who *packed.Agent, b 
 		// The known one may hold generations of the same numbers, of which only its own are
 		// stored: what this one sends under them must not be taken for them.
 		if r.o.Now().Sub(heard) < alive || b == nil || b.Generation <= stored {
-			r.mu.Lock()
-			x.status.Refused++
-			r.mu.Unlock()
-			r.o.Log.Warn("two agents have one identity: one is refused", "writer", who.Writer, "refused", who.Name, "other", x.known.Name)
-			return refuse(http.StatusConflict, "another agent (%s) has the identity %s: it was started on a copy of the same data directory; give each agent its own with --data", x.known.Name, who.Writer)
+			return r.refuseIdentity(x, who, fmt.Sprintf("another agent (%s) has the identity %s: it was started on a copy of the same data directory; give each agent its own with --data", x.known.Name, who.Writer))
 		}
+	}
+	if last := packed.AgentGeneration(stored); last > who.First {
+		return r.refuseIdentity(x, who, fmt.Sprintf("generation %d of %s is stored, and the agent had put %d when it started: it runs on a copy, or on an older state, of a data directory that was used since; give it an empty one with --data", last, who.Writer, who.First))
 	}
 	now := known{who.Incarnation, who.Name}
 	value, err := json.Marshal(now)
@@ -343,6 +345,15 @@ func (r *Receiver) identify(ctx context.Context, x *agent, who *packed.Agent, b 
 	}
 	x.known = now
 	return nil
+}
+
+// refuseIdentity counts and logs a request that is refused because of its identity.
+func (r *Receiver) refuseIdentity(x *agent, who *packed.Agent, why string) error {
+	r.mu.Lock()
+	x.status.Refused++
+	r.mu.Unlock()
+	r.o.Log.Warn("two agents have one identity: one is refused", "writer", who.Writer, "refused", who.Name, "other", x.known.Name, "why", why)
+	return refuse(http.StatusConflict, "%s", why)
 }
 
 // Agents returns the agents heard since the start, by name.

@@ -14,7 +14,12 @@ import (
 )
 
 func about(incarnation string, earlier ...string) string {
-	b, err := json.Marshal(packed.Agent{Name: "edge", Writer: "agent-0123456789abcdef", Incarnation: incarnation, Earlier: earlier})
+	return aboutFirst(9, incarnation, earlier...)
+}
+
+// aboutFirst is about for an agent that had put so many generations when it started.
+func aboutFirst(first uint64, incarnation string, earlier ...string) string {
+	b, err := json.Marshal(packed.Agent{Name: "edge", Writer: "agent-0123456789abcdef", Incarnation: incarnation, Earlier: earlier, First: first})
 	if err != nil {
 		panic(err)
 	}
@@ -65,6 +70,10 @@ func TestReceive(t *testing.T) {
 		{about("b", "a"), frame(t, 2), yes, 200, fmt.Sprintf(`"stored":%d`, 8193)},   // started again
 		{about("a"), frame(t, 3), yes, 409, "another agent (edge) has the identity"}, // and the first goes on
 		{about("c", "x"), nil, yes, 409, "--data"},
+		// A copy of the directory from before generation 2: what it sends is not that generation.
+		{aboutFirst(1, "e", "b"), frame(t, 2), yes, 409, "generation 2 of agent-0123456789abcdef is stored, and the agent had put 1"},
+		{aboutFirst(1, "e", "b"), nil, yes, 409, "--data"},
+		{aboutFirst(2, "b", "a"), nil, yes, 200, `"stored":8193`},
 	} {
 		code, answer := r.Receive(t.Context(), c.about, c.frame, c.reserve)
 		if code != c.code || !strings.Contains(string(answer), c.want) {
@@ -83,7 +92,7 @@ func TestReceive(t *testing.T) {
 		}
 	}
 	list, totals := r.Agents(), r.Totals()
-	if len(list) != 1 || list[0].Stored != 5 || list[0].Refused != 3 || totals.Duplicates != 1 || totals.Points != 4 || totals.Identities != 4 || totals.Versions != 1 || totals.Malformed != 4 {
+	if len(list) != 1 || list[0].Stored != 5 || list[0].Refused != 5 || totals.Duplicates != 1 || totals.Points != 4 || totals.Identities != 6 || totals.Versions != 1 || totals.Malformed != 4 {
 		t.Errorf("%+v, %+v", list, totals)
 	}
 	res, err := st.Query(t.Context(), store.Query{Family: series.SpanDuration, Start: 1_899_999_000, End: 1_900_001_000, Schema: 5})

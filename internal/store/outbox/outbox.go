@@ -185,6 +185,7 @@ func Open(ctx context.Context, local store.Store, o Options) (*Store, error) {
 	if s.generation, err = local.Flushed(ctx, o.Writer); err != nil {
 		return nil, fmt.Errorf("spool: last generation: %w", err)
 	}
+	s.self.First = s.generation
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("spool %s: %w", o.Dir, err)
 	}

@@ -137,6 +137,9 @@ func TestPutIsDecidedLocally(t *testing.T) {
 			}
 		}
 		again.Send(t.Context())
+		if first := b.to.agents[len(b.to.agents)-1].First; (first == 1) != made {
+			t.Errorf("made %v: it says that it had put %d when it started", made, first)
+		}
 		if len(b.to.batches) != 1 || b.to.batches[0].Writer != "agent-0123456789abcdef" || len(b.to.batches[0].Points) != 1 || len(b.to.batches[0].State) != 0 {
 			t.Errorf("made %v: sent %+v", made, b.to.batches)
 		}

@@ -144,6 +144,9 @@ type Agent struct {
 	Incarnation string   `json:"incarnation"`
 	Earlier     []string `json:"earlier,omitempty"`
 
+	// First is the last generation that it had put when it started: a server that has a later
+	// one has it of another agent with the same identity.
+	First       uint64  `json:"first"`
 	Generation  uint64  `json:"generation"` // the last that it stored in its spool
 	SpoolFiles  int     `json:"spool_files"`
 	SpoolBytes  int64   `json:"spool_bytes"`
