@@ -117,9 +117,10 @@ type Store struct {
 	self packed.Agent
 
 	// Of Send alone:
-	otlp    *otlpSender // nil: frames are sent as they are
-	breaker backoff.Breaker
-	heard   time.Time // when the server last answered well
+	otlp    *otlpSender     // nil: frames are sent as they are
+	breaker backoff.Breaker // of the server
+	reading backoff.Breaker // of the spool
+	heard   time.Time       // when the server last answered well
 }
 
 // file is one file of the spool.
@@ -140,7 +141,7 @@ type Stats struct {
 	Attempts    uint64 // requests
 	Failures    uint64 // requests that were not acknowledged, and are sent again
 	Refused     uint64 // files that the server refused for good, which are set aside
-	Damaged     uint64 // files that could not be read, which are set aside
+	Damaged     uint64 // files that could not be read, which are set aside, or were missing
 	TracesLost  uint64 // lists of traces that the spool had no space for
 	Full        uint64 // generations refused because the spool was full, to be put again
 
@@ -417,16 +418,26 @@ func (s *Store) frame(f *file, at int64) ([]byte, error) {
 		return nil, err
 	}
 	defer in.Close()
+	read := func(b []byte, at int64) error {
+		n, err := in.ReadAt(b, at)
+		switch {
+		case n == len(b):
+			return nil
+		case errors.Is(err, io.EOF):
+			return fmt.Errorf("%w: %w", packed.ErrCorrupt, err)
+		}
+		return err
+	}
 	var length [4]byte
-	if _, err := in.ReadAt(length[:], at); err != nil {
-		return nil, fmt.Errorf("%w: %w", packed.ErrCorrupt, err)
+	if err := read(length[:], at); err != nil {
+		return nil, err
 	}
 	n := int64(binary.LittleEndian.Uint32(length[:]))
 	if n > f.size-at-4 {
 		return nil, fmt.Errorf("%w: a frame of %d bytes where %d follow", packed.ErrCorrupt, n, f.size-at-4)
 	}
 	b := make([]byte, n)
-	if k, err := in.ReadAt(b, at+4); err != nil && !(errors.Is(err, io.EOF) && k == len(b)) {
+	if err := read(b, at+4); err != nil {
 		return nil, err
 	}
 	return b, packed.Verify(b)

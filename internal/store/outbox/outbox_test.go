@@ -70,9 +70,23 @@ func (f *failing) Put(ctx context.Context, b *store.Batch) error {
 	return f.Twin.Put(ctx, b)
 }
 
+// unreadable is a file system that does not open files of generations while err is set.
+type unreadable struct {
+	vfs.FS
+	err error
+}
+
+func (u *unreadable) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
+	f, err := u.FS.Open(name, o...)
+	if err == nil && u.err != nil && strings.HasSuffix(name, batchSuffix) {
+		return nil, errors.Join(u.err, f.Close())
+	}
+	return f, err
+}
+
 type bench struct {
 	t     *testing.T
-	fs    *vfs.MemFS
+	fs    *unreadable
 	local *failing
 	to    *receiver
 	now   time.Time
@@ -80,7 +94,7 @@ type bench struct {
 }
 
 func newBench(t *testing.T) *bench {
-	return &bench{t: t, fs: vfs.NewMem(), local: &failing{Twin: storetest.NewTwin()}, to: &receiver{}, now: time.Unix(1_900_000_000, 0)}
+	return &bench{t: t, fs: &unreadable{FS: vfs.NewMem()}, local: &failing{Twin: storetest.NewTwin()}, to: &receiver{}, now: time.Unix(1_900_000_000, 0)}
 }
 
 func (b *bench) open() *Store {
@@ -194,6 +208,45 @@ func TestAnswers(t *testing.T) {
 	aside, err := b.fs.List("/data/spool/refused")
 	if err != nil || len(aside) != 2 {
 		t.Errorf("set aside: %v, %v", aside, err)
+	}
+}
+
+// A file that is missing is counted and does not stop those behind it; one that cannot be
+// read is tried again some times. Neither has the server be taken for dead.
+func TestUnreadable(t *testing.T) {
+	b := newBench(t)
+	s := b.open()
+	for g := range uint64(3) {
+		if err := s.Put(t.Context(), batch(g+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.fs.Remove("/data/spool/00000000000000000001.batch"); err != nil {
+		t.Fatal(err)
+	}
+	b.fs.err = errors.New("input/output error")
+	for i := range mostReads - 1 {
+		wait := s.Send(t.Context())
+		if st := s.Stats(); wait <= 0 || st.Damaged != 1 || st.Files != 2 || st.Down || st.Failures != 0 {
+			t.Fatalf("attempt %d: waits %v, %+v", i+1, wait, st)
+		}
+		b.now = b.now.Add(wait)
+	}
+	b.fs.err = nil
+	b.now = b.now.Add(time.Minute)
+	s.Send(t.Context())
+	if st := s.Stats(); st.Damaged != 1 || st.Generations != 2 || st.Files != 0 {
+		t.Errorf("it can be read again: %+v", st)
+	}
+	if err := s.Put(t.Context(), batch(4)); err != nil {
+		t.Fatal(err)
+	}
+	b.fs.err = errors.New("input/output error")
+	for range mostReads {
+		b.now = b.now.Add(s.Send(t.Context()))
+	}
+	if st := s.Stats(); st.Damaged != 2 || st.Files != 0 {
+		t.Errorf("it stays unreadable: %+v", st)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"slices"
 	"time"
@@ -79,8 +80,8 @@ func (s *Store) Run(ctx context.Context) {
 		wait := s.Send(ctx)
 		timer := time.NewTimer(wait)
 		wake := s.wake
-		if s.breaker.Failures > 0 {
-			wake = nil // while the server fails only time helps
+		if s.breaker.Failures+s.reading.Failures > 0 {
+			wake = nil // while the server or the disk fails only time helps
 		}
 		select {
 		case <-ctx.Done():
@@ -96,7 +97,7 @@ func (s *Store) Run(ctx context.Context) {
 // Send sends what waits, until nothing does, a request fails, or ctx is done. It returns how
 // long to wait before it is called again, unless Put is called first.
 func (s *Store) Send(ctx context.Context) (wait time.Duration) {
-	if wait := s.breaker.Wait(s.o.Now()); wait > 0 {
+	if wait := max(s.breaker.Wait(s.o.Now()), s.reading.Wait(s.o.Now())); wait > 0 {
 		return wait
 	}
 	for ctx.Err() == nil {
@@ -118,6 +119,11 @@ func (s *Store) Send(ctx context.Context) (wait time.Duration) {
 		}
 		if ctx.Err() != nil {
 			break
+		}
+		if local := (*spoolError)(nil); errors.As(err, &local) {
+			s.reading.Fail(s.o.Now(), 0, s.o.Random())
+			s.o.Logger.Error("a file of the spool cannot be read, or not be set aside; it is tried again", "err", err, "attempts", s.reading.Failures, "next", s.reading.Until)
+			return s.reading.Wait(s.o.Now())
 		}
 		s.failed(err)
 		return s.breaker.Wait(s.o.Now())
@@ -142,12 +148,13 @@ func (s *Store) front() (f *file, traces bool) {
 func (s *Store) sendFile(ctx context.Context, f *file, traces bool) error {
 	for f.sent < f.size {
 		frame, err := s.frame(f, f.sent)
-		if errors.Is(err, packed.ErrCorrupt) {
+		switch {
+		case errors.Is(err, packed.ErrCorrupt), errors.Is(err, fs.ErrNotExist), err != nil && s.reading.Failures >= mostReads-1:
 			return s.drop(f, traces, err, &s.stats.Damaged)
+		case err != nil:
+			return &spoolError{fmt.Errorf("read the spool: %w", err)}
 		}
-		if err != nil {
-			return fmt.Errorf("read the spool: %w", err)
-		}
+		s.reading.Succeed()
 		a, err := s.deliver(ctx, frame)
 		var never *refusal
 		if errors.As(err, &never) {
@@ -181,8 +188,9 @@ func (s *Store) sendFile(ctx context.Context, f *file, traces bool) error {
 // drop sets a file aside that cannot be delivered, so that those behind it are.
 func (s *Store) drop(f *file, traces bool, why error, count *uint64) error {
 	if err := s.setAside(f, why); err != nil {
-		return err
+		return &spoolError{err}
 	}
+	s.reading.Succeed()
 	s.dequeue(f, traces)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,6 +209,12 @@ func (s *Store) dequeue(f *file, traces bool) {
 	}
 	s.waiting = s.waiting[1:]
 }
+
+// mostReads is the number of attempts to read a file of the spool.
+const mostReads = 5
+
+// spoolError is a failure of the spool, which says nothing about the server.
+type spoolError struct{ error }
 
 // refusal is an error that no retry will change: the frame is at fault.
 type refusal struct{ error }
