@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/prometheus/prometheus/model/labels"
@@ -89,10 +90,68 @@ func (d *Decoder) Batch(frame []byte, memory int) (*store.Batch, error) {
 	if r.err == nil && (b.Writer == "" || b.Generation == 0) {
 		r.fail("no writer or no generation")
 	}
+	if r.err == nil {
+		err := b.Check()
+		if err == nil {
+			err = eachOnce(b)
+		}
+		if err != nil {
+			r.fail("%v", err)
+		}
+	}
 	if r.err != nil {
 		return nil, r.err
 	}
 	return b, nil
+}
+
+// eachOnce returns an error if a batch has a series twice in a slot, or two entries of
+// samples of one series, also where it lists the series twice.
+func eachOnce(b *store.Batch) error {
+	type identity struct {
+		id   series.ID
+		kind series.Kind
+	}
+	of := func(i uint32) identity { return identity{b.IDs[i], b.Series[i].Kind} }
+	first := make(map[identity]uint32, len(b.IDs))
+	for i := range uint32(len(b.IDs)) {
+		if _, listed := first[of(i)]; !listed {
+			first[of(i)] = i
+		}
+	}
+	number := func(s uint32) uint64 { return uint64(s) }
+	if len(first) < len(b.IDs) {
+		number = func(s uint32) uint64 { return uint64(first[of(s)]) }
+	}
+	// The number of a slot takes 37 bits, that of a series fewer than 27: largest/seriesCost.
+	at := func(p *store.Point) uint64 {
+		return uint64(p.Slot/int64(b.Resolution)-farPast)<<27 | number(p.Series)
+	}
+	inOrder := true
+	for i := 1; i < len(b.Points) && inOrder; i++ {
+		inOrder = at(&b.Points[i-1]) < at(&b.Points[i])
+	}
+	if !inOrder {
+		all := make([]uint64, len(b.Points))
+		for i := range b.Points {
+			all[i] = at(&b.Points[i])
+		}
+		slices.Sort(all)
+		for i := 1; i < len(all); i++ {
+			if all[i-1] == all[i] {
+				return fmt.Errorf("series %d twice in a slot", all[i]&(1<<27-1))
+			}
+		}
+	}
+	seen := make(map[uint64]struct{}, len(b.Samples))
+	for _, ss := range b.Samples {
+		n := number(ss.Series)
+		if _, twice := seen[n]; twice {
+			return fmt.Errorf("two entries of samples of series %d", n)
+		}
+		seen[n] = struct{}{}
+	}
+	return nil
 }
 
 func (r *reader) families(b *store.Batch, texts []string) {
@@ -185,11 +244,7 @@ func (d *Decoder) points(r *reader, b *store.Batch) {
 	if n == 0 {
 		return
 	}
-	known := false
-	for _, x := range series.Resolutions {
-		known = known || x == b.Resolution
-	}
-	if !known {
+	if !slices.Contains(series.Resolutions[:], b.Resolution) {
 		r.fail("points of a resolution of %d s", b.Resolution)
 		return
 	}
@@ -306,6 +361,11 @@ func (d *Decoder) Traces(frame []byte, memory int) ([]store.Trace, error) {
 			}
 		}
 		t.Data = r.bytes(r.uvarint())
+		if r.err == nil {
+			if err := t.Check(); err != nil {
+				r.fail("%v", err)
+			}
+		}
 		list = append(list, t)
 	}
 	if r.err == nil && len(r.b) > 0 {

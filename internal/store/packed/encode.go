@@ -93,13 +93,15 @@ func (e *Encoder) Batch(b *store.Batch, yield func(frame []byte) error) error {
 			}
 			most := max(1, e.memory/4/(2*sampleCost))
 			some := rest[:min(most, len(rest))]
-			n := entryCost + 2*sampleCost*len(some) + e.seriesCost(b, b.Samples[i].Series)
-			if cost > 0 && cost+n > e.memory*3/4 {
+			n := func() int { return entryCost + 2*sampleCost*len(some) + e.seriesCost(b, b.Samples[i].Series) }
+			// A batch has one entry of a series at most.
+			again := len(rest) < len(b.Samples[i].Samples)
+			if cost > 0 && (again || cost+n() > e.memory*3/4) {
 				if err := flush(); err != nil {
 					return err
 				}
 			}
-			cost += n
+			cost += n()
 			e.part.Samples = append(e.part.Samples, store.Samples{Series: e.series(b, b.Samples[i].Series), Samples: some})
 			rest = rest[len(some):]
 		}

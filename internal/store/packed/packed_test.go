@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -18,6 +19,7 @@ import (
 	"tailscope/hist"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
+	"tailscope/internal/store/storetest"
 )
 
 const slot0 = 1_800_000_000
@@ -156,6 +158,47 @@ func TestBatch(t *testing.T) {
 		if c := content(got...); !reflect.DeepEqual(c, want) {
 			t.Errorf("memory %d: got %d points and samples, want %d, or others", memory, len(c), len(want))
 		}
+	}
+}
+
+// A batch that breaks a rule of store.Batch is refused by the decoder, so that the store
+// does not refuse it again and again.
+func TestRules(t *testing.T) {
+	for name, spoil := range map[string]func(*store.Batch){
+		"resolution of 7 s is not kept": func(b *store.Batch) { b.Points, b.Resolution = nil, 7 },
+		"twice in a slot":               func(b *store.Batch) { b.Points = append(b.Points, b.Points[0]) },
+		"series 0 twice in a slot": func(b *store.Batch) { // listed twice
+			b.Series, b.TenantOf = append(b.Series, b.Series[0]), append(b.TenantOf, b.TenantOf[0])
+			b.Points = append(b.Points, store.Point{Series: uint32(len(b.Series)) - 1, Slot: b.Points[0].Slot, Data: b.Points[0].Data})
+		},
+		"two entries of samples":  func(b *store.Batch) { b.Samples = append(b.Samples, b.Samples[0]) },
+		`tenant "tenant-0" twice`: func(b *store.Batch) { b.Tenants[2] = "tenant-0" },
+	} {
+		b := someBatch(t, rand.New(rand.NewPCG(1, 2)), 1, 2)
+		spoil(b)
+		f := encode(t, 0, b)[0]
+		if _, err := decoder(t).Batch(f, largest); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Samples of one series that one frame does not hold go on in the next: an entry once each.
+func TestManySamples(t *testing.T) {
+	b := someBatch(t, rand.New(rand.NewPCG(1, 2)), 1, 1)
+	for i := range 300 {
+		b.Samples[0].Samples = append(b.Samples[0].Samples, series.Sample{TimeMillis: slot0*1000 + int64(i), Value: float64(i)})
+	}
+	var got []*store.Batch
+	for _, f := range encode(t, 8<<10, b) {
+		x, err := decoder(t).Batch(f, largest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, x)
+	}
+	if !reflect.DeepEqual(content(got...), content(b)) || len(got) < 3 {
+		t.Errorf("%d frames hold others", len(got))
 	}
 }
 
@@ -337,6 +380,9 @@ func FuzzBody(f *testing.F) {
 		}
 		if held := pointCost*cap(b.Points) + seriesCost*cap(b.Series) + textCost*cap(b.Tenants); held > h.Memory {
 			t.Fatalf("takes %d bytes, its head said %d", held, h.Memory)
+		}
+		if err := storetest.NewTwin().Put(t.Context(), b); err != nil {
+			t.Fatalf("what is decoded is not taken by a store: %v", err)
 		}
 		b.Generation = 1
 		var again []*store.Batch
