@@ -51,7 +51,7 @@ type Options struct {
 	OTLP bool         // send OTLP metrics, for a receiver that is not Tailscope
 	HTTP *http.Client // default: one connection, and no redirects
 
-	MaxBytes    int64         // of the spool; default 1 GiB
+	MaxBytes    int64         // of the spool, but for one generation that is larger by itself; default 1 GiB
 	FrameMemory int           // see packed.NewEncoder
 	Timeout     time.Duration // of one request; default 30 s
 	Heartbeat   time.Duration // an agent without anything to send says so as often; default 10 s
@@ -338,7 +338,7 @@ func (s *Store) write(f *file, sync bool, limit int64, frames func(yield func([]
 			}
 		}
 		f.size += 4 + int64(len(frame))
-		if f.size > free {
+		if f.size > free && free < limit { // an empty spool takes what is larger than it, or nobody would
 			s.mu.Lock()
 			s.stats.Full++
 			s.mu.Unlock()

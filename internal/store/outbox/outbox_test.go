@@ -211,6 +211,23 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// A generation that is larger than the whole spool waits until the spool is empty, and is
+// then taken.
+func TestLargerThanSpool(t *testing.T) {
+	b := newBench(t)
+	b.o.MaxBytes = 10
+	s := b.open()
+	for g := range uint64(2) {
+		if err := s.Put(t.Context(), batch(g+1)); errors.Is(err, store.ErrFull) != (g == 1) {
+			t.Fatalf("generation %d: %v", g+1, err)
+		}
+	}
+	s.Send(t.Context())
+	if err := s.Put(t.Context(), batch(2)); err != nil || s.Stats().Full != 1 {
+		t.Errorf("the spool is empty: %v, %+v", err, s.Stats())
+	}
+}
+
 // A file that is missing is counted and does not stop those behind it; one that cannot be
 // read is tried again some times. Neither has the server be taken for dead.
 func TestUnreadable(t *testing.T) {
