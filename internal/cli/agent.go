@@ -86,6 +86,8 @@ func checkAgent(c *config.Config) error {
 	switch {
 	case c.Agent.To == "":
 		return withHint(errors.New("--to: an agent needs a server"), "write tailscope agent --to http://SERVER:4318, the server's OTLP over HTTP")
+	case c.Store != "": // with it the agent would join the servers of that store
+		return withHint(errors.New("store: an agent stores nothing in ClickHouse"), "give the address to the server")
 	case len(c.Checks) > 0:
 		return withHint(errors.New("checks: an agent guards nothing"), "give the files to the server")
 	case c.Mirror.Wanted():

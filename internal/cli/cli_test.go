@@ -324,6 +324,7 @@ func TestErrors(t *testing.T) {
 		{"query distribution --at fast --server " + srv.URL, exitUsage, "tailscope: --at \"fast\": write values such as 200ms or 0.2\n"},
 		{"query services --server 127.0.0.1:1", exitFailed, "tailscope: cannot reach the server at http://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused\nhint: start one with tailscope serve, or name another with --server or TAILSCOPE_SERVER\n"},
 		{"query promql sum( --since 5m --server " + srv.URL, exitFailed, "tailscope: 1:5: parse error: unclosed left parenthesis\n"},
+		{"agent --to http://a:1 --set store=clickhouse://b:8123/c", exitUsage, "tailscope: store: an agent stores nothing in ClickHouse\nhint: give the address to the server\n"},
 		{"demo --rate 0", exitUsage, "tailscope: --rate and --orders must be positive\n"},
 		{"demo --otlp-http= ", exitUsage, "tailscope: the demo needs both --otlp-grpc and --otlp-http: the shop sends spans by one and metrics by the other\n"},
 	} {
