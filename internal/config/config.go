@@ -22,6 +22,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"tailscope/internal/strictyaml"
 )
@@ -121,6 +123,9 @@ type Agent struct {
 func (a *Agent) validate(bad func(key, format string, args ...any)) {
 	if a.Spool < 16<<20 {
 		bad("agent.spool", "%s is too little: at least 16MiB", FormatSize(a.Spool))
+	}
+	if len(a.Name) > 256 || !utf8.ValidString(a.Name) || strings.ContainsFunc(a.Name, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		bad("agent.name", "%.40q is not a name: write at most 256 bytes that can be printed", a.Name)
 	}
 	if a.To == "" {
 		return

@@ -92,6 +92,7 @@ func TestValidateReportsEverything(t *testing.T) {
 	c.Memory = 1
 	c.ExtraLabels = []string{"service", "a b", "host.name=host"}
 	c.Traces = Traces{Memory: 1 << 20, Grace: time.Millisecond, Idle: time.Minute, Keep: time.Minute, MaxBytes: 1, Link: "https://jaeger.example/trace/"}
+	c.Agent = Agent{Name: "edge\n1", Spool: 1}
 	c.AllowedHosts = []string{"tail.example.com", "*", "https://tail.example.com", "tail.example.com:7099"}
 	got := c.Validate().Error()
 	want := `data: needs a directory
@@ -107,7 +108,9 @@ limits.memory: 1B is too little: at least 96MiB, it is for the whole program
 labels.extra: "service" would become the label service, which every span has: write service=another_name
 labels.extra: "a b" is neither an attribute key nor attribute=label
 allowed_hosts: "https://tail.example.com" is not a host name: write one such as tailscope.example.com, without scheme and port, or * for any
-allowed_hosts: "tail.example.com:7099" is not a host name: write one such as tailscope.example.com, without scheme and port, or * for any`
+allowed_hosts: "tail.example.com:7099" is not a host name: write one such as tailscope.example.com, without scheme and port, or * for any
+agent.spool: 1B is too little: at least 16MiB
+agent.name: "edge\n1" is not a name: write at most 256 bytes that can be printed`
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -81,19 +81,21 @@ func sendingProblems(out *outbox.Store, to string, now func() time.Time) func() 
 		if !st.Down && full == nil {
 			return nil
 		}
-		waiting := figure.Counted(st.Files, "file") + " wait in the spool"
+		waiting := "Waiting in the spool: " + figure.Counted(st.Files, "file")
 		if !st.Oldest.IsZero() {
 			waiting += fmt.Sprintf(", the oldest for %s", now().Sub(st.Oldest).Round(time.Second))
 		}
 		p := api.Problem{
-			Code: problemSending, From: unixOrNull(st.Oldest), To: unixOrNull(time.Time{}),
-			Summary: "The server takes nothing: what is measured waits on disk. See to the server.",
-			Text:    fmt.Sprintf("The server at %s takes nothing: %s. %s.", to, st.LastError, waiting),
-			Next:    "see to the server, or give its address with --to; it is tried again by itself, after five minutes at most",
+			Code: problemSending, From: unixOrNull(st.Oldest), To: unixOrNull(time.Time{}), Text: waiting + ".",
+			Next: "see to the server, or give its address with --to; it is tried again by itself, after five minutes at most",
+		}
+		if st.Down {
+			p.Summary = "The server takes nothing: what is measured waits on disk. See to the server."
+			p.Text = fmt.Sprintf("The server at %s takes nothing: %s. %s", to, st.LastError, p.Text)
 		}
 		if full != nil {
 			p.Summary = "The spool is full: senders are soon asked to retry. See to the server, or raise agent.spool."
-			p.Text = fmt.Sprintf("%v. %s. %s", full, waits, p.Text)
+			p.Text = fmt.Sprintf("%v. %s %s", full, waits, p.Text)
 		}
 		return []api.Problem{p}
 	}

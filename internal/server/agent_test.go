@@ -21,6 +21,8 @@ import (
 	"tailscope/hist"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
+	"tailscope/internal/store/outbox"
+	"tailscope/internal/store/storetest"
 )
 
 // link carries what an agent sends to a server that may be started anew at another port. It
@@ -432,4 +434,22 @@ func TestAgentCopied(t *testing.T) {
 	e.send(10)
 	e.settle()
 	e.check(series.SpanDuration)
+}
+
+// A spool that is full behind a server that takes what it is sent, only too slowly, is not
+// told as a server that takes nothing.
+func TestSpoolFull(t *testing.T) {
+	out, err := outbox.Open(t.Context(), storetest.NewTwin(), outbox.Options{Dir: t.TempDir(), Writer: "0123456789abcdef", To: "http://server:4318", MaxBytes: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = out.Put(t.Context(), &store.Batch{Writer: "0123456789abcdef", Generation: 1, Resolution: series.Base,
+		Series: []series.Series{storetest.Span(series.Full, "service", "shop")}, Points: []store.Point{{Slot: 1_900_000_000, Data: storetest.Dist(0.1)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := sendingProblems(out, "http://server:4318", time.Now)()
+	if len(p) != 1 || !strings.Contains(p[0].Summary, "The spool is full") || strings.Contains(p[0].Text, "takes nothing") || !strings.Contains(p[0].Text, "Waiting in the spool: 1 file, the oldest") {
+		t.Errorf("%+v", p)
+	}
 }
