@@ -32,15 +32,23 @@ func encode(scopeName string, points []series.Point) ([]byte, error) {
 }
 
 // Encode returns an ExportMetricsServiceRequest of points, as protobuf; those of one service
-// and family are adjacent. It refuses points that are neither a counter nor a
-// distribution.
+// and family are adjacent. A family of which there are points of several forms, such as
+// explicit and exponential histograms, is a metric of each. It refuses gauges that are
+// not raw samples, and raw samples of distributions.
 func Encode(scopeName string, points []series.Point) ([]byte, error) {
-	type key struct{ service, family string }
+	type key struct {
+		service, family string
+		form            form
+	}
 	resources := map[string]*metrics.ScopeMetrics{}
 	families := map[key]*metrics.Metric{}
 	out := &collector.ExportMetricsServiceRequest{}
 	for _, p := range points {
-		k := key{p.Labels.Get(series.LabelService), p.Family}
+		f, err := formOf(p)
+		if err != nil {
+			return nil, fmt.Errorf("%s%s: %w", p.Family, p.Labels, err)
+		}
+		k := key{p.Labels.Get(series.LabelService), p.Family, f}
 		scope := resources[k.service]
 		if scope == nil {
 			scope = &metrics.ScopeMetrics{Scope: &common.InstrumentationScope{Name: scopeName}}
@@ -52,13 +60,11 @@ func Encode(scopeName string, points []series.Point) ([]byte, error) {
 		}
 		m := families[k]
 		if m == nil {
-			m = &metrics.Metric{Name: p.Family}
+			m = newMetric(p.Family, f)
 			families[k] = m
 			scope.Metrics = append(scope.Metrics, m)
 		}
-		if err := add(m, p); err != nil {
-			return nil, fmt.Errorf("%s%s: %w", p.Family, p.Labels, err)
-		}
+		add(m, p)
 	}
 	b, err := proto.Marshal(out)
 	if err != nil {
@@ -67,85 +73,87 @@ func Encode(scopeName string, points []series.Point) ([]byte, error) {
 	return b, nil
 }
 
+// form is what a metric is in OTLP: one has points of one form.
+type form uint8
+
+const (
+	delta form = iota // of a counter
+	total             // raw samples of a counter whose start is not known
+	gauge             // raw samples
+	exponential
+	explicit
+)
+
+func formOf(p series.Point) (form, error) {
+	switch {
+	case p.Sampled && p.Kind == series.Gauge:
+		return gauge, nil
+	case p.Sampled && p.Kind == series.Counter:
+		return total, nil
+	case p.Sampled:
+		return 0, fmt.Errorf("samples of kind %v cannot be sent", p.Kind)
+	case p.Kind == series.Counter:
+		return delta, nil
+	case p.Kind == series.Distribution && p.Hist.Schema == hist.Explicit:
+		return explicit, nil
+	case p.Kind == series.Distribution:
+		return exponential, nil
+	}
+	return 0, fmt.Errorf("points of kind %v cannot be sent", p.Kind)
+}
+
+// newMetric returns a metric without points.
+func newMetric(name string, f form) *metrics.Metric {
+	const d, c = metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA, metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
+	m := &metrics.Metric{Name: name}
+	switch f {
+	case delta:
+		m.Data = &metrics.Metric_Sum{Sum: &metrics.Sum{AggregationTemporality: d, IsMonotonic: true}}
+	case total:
+		m.Data = &metrics.Metric_Sum{Sum: &metrics.Sum{AggregationTemporality: c, IsMonotonic: true}}
+	case gauge:
+		m.Data = &metrics.Metric_Gauge{Gauge: &metrics.Gauge{}}
+	case exponential:
+		m.Data = &metrics.Metric_ExponentialHistogram{ExponentialHistogram: &metrics.ExponentialHistogram{AggregationTemporality: d}}
+	case explicit:
+		m.Data = &metrics.Metric_Histogram{Histogram: &metrics.Histogram{AggregationTemporality: d}}
+	}
+	return m
+}
+
 // add appends a point to its metric. It covers the time from the slot's start, by
 // which the server knows the slot's length, and its time lies within the slot, not at
-// its beginning.
-func add(m *metrics.Metric, p series.Point) error {
+// its beginning. A raw sample has its time alone.
+func add(m *metrics.Metric, p series.Point) {
 	begin := p.TimeNanos - p.TimeNanos%slotNanos
 	start, end := uint64(begin), uint64(max(p.TimeNanos, begin+1e9))
 	if p.Sampled {
-		return addSample(m, p)
+		start, end = 0, uint64(max(0, p.TimeNanos))
 	}
-	switch p.Kind {
-	case series.Counter:
-		d := m.GetSum()
-		if d == nil {
-			d = &metrics.Sum{AggregationTemporality: metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA, IsMonotonic: true}
-			m.Data = &metrics.Metric_Sum{Sum: d}
-		}
-		d.DataPoints = append(d.DataPoints, &metrics.NumberDataPoint{
-			Attributes: attributes(p.Labels), StartTimeUnixNano: start, TimeUnixNano: end,
-			Value: &metrics.NumberDataPoint_AsDouble{AsDouble: p.Value},
+	number := &metrics.NumberDataPoint{
+		Attributes: attributes(p.Labels), StartTimeUnixNano: start, TimeUnixNano: end,
+		Value: &metrics.NumberDataPoint_AsDouble{AsDouble: p.Value},
+	}
+	h := p.Hist
+	switch data := m.Data.(type) {
+	case *metrics.Metric_Gauge:
+		data.Gauge.DataPoints = append(data.Gauge.DataPoints, number)
+	case *metrics.Metric_Sum:
+		data.Sum.DataPoints = append(data.Sum.DataPoints, number)
+	case *metrics.Metric_Histogram:
+		data.Histogram.DataPoints = append(data.Histogram.DataPoints, &metrics.HistogramDataPoint{
+			Attributes: number.Attributes, StartTimeUnixNano: start, TimeUnixNano: end,
+			Count: h.Count, ExplicitBounds: h.Bounds, BucketCounts: h.Positive.Counts,
+			Sum: known(h.Sum), Min: known(h.Min), Max: known(h.Max),
 		})
-	case series.Distribution:
-		h := p.Hist
-		if h.Schema == hist.Explicit {
-			return addExplicit(m, p, start, end)
-		}
-		d := m.GetExponentialHistogram()
-		if d == nil {
-			d = &metrics.ExponentialHistogram{AggregationTemporality: metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA}
-			m.Data = &metrics.Metric_ExponentialHistogram{ExponentialHistogram: d}
-		}
-		d.DataPoints = append(d.DataPoints, &metrics.ExponentialHistogramDataPoint{
-			Attributes: attributes(p.Labels), StartTimeUnixNano: start, TimeUnixNano: end,
+	case *metrics.Metric_ExponentialHistogram:
+		data.ExponentialHistogram.DataPoints = append(data.ExponentialHistogram.DataPoints, &metrics.ExponentialHistogramDataPoint{
+			Attributes: number.Attributes, StartTimeUnixNano: start, TimeUnixNano: end,
 			Count: h.Count, ZeroCount: h.ZeroCount, ZeroThreshold: h.ZeroThreshold, Scale: int32(h.Schema),
 			Positive: buckets(h.Positive), Negative: buckets(h.Negative),
 			Sum: known(h.Sum), Min: known(h.Min), Max: known(h.Max),
 		})
-	default:
-		return fmt.Errorf("points of kind %v cannot be sent", p.Kind)
 	}
-	return nil
-}
-
-// addSample appends a raw sample: of a gauge, or of a running total whose start is not known.
-func addSample(m *metrics.Metric, p series.Point) error {
-	d := &metrics.NumberDataPoint{Attributes: attributes(p.Labels), TimeUnixNano: uint64(max(0, p.TimeNanos)), Value: &metrics.NumberDataPoint_AsDouble{AsDouble: p.Value}}
-	switch {
-	case m.Data == nil && p.Kind == series.Gauge:
-		m.Data = &metrics.Metric_Gauge{Gauge: &metrics.Gauge{}}
-	case m.Data == nil:
-		m.Data = &metrics.Metric_Sum{Sum: &metrics.Sum{AggregationTemporality: metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE, IsMonotonic: true}}
-	}
-	switch {
-	case p.Kind == series.Gauge && m.GetGauge() != nil:
-		m.GetGauge().DataPoints = append(m.GetGauge().DataPoints, d)
-	case p.Kind == series.Counter && m.GetSum() != nil:
-		m.GetSum().DataPoints = append(m.GetSum().DataPoints, d)
-	default:
-		return fmt.Errorf("samples of kind %v cannot be sent beside others of the family", p.Kind)
-	}
-	return nil
-}
-
-// addExplicit appends a histogram whose buckets have bounds of their own.
-func addExplicit(m *metrics.Metric, p series.Point, start, end uint64) error {
-	d := m.GetHistogram()
-	if d == nil {
-		if m.Data != nil {
-			return fmt.Errorf("buckets with and without bounds of their own are in one family")
-		}
-		d = &metrics.Histogram{AggregationTemporality: metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_DELTA}
-		m.Data = &metrics.Metric_Histogram{Histogram: d}
-	}
-	h := p.Hist
-	d.DataPoints = append(d.DataPoints, &metrics.HistogramDataPoint{
-		Attributes: attributes(p.Labels), StartTimeUnixNano: start, TimeUnixNano: end,
-		Count: h.Count, ExplicitBounds: h.Bounds, BucketCounts: h.Positive.Counts,
-		Sum: known(h.Sum), Min: known(h.Min), Max: known(h.Max),
-	})
-	return nil
 }
 
 // buckets numbers buckets by their lower bound, as OTLP does.

@@ -146,3 +146,42 @@ func TestOtherForms(t *testing.T) {
 		t.Errorf("done_total: %v", m[2])
 	}
 }
+
+// A family of which there are points of several forms loses none: it is a metric of each.
+func TestSeveralForms(t *testing.T) {
+	h, err := hist.NewExplicit([]float64{1, 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := series.Point{Family: "f", Labels: labels.FromStrings("service", "shop"), TimeNanos: 1700000005e9, Value: 1}
+	var all []series.Point
+	for range 2 {
+		for _, kind := range []series.Kind{series.Gauge, series.Counter} {
+			p := at
+			p.Kind, p.Sampled = kind, true
+			all = append(all, p)
+		}
+		for _, hist := range []*hist.Histogram{nil, h, hist.New(5)} {
+			p := at
+			if p.Hist = hist; hist == nil {
+				p.Kind = series.Counter
+			}
+			all = append(all, p)
+		}
+	}
+	b, err := Encode("test", all)
+	var out collector.ExportMetricsServiceRequest
+	if err := errors.Join(err, proto.Unmarshal(b, &out)); err != nil {
+		t.Fatal(err)
+	}
+	m := out.ResourceMetrics[0].ScopeMetrics[0].Metrics
+	if len(m) != 5 {
+		t.Fatalf("%d metrics: %v", len(m), m)
+	}
+	for _, x := range m {
+		n := len(x.GetGauge().GetDataPoints()) + len(x.GetSum().GetDataPoints()) + len(x.GetHistogram().GetDataPoints()) + len(x.GetExponentialHistogram().GetDataPoints())
+		if x.Name != "f" || n != 2 {
+			t.Errorf("%d points in %v", n, x)
+		}
+	}
+}

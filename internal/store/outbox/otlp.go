@@ -118,7 +118,7 @@ func (o *otlpSender) send(ctx context.Context, client *http.Client, to string, f
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, 64<<10))
 	switch {
-	case res.StatusCode == http.StatusOK:
+	case res.StatusCode/100 == 2: // OTLP says 200; some receivers answer 202 or 204
 		var answer collector.ExportMetricsServiceResponse
 		if proto.Unmarshal(text, &answer) == nil && answer.GetPartialSuccess().GetRejectedDataPoints() > 0 {
 			return len(body), &partial{fmt.Errorf("%s refuses %d data points: %s", to, answer.GetPartialSuccess().GetRejectedDataPoints(), answer.GetPartialSuccess().GetErrorMessage())}

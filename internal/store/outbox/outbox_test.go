@@ -306,7 +306,7 @@ func TestOTLP(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		return http.StatusOK, nil, ""
+		return http.StatusAccepted, nil, ""
 	}
 	s := b.open()
 	x := batch(1)
