@@ -110,6 +110,7 @@ var outboxReadings = []reading[outbox.Stats]{
 	{"tailscope_agent_failures_total", "Requests to the server that failed, and are repeated.", counts, func(s outbox.Stats) float64 { return float64(s.Failures) }},
 	{"tailscope_agent_files_refused_total", "Files that the server refused for good, set aside in spool/refused.", counts, func(s outbox.Stats) float64 { return float64(s.Refused) }},
 	{"tailscope_agent_files_damaged_total", "Files of the spool that could not be read, set aside in spool/refused.", counts, func(s outbox.Stats) float64 { return float64(s.Damaged) }},
+	{"tailscope_agent_files_deleted_total", "Files in spool/refused deleted for newer ones: they take a quarter of agent.spool.", counts, func(s outbox.Stats) float64 { return float64(s.Deleted) }},
 	{"tailscope_agent_traces_lost_total", "Lists of kept traces dropped because traces had a quarter of the spool.", counts, func(s outbox.Stats) float64 { return float64(s.TracesLost) }},
 	{"tailscope_agent_spool_full_total", "Generations that the spool had no space for; they are put again.", counts, func(s outbox.Stats) float64 { return float64(s.Full) }},
 	{"tailscope_agent_spool_files", "Files that wait for the server.", level, func(s outbox.Stats) float64 { return float64(s.Files) }},

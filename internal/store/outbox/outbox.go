@@ -142,6 +142,7 @@ type Stats struct {
 	Failures    uint64 // requests that were not acknowledged, and are sent again
 	Refused     uint64 // files that the server refused for good, which are set aside
 	Damaged     uint64 // files that could not be read, which are set aside, or were missing
+	Deleted     uint64 // files that were set aside, deleted for newer ones
 	TracesLost  uint64 // lists of traces that the spool had no space for
 	Full        uint64 // generations refused because the spool was full, to be put again
 
@@ -443,7 +444,8 @@ func (s *Store) frame(f *file, at int64) ([]byte, error) {
 	return b, packed.Verify(b)
 }
 
-// setAside moves a file that will never be acknowledged out of the way. It stays for people.
+// setAside moves a file that will never be acknowledged out of the way. It stays for people,
+// the oldest until those set aside take a quarter of the spool's bound.
 func (s *Store) setAside(f *file, why error) error {
 	dir := s.o.FS.PathJoin(s.o.Dir, asideDir)
 	to := s.o.FS.PathJoin(dir, s.o.FS.PathBase(f.path))
@@ -455,5 +457,41 @@ func (s *Store) setAside(f *file, why error) error {
 		return fmt.Errorf("set %s aside: %w", f.path, err)
 	}
 	s.o.Logger.Error("a file of the spool cannot be delivered and is set aside; what it holds is missing at the server", "file", to, "why", why)
+	if err := s.boundAside(dir); err != nil {
+		s.o.Logger.Warn("files that were set aside are not deleted; it is tried again with the next one", "dir", dir, "err", err)
+	}
+	return nil
+}
+
+// boundAside deletes the oldest files that were set aside beyond their bound. The newest
+// stays whatever it takes.
+func (s *Store) boundAside(dir string) error {
+	names, err := s.o.FS.List(dir)
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	var all []file
+	sum := int64(0)
+	for _, name := range names {
+		path := s.o.FS.PathJoin(dir, name)
+		info, err := s.o.FS.Stat(path)
+		if err != nil {
+			return err
+		}
+		all = append(all, file{path: path, size: info.Size(), written: info.ModTime()})
+		sum += info.Size()
+	}
+	slices.SortStableFunc(all, func(a, b file) int { return a.written.Compare(b.written) })
+	for len(all) > 1 && sum > s.o.MaxBytes/4 {
+		if err := s.o.FS.Remove(all[0].path); err != nil {
+			return err
+		}
+		sum -= all[0].size
+		all = all[1:]
+		s.mu.Lock()
+		s.stats.Deleted++
+		s.mu.Unlock()
+	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -225,6 +226,32 @@ func TestLargerThanSpool(t *testing.T) {
 	s.Send(t.Context())
 	if err := s.Put(t.Context(), batch(2)); err != nil || s.Stats().Full != 1 {
 		t.Errorf("the spool is empty: %v, %+v", err, s.Stats())
+	}
+}
+
+// What is set aside takes a quarter of the spool: the oldest goes for newer ones.
+func TestAsideIsBounded(t *testing.T) {
+	one := newBench(t).open()
+	if err := one.Put(t.Context(), batch(1)); err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t)
+	b.o.MaxBytes = 8*one.Stats().SpoolBytes + 40 // a quarter is two files and a little
+	b.to.answer = func(*http.Request, []byte) (int, http.Header, string) {
+		return http.StatusBadRequest, nil, `{"error":"corrupt frame"}`
+	}
+	s := b.open()
+	for g := range uint64(4) {
+		if err := s.Put(t.Context(), batch(g+1)); err != nil {
+			t.Fatal(err)
+		}
+		b.now = b.now.Add(time.Minute)
+		s.Send(t.Context())
+	}
+	aside, err := b.fs.List("/data/spool/refused")
+	slices.Sort(aside)
+	if st := s.Stats(); err != nil || st.Refused != 4 || st.Deleted != 2 || len(aside) != 2 || aside[0] != "00000000000000000003.batch" {
+		t.Errorf("set aside: %v, %v, %+v", aside, err, st)
 	}
 }
 
