@@ -182,7 +182,7 @@ var agentReadings = []reading[agents.Totals]{
 	{"tailscope_agents_points_total", "Points of agents stored, of every view.", counts, func(s agents.Totals) float64 { return float64(s.Points) }},
 	{"tailscope_agents_traces_total", "Kept traces of agents stored.", counts, func(s agents.Totals) float64 { return float64(s.Traces) }},
 	{"tailscope_agents_frames_duplicate_total", "Frames that had been stored before, after a lost acknowledgement.", counts, func(s agents.Totals) float64 { return float64(s.Duplicates) }},
-	{"tailscope_agents_malformed_total", "Requests refused because they are not a frame, or one that was changed.", counts, func(s agents.Totals) float64 { return float64(s.Malformed) }},
+	{"tailscope_agents_malformed_total", "Requests refused because they are not a frame, one that was changed, or one with times too far ahead of the clock.", counts, func(s agents.Totals) float64 { return float64(s.Malformed) }},
 	{"tailscope_agents_versions_total", "Requests refused because of a version of the packed form that is not known here.", counts, func(s agents.Totals) float64 { return float64(s.Versions) }},
 	{"tailscope_agents_identities_total", "Requests refused because another agent has the identity.", counts, func(s agents.Totals) float64 { return float64(s.Identities) }},
 	{"tailscope_agents_failures_total", "Requests that could not be stored, to be repeated.", counts, func(s agents.Totals) float64 { return float64(s.Failed) }},

@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -45,8 +46,11 @@ type Options struct {
 	Store Store
 	// Own is the server's own writer, which no agent may have.
 	Own string
-	Now func() time.Time
-	Log *slog.Logger // default discards
+	// MaxAhead is how far ahead of Now a slot or sample may lie, as of what the server
+	// aggregates itself; default 10 min.
+	MaxAhead time.Duration
+	Now      func() time.Time
+	Log      *slog.Logger // default discards
 }
 
 const (
@@ -103,7 +107,7 @@ type Totals struct {
 	Points     uint64 // stored
 	Traces     uint64 // stored
 	Duplicates uint64
-	Malformed  uint64 // not a frame, or one that was changed
+	Malformed  uint64 // not a frame, one that was changed, or one with times too far ahead
 	Versions   uint64 // of a version that this server does not know
 	Identities uint64 // refused because another agent has the identity
 	Failed     uint64 // could not be stored, to be sent again
@@ -111,6 +115,9 @@ type Totals struct {
 
 // New returns a receiver.
 func New(o Options) *Receiver {
+	if o.MaxAhead == 0 {
+		o.MaxAhead = 10 * time.Minute
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -221,6 +228,10 @@ func (r *Receiver) receive(ctx context.Context, about string, frame []byte, rese
 	case b != nil && b.Generation <= a.Stored:
 		a.Duplicate = true
 	case b != nil:
+		if err := r.checkTimes(b); err != nil {
+			r.o.Log.Warn("a frame of an agent is refused, and is set aside there", "agent", who.Name, "writer", who.Writer, "why", err)
+			return a, err
+		}
 		if err := r.o.Store.Put(ctx, b); err != nil {
 			return a, fmt.Errorf("store what agent %s sent: %w", who.Name, err)
 		}
@@ -246,6 +257,24 @@ func (r *Receiver) receive(ctx context.Context, about string, frame []byte, rese
 		t.Points += uint64(len(b.Points))
 	}
 	return a, nil
+}
+
+// checkTimes returns an error if a batch has slots or samples too far ahead of the clock.
+func (r *Receiver) checkTimes(b *store.Batch) error {
+	last := int64(math.MinInt64)
+	for i := range b.Points {
+		last = max(last, b.Points[i].Slot)
+	}
+	for _, ss := range b.Samples {
+		for _, v := range ss.Samples {
+			last = max(last, v.TimeMillis/1000)
+		}
+	}
+	now := r.o.Now()
+	if last <= now.Add(r.o.MaxAhead).Unix() {
+		return nil
+	}
+	return refuse(http.StatusBadRequest, "it has points at %s, and it is %s: more than %s ahead; check the clocks of the agent and the server", time.Unix(last, 0).UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339), r.o.MaxAhead)
 }
 
 func (r *Receiver) decoder() (*packed.Decoder, error) {

@@ -28,11 +28,16 @@ func aboutFirst(first uint64, incarnation string, earlier ...string) string {
 
 func frame(t *testing.T, generation uint64) (f []byte) {
 	t.Helper()
+	return frameAt(t, generation, 1_900_000_000)
+}
+
+func frameAt(t *testing.T, generation uint64, slot int64) (f []byte) {
+	t.Helper()
 	e, err := packed.NewEncoder(0)
 	if err == nil {
 		err = e.Batch(&store.Batch{Writer: "agent-0123456789abcdef", Generation: generation, Resolution: series.Base,
 			Series: []series.Series{storetest.Span(series.Full, "service", "shop")},
-			Points: []store.Point{{Slot: 1_900_000_000, Data: storetest.Dist(0.1)}}}, func(b []byte) error { f = b; return nil })
+			Points: []store.Point{{Slot: slot, Data: storetest.Dist(0.1)}}}, func(b []byte) error { f = b; return nil })
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -63,6 +68,7 @@ func TestReceive(t *testing.T) {
 		{about("a"), []byte("GET"), yes, 400, "corrupt frame"},
 		{about("a"), changed, yes, 400, "checksum"},
 		{about("a"), newer, yes, 415, "unknown version of the packed form 2; this server knows version 1: update the server"},
+		{about("a"), frameAt(t, 1, 1_900_000_610), yes, 400, "it has points at 2030-03-17T17:56:50Z, and it is 2030-03-17T17:46:40Z: more than 10m0s ahead"},
 		{about("a"), frame(t, 1), no, 429, "it is sent again"},
 		{about("a"), nil, yes, 200, `"stored":0`},
 		{about("a"), frame(t, 1), yes, 200, fmt.Sprintf(`"stored":%d`, 4097)},
@@ -92,7 +98,7 @@ func TestReceive(t *testing.T) {
 		}
 	}
 	list, totals := r.Agents(), r.Totals()
-	if len(list) != 1 || list[0].Stored != 5 || list[0].Refused != 5 || totals.Duplicates != 1 || totals.Points != 4 || totals.Identities != 6 || totals.Versions != 1 || totals.Malformed != 4 {
+	if len(list) != 1 || list[0].Stored != 5 || list[0].Refused != 5 || totals.Duplicates != 1 || totals.Points != 4 || totals.Identities != 6 || totals.Versions != 1 || totals.Malformed != 5 {
 		t.Errorf("%+v, %+v", list, totals)
 	}
 	res, err := st.Query(t.Context(), store.Query{Family: series.SpanDuration, Start: 1_899_999_000, End: 1_900_001_000, Schema: 5})
