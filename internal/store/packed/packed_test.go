@@ -183,6 +183,23 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// So is a trace that is kept for a reason that is not known here.
+func TestTraceRules(t *testing.T) {
+	list := someTraces(1)
+	list[0].Entries[0].Why = 8
+	e, err := NewEncoder(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = e.Traces(list, func(f []byte) error {
+		_, err := decoder(t).Traces(f, largest)
+		return err
+	})
+	if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "kept for 1000") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // Samples of one series that one frame does not hold go on in the next: an entry once each.
 func TestManySamples(t *testing.T) {
 	b := someBatch(t, rand.New(rand.NewPCG(1, 2)), 1, 1)
