@@ -39,14 +39,8 @@ func (r *HeatmapResponse) AppendJSON(b []byte) []byte {
 	b = appendFloat(b, r.Error)
 	b = append(b, `,"bounds":`...)
 	b = appendFloats(b, r.Bounds)
-	b = append(b, `,"columns":[`...)
-	for i := range r.Columns {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = r.Columns[i].appendJSON(b)
-	}
-	b = append(b, `],"count":`...)
+	b = appendList(append(b, `,"columns":`...), r.Columns, (*HeatmapColumn).appendJSON)
+	b = append(b, `,"count":`...)
 	b = strconv.AppendUint(b, r.Count, 10)
 	b = append(b, `,"max_cell":`...)
 	b = strconv.AppendUint(b, r.MaxCell, 10)
@@ -88,14 +82,8 @@ func (c *HeatmapColumn) appendJSON(b []byte) []byte {
 	b = appendFloat(b, c.Min)
 	b = append(b, `,"max":`...)
 	b = appendFloat(b, c.Max)
-	b = append(b, `,"rows":[`...)
-	for i, v := range c.Rows {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(b, int64(v), 10)
-	}
-	b = append(b, `],"counts":[`...)
+	b = appendInts(append(b, `,"rows":`...), c.Rows)
+	b = append(b, `,"counts":[`...)
 	b = appendUints(b, c.Counts)
 	return append(b, ']', '}')
 }
@@ -137,21 +125,9 @@ func (r *TimelineResponse) AppendJSON(b []byte) []byte {
 	if r.Slide != 0 {
 		b = strconv.AppendInt(append(b, `,"slide":`...), r.Slide, 10)
 	}
-	b = append(b, `,"times":[`...)
-	for i, t := range r.Times {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(b, t, 10)
-	}
-	b = append(b, `],"groups":[`...)
-	for i := range r.Groups {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = r.Groups[i].appendJSON(b)
-	}
-	return append(b, ']', '}')
+	b = appendInts(append(b, `,"times":`...), r.Times)
+	b = appendList(append(b, `,"groups":`...), r.Groups, (*TimelineGroup).appendJSON)
+	return append(b, '}')
 }
 
 func (g *TimelineGroup) appendJSON(b []byte) []byte {
@@ -200,14 +176,8 @@ func (r *ServicesResponse) AppendJSON(b []byte) []byte {
 	b = r.Misnamed.appendJSON(b)
 	b = append(b, `,"step":`...)
 	b = strconv.AppendInt(b, r.Step, 10)
-	b = append(b, `,"services":[`...)
-	for i := range r.Services {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = r.Services[i].appendJSON(b)
-	}
-	return append(b, ']', '}')
+	b = appendList(append(b, `,"services":`...), r.Services, (*Service).appendJSON)
+	return append(b, '}')
 }
 
 func (s *Service) appendJSON(b []byte) []byte {
@@ -261,21 +231,11 @@ func (s *Service) appendJSON(b []byte) []byte {
 
 func (s *Strip) appendJSON(b []byte) []byte {
 	b = appendFloats(append(b, `{"bounds":`...), s.Bounds)
-	b = append(b, `,"from":[`...)
-	for i, n := range s.From {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(b, int64(n), 10)
-	}
-	b = append(b, `],"counts":[`...)
-	for i, counts := range s.Counts {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(appendUints(append(b, '['), counts), ']')
-	}
-	return append(b, ']', '}')
+	b = appendInts(append(b, `,"from":`...), s.From)
+	b = appendList(append(b, `,"counts":`...), s.Counts, func(counts *[]uint64, b []byte) []byte {
+		return append(appendUints(append(b, '['), *counts), ']')
+	})
+	return append(b, '}')
 }
 
 func (n *ServiceNow) appendJSON(b []byte) []byte {
@@ -341,6 +301,30 @@ func appendFloats(b []byte, fs []Float) []byte {
 			b = append(b, ',')
 		}
 		b = appendFloat(b, f)
+	}
+	return append(b, ']')
+}
+
+// appendList appends a list whose elements append themselves.
+func appendList[T any](b []byte, list []T, element func(*T, []byte) []byte) []byte {
+	b = append(b, '[')
+	for i := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = element(&list[i], b)
+	}
+	return append(b, ']')
+}
+
+// appendInts appends a list of integers.
+func appendInts[T int | int64](b []byte, ns []T) []byte {
+	b = append(b, '[')
+	for i, n := range ns {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, int64(n), 10)
 	}
 	return append(b, ']')
 }

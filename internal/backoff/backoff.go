@@ -1,5 +1,5 @@
 // Package backoff computes how long to wait between attempts to send to a server that
-// fails. It reads no clock and no random numbers: both are given.
+// fails, and waits. A Breaker reads no clock and no random numbers: both are given.
 //
 // The wait is one second, doubled by each failure, at most a minute. Half of it is random,
 // so that senders that failed together do not try together. The server's Retry-After is
@@ -7,6 +7,7 @@
 package backoff
 
 import (
+	"context"
 	"strconv"
 	"time"
 )
@@ -48,6 +49,18 @@ func (b *Breaker) Wait(now time.Time) time.Duration { return max(b.Until.Sub(now
 
 // Open reports whether the server is considered dead.
 func (b *Breaker) Open() bool { return b.Failures >= OpenAfter }
+
+// Sleep waits for d, and returns ctx's error if that ends before.
+func Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // RetryAfter returns the wait that a Retry-After header asks for in seconds, at most
 // MostWait, or 0.

@@ -1,6 +1,8 @@
 package backoff
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -34,5 +36,13 @@ func TestRetryAfter(t *testing.T) {
 		if got := RetryAfter(header); got != want {
 			t.Errorf("%q: got %v, want %v", header, got, want)
 		}
+	}
+}
+
+func TestSleepCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Sleep(ctx, time.Hour); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/backoff"
 	"tailscope/internal/judge"
 	"tailscope/internal/report"
 )
@@ -47,7 +48,7 @@ type watchFlags struct {
 // watchUntil asks until there is a verdict, and returns the last answer.
 func (f *compareFlags) watchUntil(ctx context.Context, ask func(context.Context) (*api.CompareResponse, error)) (*api.CompareResponse, error) {
 	w := watch{ask: ask, every: cmp.Or(f.watched.Every, watchEvery), until: f.now().Add(cmp.Or(f.watched.For, watchFor)),
-		now: f.now, wait: wait, say: f.streams.err, done: f.complete}
+		now: f.now, wait: backoff.Sleep, say: f.streams.err, done: f.complete}
 	return w.run(ctx)
 }
 
@@ -121,15 +122,4 @@ func (w *watch) printProgress(kind, line string) {
 	}
 	w.said, w.saidAt = kind, now
 	fmt.Fprintf(w.say, "%s  %s\n", now.Format(time.TimeOnly), report.Printable(line))
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

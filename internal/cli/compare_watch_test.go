@@ -97,15 +97,6 @@ func TestWatchWithoutBefore(t *testing.T) {
 	}
 }
 
-// A cancelled watch ends with its context.
-func TestWatchCancelled(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := wait(ctx, time.Hour); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-}
-
 // From the command line: the beginning stays where it is, and every look is one
 // of a comparison that is watched.
 func TestWatchAsks(t *testing.T) {

@@ -27,6 +27,7 @@ import (
 	"sync"
 	"time"
 
+	"tailscope/internal/backoff"
 	"tailscope/internal/store"
 )
 
@@ -172,7 +173,7 @@ func (c *Cluster) join(ctx context.Context) error {
 			return err
 		}
 		for begin := time.Now(); time.Since(begin) < Dead; {
-			if err := wait(ctx, time.Second); err != nil {
+			if err := backoff.Sleep(ctx, time.Second); err != nil {
 				return err
 			}
 			if _, revision, err = c.readMember(ctx, key); err != nil {
@@ -238,7 +239,7 @@ func (c *Cluster) write(ctx context.Context, key string, value any, revision uin
 // given back. It returns an error that wraps ErrTwin if another process took its name.
 func (c *Cluster) Run(ctx context.Context) error {
 	for {
-		if err := wait(ctx, Every); err != nil {
+		if err := backoff.Sleep(ctx, Every); err != nil {
 			return c.leave(context.WithoutCancel(ctx))
 		}
 		err := c.Round(ctx)
@@ -448,7 +449,7 @@ func (c *Cluster) Do(ctx context.Context, work string, do func(context.Context) 
 				cancel(ErrExpired)
 				return
 			}
-			if wait(ctx, left) != nil {
+			if backoff.Sleep(ctx, left) != nil {
 				return
 			}
 		}
@@ -519,15 +520,4 @@ func (c *Cluster) leave(ctx context.Context) error {
 		return fmt.Errorf("leave the servers of the store: %w", err)
 	}
 	return nil
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"tailscope/internal/backoff"
 	"tailscope/internal/store"
 	"tailscope/internal/store/storetest"
 )
@@ -261,7 +262,7 @@ func testNothingIsHeldTwice(t *testing.T, seed uint64) {
 	run := func(s *running) {
 		for _, w := range works {
 			workers.Go(func() {
-				for wait(ctx, time.Second) == nil {
+				for backoff.Sleep(ctx, time.Second) == nil {
 					_, err := s.Do(ctx, w, func(ctx context.Context) error {
 						mu.Lock()
 						if by := doing[w]; by != "" {
@@ -270,7 +271,7 @@ func testNothingIsHeldTwice(t *testing.T, seed uint64) {
 						doing[w] = s.o.Writer
 						does++
 						mu.Unlock()
-						_ = wait(ctx, time.Duration(seed%4+1)*7*time.Second) // ends with the lease
+						_ = backoff.Sleep(ctx, time.Duration(seed%4+1)*7*time.Second) // ends with the lease
 						mu.Lock()
 						doing[w] = ""
 						mu.Unlock()

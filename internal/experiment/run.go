@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"tailscope/internal/backoff"
 	"tailscope/api"
 	"tailscope/internal/experiment/bench/session"
 	"tailscope/internal/experiment/bench/tally"
@@ -72,7 +73,7 @@ func Run(ctx context.Context, x *Experiment, o Options) (_ *api.Experiment, err 
 		o.Now = time.Now
 	}
 	if o.Sleep == nil {
-		o.Sleep = sleep
+		o.Sleep = backoff.Sleep
 	}
 	if o.Note == nil {
 		o.Note = func(string) {}
@@ -574,15 +575,4 @@ func (r *runner) beats() (stop func()) {
 		}
 	}()
 	return func() { cancel(); <-done }
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/backoff"
 	"tailscope/internal/series"
 	"tailscope/test/program"
 )
@@ -99,7 +100,7 @@ func awaitAgreement(ctx context.Context, t *program.Tailscope, bounds map[Line]B
 	for deadline := time.Now().Add(within); agreed < 2 && time.Now().Before(deadline); {
 		var stored map[Line]uint64
 		if stored, err = visible(ctx, t, since); err != nil {
-			if serr := sleep(ctx, 300*time.Millisecond); serr != nil {
+			if serr := backoff.Sleep(ctx, 300*time.Millisecond); serr != nil {
 				return d, serr
 			}
 			continue
@@ -113,7 +114,7 @@ func awaitAgreement(ctx context.Context, t *program.Tailscope, bounds map[Line]B
 			agreed++
 			wait = 400 * time.Millisecond // more than a flush interval of tests
 		}
-		if err := sleep(ctx, wait); err != nil {
+		if err := backoff.Sleep(ctx, wait); err != nil {
 			return d, err
 		}
 	}

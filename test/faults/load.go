@@ -19,6 +19,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"tailscope/internal/backoff"
 	"tailscope/internal/series"
 	"tailscope/test/program"
 	"tailscope/test/sender"
@@ -89,7 +90,7 @@ func (l *load) worker(ctx context.Context, rate float64, send func()) {
 				if behind := time.Since(next); behind > time.Second {
 					next = next.Add(behind) // the server was away: what was due then is not made up for
 				}
-				if sleep(ctx, time.Until(next)) != nil {
+				if backoff.Sleep(ctx, time.Until(next)) != nil {
 					return
 				}
 			}
@@ -116,7 +117,7 @@ func (l *load) send(ctx context.Context, s sender.Sender, payload []byte, line L
 		l.refused.Add(1)
 		fallthrough
 	default: // no answer: it may be stored or not
-		_ = sleep(ctx, 20*time.Millisecond)
+		_ = backoff.Sleep(ctx, 20*time.Millisecond)
 	}
 }
 
@@ -125,20 +126,6 @@ func (l *load) end() map[Line]Bounds {
 	l.stop()
 	l.done.Wait()
 	return l.ledger.Bounds(l.ledger.Mark(), l.ledger.Mark())
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 func text(k, v string) *commonpb.KeyValue {
@@ -214,7 +201,7 @@ func writeLog(ctx context.Context, path string, rate int) (*accessLog, error) {
 	a := &accessLog{path: path, stop: stop}
 	a.done.Go(func() {
 		defer f.Close()
-		for i := 0; sleep(ctx, time.Second/time.Duration(rate)) == nil; i++ {
+		for i := 0; backoff.Sleep(ctx, time.Second/time.Duration(rate)) == nil; i++ {
 			now := time.Now()
 			n, err := fmt.Fprintf(f, `10.0.0.9 - - [%s] "GET /cart/%d HTTP/1.1" 200 512 "-" "curl/8" %d.%03d 0.100 "-" "-" "-" "-" "-" "-" "acme.example.com" "-" "-" "-"`+"\n",
 				now.UTC().Format("02/Jan/2006:15:04:05 -0700"), i, now.Unix(), now.UnixMilli()%1000)

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"tailscope/internal/backoff"
 	"tailscope/test/program"
 )
 
@@ -114,7 +115,7 @@ func (r *real) directory(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := sleep(ctx, time.Duration(20+r.rng.IntN(400))*time.Millisecond); err != nil {
+		if err := backoff.Sleep(ctx, time.Duration(20+r.rng.IntN(400))*time.Millisecond); err != nil {
 			return err
 		}
 		hurts := r.o.Damage && i == rounds-1
@@ -227,7 +228,7 @@ func (r *real) fill(ctx context.Context, dir string) error {
 	if err := syscall.Fallocate(int(f.Fd()), 0, 0, max(int64(st.Bavail)*st.Bsize-leave, 1)); err != nil && !errors.Is(err, syscall.ENOSPC) {
 		return err
 	}
-	return sleep(ctx, time.Duration(100+r.rng.IntN(900))*time.Millisecond)
+	return backoff.Sleep(ctx, time.Duration(100+r.rng.IntN(900))*time.Millisecond)
 }
 
 // damage damages a file of a stopped data directory.

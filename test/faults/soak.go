@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tailscope/internal/backoff"
 	"tailscope/internal/series"
 	"tailscope/test/program"
 )
@@ -155,11 +156,11 @@ func (s *soak) calibrate(ctx context.Context) error {
 		return err
 	}
 	long := min(max(s.o.For/60, 10*time.Second), time.Minute)
-	if err := sleep(ctx, long/2); err != nil { // generations, traces: a steady state
+	if err := backoff.Sleep(ctx, long/2); err != nil { // generations, traces: a steady state
 		return err
 	}
 	before := l.spans.Load()
-	if err := sleep(ctx, long); err != nil {
+	if err := backoff.Sleep(ctx, long); err != nil {
 		return err
 	}
 	s.res.Capacity = float64(l.spans.Load()-before) / long.Seconds()
@@ -274,7 +275,7 @@ func (s *soak) run(ctx context.Context) (err error) {
 func (s *soak) watch(ctx context.Context, t *program.Tailscope, life int, born, until time.Time) error {
 	every := min(max(s.o.KillEvery/40, time.Second), 5*time.Second)
 	for time.Now().Before(until) {
-		if err := sleep(ctx, min(every, time.Until(until))); err != nil {
+		if err := backoff.Sleep(ctx, min(every, time.Until(until))); err != nil {
 			return err
 		}
 		select {
@@ -316,7 +317,7 @@ func lastLines(s string, n int) string {
 func (s *soak) ask(ctx context.Context, wg *sync.WaitGroup) error {
 	repeat := func(name string, every time.Duration, do func() error) {
 		wg.Go(func() {
-			for sleep(ctx, every) == nil {
+			for backoff.Sleep(ctx, every) == nil {
 				if do() == nil {
 					s.res.Asked[name].Answered.Add(1)
 				} else if ctx.Err() == nil {
@@ -367,7 +368,7 @@ func (s *soak) ask(ctx context.Context, wg *sync.WaitGroup) error {
 		if err = through(); err == nil {
 			break
 		}
-		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+		if err := backoff.Sleep(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
 	}

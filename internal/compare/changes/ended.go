@@ -22,7 +22,7 @@ const mostEnds = 10
 
 // nameEnds says of what made requests worse, and lasts in what was compared, since when it is
 // as before, if it is. That takes some slots, long before the end is a change by itself.
-// Where there is no time for it, nothing is said of an end.
+// Once half of the time of ctx has passed it looks for no further end.
 func nameEnds(ctx context.Context, st store.Store, r *Request, out *api.ChangesResponse) error {
 	looking := ctx
 	if deadline, ok := ctx.Deadline(); ok {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/backoff"
 )
 
 // chaos runs the faults of a scenario during load.
@@ -43,7 +44,7 @@ func (c *chaos) happen(ctx context.Context, begun time.Time) {
 }
 
 func (c *chaos) repeat(ctx context.Context, f *Fault, begun time.Time) {
-	for due := begun.Add(f.At); sleep(ctx, time.Until(due)); {
+	for due := begun.Add(f.At); backoff.Sleep(ctx, time.Until(due)) == nil; {
 		if turn := c.turns[f.Server()]; turn == nil { // a command
 			c.once(ctx, f)
 		} else if !c.inTurn(ctx, f, turn) {
@@ -74,18 +75,6 @@ func (c *chaos) inTurn(ctx context.Context, f *Fault, turn chan struct{}) bool {
 	return true
 }
 
-// sleep waits, and reports whether ctx lasted.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // once runs a fault and undoes it after its time, or when ctx ends.
 func (c *chaos) once(ctx context.Context, f *Fault) {
 	begin := c.st.o.Now()
@@ -98,7 +87,7 @@ func (c *chaos) once(ctx context.Context, f *Fault) {
 	case "pause":
 		v := c.st.server(f.Pause)
 		err = v.pause()
-		sleep(ctx, f.For)
+		_ = backoff.Sleep(ctx, f.For)
 		err = errors.Join(err, v.resume())
 	case "kill", "restart":
 		v := c.st.server(f.Server())
@@ -111,7 +100,7 @@ func (c *chaos) once(ctx context.Context, f *Fault) {
 			grace = err.Error()
 			err = nil // it was killed then, which is worth saying
 		}
-		sleep(ctx, f.For)
+		_ = backoff.Sleep(ctx, f.For)
 		if err = v.launch(undo, c.st.env(c.s, v.env()), c.st.log(v.Name)); err == nil && grace != "" {
 			c.st.o.Note(grace)
 		}
@@ -119,7 +108,7 @@ func (c *chaos) once(ctx context.Context, f *Fault) {
 	default:
 		_, err = run(ctx, f.Run, c.st.env(c.s, nil), c.st.log("fault-"+f.Name))
 		if f.For > 0 {
-			sleep(ctx, f.For)
+			_ = backoff.Sleep(ctx, f.For)
 		}
 		if f.Undo != nil {
 			_, again := run(undo, f.Undo, c.st.env(c.s, nil), c.st.log("undo-"+f.Name))

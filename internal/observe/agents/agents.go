@@ -74,7 +74,7 @@ type Receiver struct {
 	totals Totals
 }
 
-// agent is what is known of a writer. mu is held while a frame of it is stored.
+// agent holds the state of one writer. mu is held while a frame of it is stored.
 type agent struct {
 	mu    sync.Mutex
 	known known // as last read or written
@@ -88,7 +88,7 @@ type known struct {
 	Name        string `json:"name"`
 }
 
-// Status is what is known of one agent.
+// Status describes one agent.
 type Status struct {
 	packed.Agent           // as it told last
 	Heard        time.Time // when it was last heard

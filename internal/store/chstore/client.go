@@ -15,6 +15,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"tailscope/internal/backoff"
 	"tailscope/internal/store"
 )
 
@@ -48,18 +49,6 @@ const attempts = 4
 // pauseBefore returns how long to wait before the n-th repetition, from 1.
 func pauseBefore(n int) time.Duration { return 50 * time.Millisecond << (2 * (n - 1)) }
 
-// wait waits, or returns the error of ctx.
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // passing reports whether an error may be of the moment: the network's, or one that
 // ClickHouse gives while it is busy. ctx is the caller's: its own end does not pass, but
 // a deadline of the network's or of one statement does.
@@ -86,7 +75,7 @@ func (c *client) repeated(ctx context.Context, f func() error) error {
 		if err == nil || n == attempts || !passing(ctx, err) {
 			return err
 		}
-		if werr := wait(ctx, pauseBefore(n)); werr != nil {
+		if werr := backoff.Sleep(ctx, pauseBefore(n)); werr != nil {
 			return werr
 		}
 	}

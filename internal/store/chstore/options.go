@@ -112,12 +112,7 @@ type address struct {
 // name is what databases and clusters are called: they stand in statements.
 var name = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// CheckAddress returns an error that says what to write, if an address is not one.
-func CheckAddress(s string) error {
-	_, err := parseAddress(s)
-	return err
-}
-
+// parseAddress returns an error that says what to write, if s is not an address.
 func parseAddress(s string) (a address, err error) {
 	rest, ok := strings.CutPrefix(s, Scheme)
 	if !ok {

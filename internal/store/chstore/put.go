@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"tailscope/internal/backoff"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 	"tailscope/internal/store/tier"
@@ -88,7 +89,7 @@ func (p *putter) put(ctx context.Context, b *store.Batch) error {
 		if n == attempts || !passing(ctx, err) {
 			return err
 		}
-		if werr := wait(ctx, pauseBefore(n)); werr != nil {
+		if werr := backoff.Sleep(ctx, pauseBefore(n)); werr != nil {
 			return werr
 		}
 		n++
@@ -314,7 +315,7 @@ var (
 	putColumns    = columnsOf("puts")
 )
 
-// earlier is what was put before under the generation that is put again.
+// earlier holds the rows of an earlier Put of the same generation.
 type earlier struct {
 	numbers     []putNumber // ascending
 	first, last int64       // range of the slots, in seconds

@@ -2,7 +2,6 @@ package chstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -238,19 +237,4 @@ func (s *Store) tableOn(t *table) string {
 		return s.localName(t.name)
 	}
 	return t.name
-}
-
-// DropDatabase deletes the database of an address with all that is in it, on all nodes. It
-// is for tests and for those who ask for it by name.
-func DropDatabase(ctx context.Context, o Options) error {
-	s, err := dial(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer s.http.CloseIdleConnections()
-	var errs []error
-	for _, n := range s.nodes() {
-		errs = append(errs, s.client.exec(ctx, n, "DROP DATABASE IF EXISTS "+s.address.database))
-	}
-	return errors.Join(errs...)
 }

@@ -4,6 +4,7 @@ package chstore
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -60,7 +61,7 @@ func on(t testing.TB, c *program.ClickHouse) Options {
 	t.Helper()
 	o := Options{Address: c.Address(fmt.Sprintf("ts_%d_%d", os.Getpid(), databases.Add(1)))}
 	t.Cleanup(func() {
-		if err := DropDatabase(context.Background(), o); err != nil {
+		if err := dropDatabase(context.Background(), o); err != nil {
 			t.Error(err)
 		}
 	})
@@ -96,4 +97,18 @@ func TestStore(t *testing.T) {
 	fewer(t, "15")
 	c := nodes(t, 1)
 	storetest.Run(t, func(t *testing.T) store.Store { return open(t, on(t, c)) })
+}
+
+// dropDatabase deletes the database of an address with all that is in it, on all nodes.
+func dropDatabase(ctx context.Context, o Options) error {
+	s, err := dial(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer s.http.CloseIdleConnections()
+	var errs []error
+	for _, n := range s.nodes() {
+		errs = append(errs, s.client.exec(ctx, n, "DROP DATABASE IF EXISTS "+s.address.database))
+	}
+	return errors.Join(errs...)
 }
