@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"tailscope/internal/backoff"
 	"tailscope/api"
+	"tailscope/internal/backoff"
 	"tailscope/internal/experiment/bench/session"
 	"tailscope/internal/experiment/bench/tally"
 	"tailscope/internal/experiment/scenario"
