@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -196,12 +197,15 @@ func listens(addr string) bool {
 }
 
 // freeAddr finds a port that was free a moment ago, for programs that cannot report
-// which one they chose.
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// which one they chose. It is below those that systems give to outgoing connections (IANA's
+// begin at 49152, Linux' at 32768), so that a program which is killed finds it free again.
+func freeAddr() (addr string, err error) {
+	const from, to, tries = 16384, 32768, 100
+	for range tries {
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", from+rand.IntN(to-from))); err == nil {
+			return l.Addr().String(), l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return "", fmt.Errorf("find a free port: %w", err)
 }

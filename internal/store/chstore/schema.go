@@ -196,8 +196,9 @@ func (s *Store) tablesOn(ctx context.Context, n *node) ([]string, error) {
 	return have, r.err
 }
 
-// checkFirst finds that another node was named first before: its log would not be read, and
-// the numbers that it has given would be given again.
+// checkFirst finds that another node was named first before, or that the first host was
+// replaced by an empty one: its log would not be read, and the numbers that it has given would
+// be given again, to rows that other nodes still have.
 func (s *Store) checkFirst(ctx context.Context) error {
 	for _, n := range s.nodes() {
 		if n == s.first() {
@@ -209,6 +210,21 @@ func (s *Store) checkFirst(ctx context.Context) error {
 		}
 		if slices.Contains(have, "versions") || slices.Contains(have, "log") {
 			return fmt.Errorf("node %s has been the first host of database %s: name it first", n.host, s.address.database)
+		}
+		for i := range tables {
+			if !slices.Contains(have, s.tableOn(&tables[i])) {
+				continue
+			}
+			r, err := s.client.read(ctx, n, "SELECT toUInt8(1) FROM "+s.qualified(s.tableOn(&tables[i]))+" LIMIT 1")
+			if err != nil {
+				return fmt.Errorf("look for rows on %s: %w", n.host, err)
+			}
+			if r.next() {
+				return fmt.Errorf("node %s has rows of database %s, and the first host, %s, has no log of them: restore the first host, or drop the database on every node to begin anew", n.host, s.address.database, s.first().host)
+			}
+			if r.err != nil {
+				return r.err
+			}
 		}
 	}
 	return nil

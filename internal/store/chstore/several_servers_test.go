@@ -373,3 +373,37 @@ func TestShardAway(t *testing.T) {
 		t.Errorf("put again: got %d, %v, want 600", n, err)
 	}
 }
+
+// An empty node in place of the first host would give the numbers again that rows of other
+// nodes have: it is refused. Empty tables, of a creation that was interrupted, are not.
+func TestFirstHostReplaced(t *testing.T) {
+	ctx := context.Background()
+	c := nodes(t, 2)
+	o := on(t, c)
+	s := open(t, o)
+	defer s.Close()
+	dropFirst := func() {
+		if err := s.client.exec(ctx, s.first(), "DROP DATABASE "+s.address.database); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dropFirst()
+	again := open(t, o)
+	defer again.Close()
+	b := &store.Batch{Writer: "w", Generation: 1, Resolution: series.Base}
+	for i := range 20 {
+		b.Series = append(b.Series, storetest.Span(series.Full, "tenant", fmt.Sprint(i)))
+		b.Points = append(b.Points, store.Point{Series: uint32(i), Slot: storetest.T0, Data: storetest.Dist(0.5)})
+	}
+	if err := again.Put(ctx, b); err != nil {
+		t.Fatal(err)
+	}
+	dropFirst()
+	other, err := Open(ctx, o)
+	if want := "node " + s.address.hosts[1] + " has rows"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want an error that says %s", err, want)
+	}
+	if err == nil {
+		other.Close()
+	}
+}
