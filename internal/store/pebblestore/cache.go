@@ -102,7 +102,7 @@ func (c *unitCache) evict() {
 			continue
 		}
 		u.mu.RLock()
-		sum += u.bytes + 300
+		sum += u.held() + 300
 		u.mu.RUnlock()
 		if sum > c.limit && e != c.lru.Front() && (u.ids == nil || puts-u.lastPut > recentPuts) {
 			delete(c.m, slot.key)

@@ -55,7 +55,7 @@ func (u *unit) columnsNow() *columns {
 	out := &columns{kinds: u.kinds[:len(u.kinds):len(u.kinds)], cols: make([]*column, len(u.cols))}
 	cols := make([]column, len(u.cols))
 	for i, c := range u.cols {
-		cols[i] = column{name: c.name, values: c.values[:len(c.values):len(c.values)], of: c.of[:len(c.of):len(c.of)]}
+		cols[i] = column{name: c.name, values: c.values[:len(c.values):len(c.values)], of: c.of.now()}
 		out.cols[i] = &cols[i]
 	}
 	return out
@@ -68,19 +68,14 @@ const idBytes = 32
 type column struct {
 	name   string
 	values []string          // by code; code 0 is the missing, empty value
-	of     []uint32          // code by number; series beyond its end lack the label
+	of     codes             // by number; series beyond its end lack the label
 	codes  map[string]uint32 // of values; nil in a brief unit, where all values are of numbered tenants, until it is needed
 	last   uint32            // the code set last: neighbours often have it too
 }
 
 func newUnit(day int64, sc scope) *unit { return &unit{day: day, scope: sc} }
 
-func (c *column) code(number uint32) uint32 {
-	if int(number) < len(c.of) {
-		return c.of[number]
-	}
-	return 0
-}
+func (c *column) code(number uint32) uint32 { return c.of.at(int(number)) }
 
 // idOf returns the identity under which a unit numbers a series: unlike its ID it
 // includes the kind, so that bytes of one kind are never read as another.
@@ -111,7 +106,7 @@ func (u *unit) columnAt(name string) int {
 
 func (u *unit) newColumn(name string) *column {
 	if !u.brief {
-		return &column{name: strings.Clone(name), values: []string{""}, codes: map[string]uint32{"": 0}, of: make([]uint32, 0, cap(u.kinds))}
+		return &column{name: strings.Clone(name), values: []string{""}, codes: map[string]uint32{"": 0}, of: codes{narrow: make([]uint8, 0, cap(u.kinds))}}
 	}
 	k := len(u.spare)
 	if k == 0 {
@@ -119,7 +114,7 @@ func (u *unit) newColumn(name string) *column {
 	}
 	c := u.spare[k-1]
 	u.spare = u.spare[:k-1]
-	*c = column{name: name, values: c.values[:1], of: c.of[:0]}
+	*c = column{name: name, values: c.values[:1], of: c.of.reset()}
 	return c
 }
 
@@ -153,7 +148,7 @@ func (u *unit) set(c *column, number uint32, value string) {
 		}
 		c.last = code
 	}
-	u.setCode(c, number, code)
+	c.of.put(int(number), code)
 }
 
 // tenantCodes remembers the codes of a batch's tenants in one unit, so that a name is looked
@@ -175,24 +170,16 @@ func (u *unit) setTenant(c *column, number uint32, s *newSeries, known *tenantCo
 	at := &known.of[s.number]
 	switch {
 	case uint32(*at>>32) == known.turn:
-		u.setCode(c, number, uint32(*at))
+		c.of.put(int(number), uint32(*at))
 		return
 	case c.codes == nil: // no value of the column is known by its text
 		c.last = uint32(len(c.values))
 		c.values = append(c.values, s.tenant)
-		u.setCode(c, number, c.last)
+		c.of.put(int(number), c.last)
 	default:
 		u.set(c, number, s.tenant)
 	}
 	*at = uint64(known.turn)<<32 | uint64(c.last)
-}
-
-func (u *unit) setCode(c *column, number, code uint32) {
-	for len(c.of) <= int(number) {
-		c.of = append(c.of, 0)
-		u.bytes += 4
-	}
-	c.of[number] = code
 }
 
 // newSeries is a series to be numbered.
@@ -229,7 +216,7 @@ func (u *unit) addEach(n int, each func(int) newSeries, ids []series.ID, known *
 	}
 	u.kinds = slices.Grow(u.kinds, n)
 	for _, c := range u.cols {
-		c.of = slices.Grow(c.of, n)
+		c.of.grow(n)
 	}
 	// Labels that tenants share are looked up once.
 	shared := map[uint64]*coded{}
@@ -253,7 +240,7 @@ func (u *unit) addEach(n int, each func(int) newSeries, ids []series.ID, known *
 				shared[hash] = c
 			} else {
 				for _, x := range c.codes {
-					u.setCode(x.column, number, x.code)
+					x.column.of.put(int(number), x.code)
 				}
 			}
 			if tenants == nil {
@@ -280,7 +267,7 @@ func (u *unit) setLabels(ls labels.Labels, number uint32) (codes []columnCode) {
 			}
 			c := u.cols[at]
 			u.set(c, number, l.Value)
-			codes = append(codes, columnCode{c, c.of[number]})
+			codes = append(codes, columnCode{c, c.code(number)})
 			at++
 		}
 	})
@@ -292,7 +279,7 @@ func (u *unit) setLabels(ls labels.Labels, number uint32) (codes []columnCode) {
 func (u *unit) held() int64 {
 	sum := u.bytes + int64(cap(u.kinds)-len(u.kinds))
 	for _, c := range u.cols {
-		sum += int64(cap(c.of)-len(c.of)) * 4
+		sum += c.of.bytes()
 	}
 	if u.ids != nil {
 		sum += int64(cap(u.ids))*16 + u.table.Bytes() - int64(len(u.ids))*idBytes
@@ -382,12 +369,7 @@ func (u *columns) match(ctx context.Context, matchers []*labels.Matcher) ([]bool
 		if all {
 			continue
 		}
-		for i, code := range c.of {
-			sel[i] = sel[i] && ok[code]
-		}
-		if !ok[0] {
-			clear(sel[len(c.of):])
-		}
+		c.of.keep(sel, ok)
 	}
 	return sel, nil
 }

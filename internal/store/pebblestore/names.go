@@ -91,8 +91,8 @@ func (s *Store) LabelNames(ctx context.Context, family string, view series.View,
 			if names[c.name] {
 				continue
 			}
-			for n, code := range c.of {
-				if code != 0 && sel[n] {
+			for n := range c.of.len() {
+				if sel[n] && c.of.at(n) != 0 {
 					names[c.name] = true
 					break
 				}
@@ -125,8 +125,8 @@ func (s *Store) LabelValues(ctx context.Context, family string, view series.View
 		seen := make([]bool, len(c.values))
 		seen[0] = true
 		before, bytes := len(values), 0
-		for n, code := range c.of {
-			if sel[n] && !seen[code] {
+		for n := range c.of.len() {
+			if code := c.of.at(n); sel[n] && !seen[code] {
 				seen[code] = true
 				values[c.values[code]] = true
 				bytes += len(c.values[code])
