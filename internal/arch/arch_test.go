@@ -59,6 +59,7 @@ var floors = [][]string{
 		"internal/compare/changes", "internal/experiment/bench/requests", "internal/experiment/logbook",
 		"internal/experiment/mirror/proxy", "internal/experiment/simulate/answer", "internal/guard/check/profile",
 		"internal/guard/check/schedule", "internal/guard/notify", "internal/guard/probe", "internal/judge/marks",
+		"internal/observe/forward",
 	},
 	{ // 7
 		"internal/experiment/mirror", "internal/experiment/scenario", "internal/guard/check",

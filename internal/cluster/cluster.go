@@ -60,6 +60,7 @@ type Options struct {
 	Records store.Records
 	Writer  string       // the server's name in the store
 	Address string       // base URL at which other servers reach it; may be empty
+	Spans   string       // base URL at which it takes spans of other servers; empty: it takes none
 	Version string       // of the program
 	Work    []string     // names of all pieces of work, the same on every server of a version
 	Logger  *slog.Logger // default discards
@@ -69,6 +70,7 @@ type Options struct {
 type Member struct {
 	Writer  string
 	Address string
+	Spans   string
 	Version string
 	Since   time.Time     // when it joined, by its own clock
 	Seen    time.Duration // how long ago its record was seen to change
@@ -82,6 +84,7 @@ type memberRecord struct {
 	Beat        uint64    `json:"beat"`
 	Left        bool      `json:"left,omitempty"` // stopped in order
 	Address     string    `json:"address,omitempty"`
+	Spans       string    `json:"spans,omitempty"`
 	Version     string    `json:"version,omitempty"`
 	Since       time.Time `json:"since"`
 	// Claim is the incarnation of a process that wants to be this member, and is refused if
@@ -194,7 +197,7 @@ var errAlive = fmt.Errorf("%w: if the data directory was copied, delete the file
 
 // record returns the own record with that number of renewals.
 func (c *Cluster) record(beat uint64) memberRecord {
-	return memberRecord{Incarnation: c.incarnation, Beat: beat, Address: c.o.Address, Version: c.o.Version, Since: c.since.UTC().Round(0)}
+	return memberRecord{Incarnation: c.incarnation, Beat: beat, Address: c.o.Address, Spans: c.o.Spans, Version: c.o.Version, Since: c.since.UTC().Round(0)}
 }
 
 // readMember returns a member's record, and revision 0 if there is none.
@@ -482,7 +485,7 @@ func (c *Cluster) Members() []Member {
 	var out []Member
 	for _, name := range slices.Sorted(maps.Keys(c.seen)) {
 		s := c.seen[name]
-		m := Member{Writer: name, Address: s.record.Address, Version: s.record.Version, Since: s.record.Since, Seen: now.Sub(s.at), Alive: c.alive(name, now)}
+		m := Member{Writer: name, Address: s.record.Address, Spans: s.record.Spans, Version: s.record.Version, Since: s.record.Since, Seen: now.Sub(s.at), Alive: c.alive(name, now)}
 		for work, h := range c.leases {
 			if h.record.Holder == name && h.record.Incarnation == s.record.Incarnation && m.Alive {
 				m.Works = append(m.Works, work)

@@ -46,6 +46,7 @@ type Config struct {
 	PageURL      string   `key:"page_url" flag:"yes" doc:"Address under which people reach the page, for links in notifications of checks; ‘page’ in a file of checks goes before it."`
 	Log          `key:"log" doc:"What the log has."`
 	Debug        `key:"debug" doc:"For finding out what the server itself does."`
+	Cluster      Cluster     `key:"cluster" doc:"What servers that share a store have."`
 	Agent        Agent       `key:"agent" doc:"What ‘tailscope agent’ alone has: where it sends to."`
 	Mirror       Mirror      `key:"mirror" doc:"What is mirrored, and where to."`
 	AccessLogs   []AccessLog `key:"access_logs" doc:"Access logs that are followed as they grow."`
@@ -130,9 +131,30 @@ func (a *Agent) validate(bad func(key, format string, args ...any)) {
 	if a.To == "" {
 		return
 	}
-	if u, err := url.Parse(a.To); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	if !isURL(a.To) {
 		bad("agent.to", "%q is not a URL: write one such as http://tailscope:4318", a.To)
 	}
+}
+
+// Cluster configures how servers that share a store reach each other.
+type Cluster struct {
+	Address string `key:"address" flag:"yes" doc:"URL at which other servers of the store reach this one's OTLP over HTTP, such as ‘http://10.0.0.7:4318’, to send it spans of traces that it puts together; see docs/clickhouse.md. By default the address in otlp.http, and where that is every interface this machine's towards ClickHouse; ‘none’ takes no spans of others."`
+}
+
+// NoAddress is a Cluster.Address at which nothing is taken.
+const NoAddress = "none"
+
+// validate reports what is wrong with the settings of servers that share a store.
+func (c *Cluster) validate(bad func(key, format string, args ...any)) {
+	if c.Address != "" && c.Address != NoAddress && !isURL(c.Address) {
+		bad("cluster.address", "%q is not a URL: write one such as http://10.0.0.7:4318, or none", c.Address)
+	}
+}
+
+// isURL reports whether s is an address that HTTP can be sent to.
+func isURL(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
 // Debug configures the address of pprof; empty disables it.
@@ -282,6 +304,7 @@ func (c *Config) Validate() error {
 
 	c.validateAccessLogs(bad)
 	c.Tenants.validate(bad)
+	c.Cluster.validate(bad)
 	c.Agent.validate(bad)
 	c.Mirror.validate(bad)
 	return errors.Join(errs...)
@@ -300,8 +323,7 @@ func checkLink(link string) error {
 	if strings.ContainsAny(filled, "{}") {
 		return fmt.Errorf("%q has a placeholder other than {trace_id}: %s", link, example)
 	}
-	u, err := url.Parse(filled)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	if !isURL(filled) {
 		return fmt.Errorf("%q is not a web address: %s", link, example)
 	}
 	return nil

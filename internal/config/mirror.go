@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -96,7 +95,7 @@ func (m *Mirror) validate(bad func(key, format string, args ...any)) {
 		return
 	}
 	for _, u := range []struct{ key, text string }{{"mirror.to", m.To}, {"mirror.to_otlp", m.ToOTLP}} {
-		if p, err := url.Parse(u.text); u.text != "" && (err != nil || p.Scheme != "http" && p.Scheme != "https" || p.Host == "") {
+		if u.text != "" && !isURL(u.text) {
 			bad(u.key, "%q is not a URL: write one such as http://127.0.0.1:7099", u.text)
 		}
 	}

@@ -15,8 +15,10 @@ import (
 	"tailscope/api"
 	"tailscope/internal/figure"
 	"tailscope/internal/observe/agents"
+	"tailscope/internal/observe/forward"
 	"tailscope/internal/observe/otlp"
 	"tailscope/internal/store/outbox"
+	"tailscope/internal/store/packed"
 )
 
 // closeSending bounds the time for sending what waits when an agent stops. What it does not
@@ -150,12 +152,15 @@ func (s *Server) startAgents() {
 	s.metrics.registry.MustRegister(newPartCollector(s.agents.Totals, agentReadings), agentCollector{s.agents.Agents})
 }
 
-// packed returns s.agents for the receivers, or nil for an agent.
-func (s *Server) packed() otlp.Packed {
-	if s.agents == nil {
-		return nil
+// frames lists what the receiver of OTLP over HTTP takes beside OTLP.
+func (s *Server) frames() (out []otlp.Frames) {
+	if s.agents != nil {
+		out = append(out, otlp.Frames{Path: packed.Path, ContentType: packed.ContentType, Header: packed.AgentHeader, Sender: "tailscope agent", Receiver: s.agents})
 	}
-	return s.agents
+	if s.forward != nil {
+		out = append(out, otlp.Frames{Path: forward.Path, ContentType: forward.ContentType, Header: forward.ToHeader, Sender: "another server of the store", Receiver: s.forward})
+	}
+	return out
 }
 
 // listAgents returns the agents for the API.

@@ -56,7 +56,7 @@ func (s *Server) openLocked(ctx context.Context, lock io.Closer) (*dataStore, er
 		return nil, fmt.Errorf("the store: %w", err)
 	}
 	return &dataStore{
-		store: lockedStore{st, lock}, writer: writer, shared: true,
+		store: lockedStore{st, lock}, writer: writer, shared: true, host: st.FirstHost(),
 		damage:   func() []store.Damage { return nil },
 		space:    func() error { return nil },
 		leap:     func() (clockLeap, bool) { return clockLeap{}, false },

@@ -21,7 +21,7 @@ func (s *Server) startCluster(ctx context.Context) (err error) {
 		return nil
 	}
 	s.cluster, err = cluster.Join(ctx, cluster.Options{
-		Records: s.store, Writer: s.data.writer, Address: s.cfg.PageURL, Version: s.version,
+		Records: s.store, Writer: s.data.writer, Address: s.cfg.PageURL, Spans: s.spansAddress(ctx), Version: s.version,
 		Work: []string{workMaintenance, workVerdicts}, Logger: s.log.With("part", "cluster"),
 	})
 	if err != nil {

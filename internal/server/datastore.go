@@ -18,6 +18,7 @@ type dataStore struct {
 	store    store.Store
 	writer   string                // the server's name in it
 	shared   bool                  // with other servers, perhaps
+	host     string                // of a shared store, with its port
 	damage   func() []store.Damage // found since the start
 	space    func() error          // wraps store.ErrFull while the disk is full
 	leap     func() (clockLeap, bool)

@@ -102,7 +102,11 @@ func (s *Server) memoryParts() []memoryPart {
 		{name: "program", bytes: s.program.Load()},
 	}
 	if s.traces != nil {
-		parts = append(parts, memoryPart{name: "traces", bytes: s.traces.Stats().MemoryBytes, limit: s.shares.Traces})
+		p := memoryPart{name: "traces", bytes: s.traces.Stats().MemoryBytes, limit: s.shares.Traces}
+		if s.forward != nil {
+			p.bytes += s.forward.Stats().QueueBytes
+		}
+		parts = append(parts, p)
 	}
 	if s.otlp != nil {
 		d := s.otlp.Stats()

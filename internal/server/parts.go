@@ -94,7 +94,7 @@ func (s *Server) startListeners(ctx context.Context) error {
 
 	receiver, err := otlp.Start(ctx, otlp.Options{
 		Sink:         otlp.Into(s.agg),
-		Packed:       s.packed(),
+		Frames:       s.frames(),
 		Assembler:    s.assembler(),
 		GRPCListener: s.otlpGRPC,
 		HTTPListener: s.otlpHTTP,

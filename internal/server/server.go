@@ -32,6 +32,7 @@ import (
 	"tailscope/internal/judge/marks"
 	"tailscope/internal/listen"
 	"tailscope/internal/observe/agents"
+	"tailscope/internal/observe/forward"
 	"tailscope/internal/observe/otlp"
 	"tailscope/internal/observe/traces"
 	"tailscope/internal/seconds"
@@ -77,6 +78,7 @@ type Server struct {
 	agg      *agg.Aggregator
 	seconds  *seconds.Ring
 	traces   *traces.Assembler // nil if traces are disabled
+	forward  *forward.Router   // of spans between servers; nil if no other server shares the store
 	ready    atomic.Bool
 	health   health
 	damageMu sync.Mutex // guards known and acknowledged
@@ -169,6 +171,7 @@ func Start(ctx context.Context, set Settings) (_ *Server, err error) {
 	if err := s.openAssembler(); err != nil {
 		return nil, err
 	}
+	s.startForwarding()
 	s.startMaintenance()
 	if s.outbox == nil {
 		if err := s.startJudging(ctx); err != nil {

@@ -24,10 +24,14 @@ func (s *Server) openAssembler() error {
 	if s.shares.Traces == 0 {
 		return nil
 	}
+	memory := s.shares.Traces
+	if s.cluster != nil {
+		memory -= memory / forwardShare
+	}
 	a, err := traces.New(traces.Options{
 		Sink:        traceSink{s.agg},
 		Keeper:      s.store,
-		MemoryBytes: s.shares.Traces,
+		MemoryBytes: memory,
 		Grace:       c.Grace,
 		Idle:        c.Idle,
 		KeepAge:     c.Keep,

@@ -24,7 +24,6 @@ import (
 
 	"tailscope/internal/agg"
 	"tailscope/internal/listen"
-	"tailscope/internal/store/packed"
 )
 
 const (
@@ -38,8 +37,8 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("/v1/traces", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, traceSignal) })
 	mux.HandleFunc("/v1/metrics", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, metricSignal) })
 	mux.HandleFunc("/v1/logs", func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, logSignal) })
-	if s.o.Packed != nil {
-		mux.HandleFunc(packed.Path, s.servePacked)
+	for _, f := range s.o.Frames {
+		mux.HandleFunc(f.Path, func(w http.ResponseWriter, r *http.Request) { s.serveFrame(w, r, &f) })
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		code, st := http.StatusNotFound, codes.NotFound
@@ -65,7 +64,8 @@ func (s *Server) handler() http.Handler {
 		// send the origin with every POST, so one without it is not a browser's; JSON is
 		// still restricted to the names.
 		Tool: func(r *http.Request) bool {
-			return r.Method == http.MethodPost && (contentType(r) == protobufType || contentType(r) == packed.ContentType)
+			t := contentType(r)
+			return r.Method == http.MethodPost && (t == protobufType || slices.ContainsFunc(s.o.Frames, func(f Frames) bool { return f.ContentType == t }))
 		},
 	}
 	return g.Handler(sharing(mux))
@@ -175,21 +175,29 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, sig signal) {
 	_, _ = w.Write(appendResponse(nil, p))
 }
 
-// Packed receives frames of agents: see package agents.
-type Packed interface {
-	// Receive stores a frame, which may be empty, of the agent that about describes. It asks
-	// reserve before it allocates so many bytes. It returns the status code and the body of the
+// Frames is a path beside those of OTLP at which frames of this program's own forms are taken.
+type Frames struct {
+	Path, ContentType string
+	Header            string // what Receiver is told about the frame
+	Sender            string // who sends here, for people
+	Receiver          FrameReceiver
+}
+
+// FrameReceiver receives frames: see packages agents and forward.
+type FrameReceiver interface {
+	// Receive takes a frame, which may be empty; about is its Frames.Header. It asks reserve
+	// before it allocates so many bytes. It returns the status code and the body of the
 	// answer, which is JSON.
 	Receive(ctx context.Context, about string, frame []byte, reserve func(bytes int) bool) (code int, answer []byte)
 }
 
-// servePacked receives a frame of an agent. It is bounded as requests of OTLP are.
-func (s *Server) servePacked(w http.ResponseWriter, r *http.Request) {
+// serveFrame receives a frame. It is bounded as requests of OTLP are.
+func (s *Server) serveFrame(w http.ResponseWriter, r *http.Request, f *Frames) {
 	c := &s.counters[overHTTP]
 	c.requests.Add(1)
-	if r.Method != http.MethodPost || contentType(r) != packed.ContentType {
+	if r.Method != http.MethodPost || contentType(r) != f.ContentType {
 		c.broken.Add(1)
-		s.refuse(w, jsonType, http.StatusUnsupportedMediaType, status.Newf(codes.InvalidArgument, "%s takes POST requests of type %s, which tailscope agent sends", r.URL.Path, packed.ContentType))
+		s.refuse(w, jsonType, http.StatusUnsupportedMediaType, status.Newf(codes.InvalidArgument, "%s takes POST requests of type %s, which %s sends", r.URL.Path, f.ContentType, f.Sender))
 		return
 	}
 	b := arrival{limit: &s.limits[overHTTP]}
@@ -204,14 +212,14 @@ func (s *Server) servePacked(w http.ResponseWriter, r *http.Request) {
 	}
 	defer b.limit.leave()
 	c.bytes.Add(uint64(len(frame)))
-	code, answer := s.o.Packed.Receive(r.Context(), r.Header.Get(packed.AgentHeader), frame, func(n int) bool { return b.reserve(b.reserved + n) })
+	code, answer := f.Receiver.Receive(r.Context(), r.Header.Get(f.Header), frame, func(n int) bool { return b.reserve(b.reserved + n) })
 	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
 		c.overloaded.Add(1)
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(s.o.RetryAfter.Seconds()))))
 	}
 	w.Header().Set("Content-Type", jsonType)
 	w.WriteHeader(code)
-	_, _ = w.Write(answer) // an error means that the agent is gone
+	_, _ = w.Write(answer) // an error means that the sender is gone
 }
 
 // body reads, decompresses and decodes a request's body. The request takes no slot of

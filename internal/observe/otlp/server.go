@@ -30,7 +30,7 @@ type Options struct {
 	TenantKeys  []string // attributes that name the tenant, preferred first; default semconv.DefaultTenantKeys
 	ExtraLabels []string // attributes kept as labels: `attribute` or `attribute=label`
 
-	Packed Packed // receives frames of agents over HTTP; nil: not served
+	Frames []Frames // further paths over HTTP
 
 	Routes store.Records // keeps what was learned of routes; nil: a start learns anew
 

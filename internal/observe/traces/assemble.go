@@ -25,6 +25,7 @@ type Assembler struct {
 	maxAge int64
 	groups sync.Pool // *group
 	rows   targets
+	router Router // nil: no trace goes to another server
 
 	stop   context.CancelFunc // ends the sweeps
 	giveUp context.CancelFunc // ends the current sweep
@@ -144,12 +145,16 @@ func (a *Assembler) Epoch() uint32 { return a.names.epoch.Load() }
 // details. It does not fail: it counts what it cannot accept. Near the bound on memory
 // it leaves out new traces; at the bound it closes the oldest itself. Traces that came whole it
 // breaks down itself, and hands over the results now and then: so it may wait for the sink.
-func (a *Assembler) Add(spans []Span) {
+func (a *Assembler) Add(spans []Span) { a.add(spans, a.router) }
+
+// add adds spans that go where router says, or stay without one.
+func (a *Assembler) add(spans []Span, router Router) {
 	if len(spans) == 0 {
 		return
 	}
 	now := a.o.Now().UnixNano()
 	g := a.groups.Get().(*group)
+	g.router = router
 	g.sort(a, spans)
 	g.findWhole(a, spans, now)
 	for n, sh := range a.shards {
@@ -167,7 +172,10 @@ func (a *Assembler) Add(spans []Span) {
 	if len(g.once) > 0 {
 		a.closeAtOnce(spans, g)
 	}
-	g.infos = nil
+	if len(g.away) > 0 {
+		g.send(spans)
+	}
+	g.infos, g.router = nil, nil
 	a.groups.Put(g)
 }
 

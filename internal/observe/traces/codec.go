@@ -92,15 +92,9 @@ type encoder struct {
 }
 
 func (e *encoder) begin(id store.TraceID, complete bool, leftOut, spans int) {
-	if e.strings == nil {
-		e.strings, e.identities, e.ids = map[string]uint64{}, map[Identity]uint64{}, map[[8]byte]int{}
-	}
-	clear(e.strings)
-	clear(e.identities)
-	clear(e.ids)
-	e.strings[""] = 0
-	e.starts = e.starts[:0]
-	e.b = append(append(e.b[:0], codecVersion), id[:]...)
+	e.reset()
+	e.beginSpans()
+	e.b = append(append(e.b, codecVersion), id[:]...)
 	flags := byte(0)
 	if complete {
 		flags |= traceComplete
@@ -108,6 +102,26 @@ func (e *encoder) begin(id store.TraceID, complete bool, leftOut, spans int) {
 	e.b = append(e.b, flags)
 	e.uint(uint64(leftOut))
 	e.uint(uint64(spans))
+}
+
+// reset forgets all bytes, strings and identities.
+func (e *encoder) reset() {
+	if e.strings == nil {
+		e.strings, e.identities, e.ids = map[string]uint64{}, map[Identity]uint64{}, map[[8]byte]int{}
+	}
+	clear(e.strings)
+	clear(e.identities)
+	e.strings[""] = 0
+	e.b = e.b[:0]
+}
+
+// beginSpans forgets the spans of the trace before.
+func (e *encoder) beginSpans() {
+	if len(e.ids) > 1<<10 { // clearing a map takes as long as it once was large
+		e.ids = map[[8]byte]int{}
+	}
+	clear(e.ids)
+	e.starts = e.starts[:0]
 }
 
 func (e *encoder) uint(n uint64) { e.b = binary.AppendUvarint(e.b, n) }
@@ -128,6 +142,17 @@ func (e *encoder) string(s string) {
 
 // span encodes one span with detail in place of s.Detail.
 func (e *encoder) span(s *TraceSpan, detail []byte) {
+	n, ok := e.identities[s.Identity]
+	if !ok {
+		n = uint64(len(e.identities))
+		e.identities[s.Identity] = n
+	}
+	e.numbered(s, n, !ok, detail)
+}
+
+// numbered encodes one span whose identity has the number n, and writes the identity out if
+// it is new.
+func (e *encoder) numbered(s *TraceSpan, n uint64, isNew bool, detail []byte) {
 	flags := byte(0)
 	set := func(is bool, f byte) {
 		if is {
@@ -159,13 +184,8 @@ func (e *encoder) span(s *TraceSpan, detail []byte) {
 	e.starts = append(e.starts, s.Start)
 	e.int(s.Start - from)
 	e.uint(uint64(s.End - s.Start))
-	n, ok := e.identities[s.Identity]
-	if !ok {
-		n = uint64(len(e.identities))
-		e.identities[s.Identity] = n
-	}
 	e.uint(n)
-	if !ok {
+	if isNew {
 		for _, v := range s.Identity.strings() {
 			e.string(*v)
 		}
@@ -228,6 +248,10 @@ type decoder struct {
 	strings    []string
 	identities []Identity
 	old        bool // version 1
+
+	// Of the last span:
+	number uint64 // of its identity
+	detail []byte // within b
 }
 
 func (d *decoder) fail(what string) {
@@ -306,10 +330,12 @@ func (d *decoder) trace() *Trace {
 	t.Spans = make([]TraceSpan, n)
 	for i := range t.Spans {
 		d.span(t.Spans, i)
+		t.Spans[i].Detail = string(d.detail)
 	}
 	return t
 }
 
+// span decodes span i, all but its Detail.
 func (d *decoder) span(spans []TraceSpan, i int) {
 	s := &spans[i]
 	flags := d.byte()
@@ -342,10 +368,10 @@ func (d *decoder) span(spans []TraceSpan, i int) {
 		d.fail("span times")
 		return
 	}
-	switch n := d.uint(); {
-	case n < uint64(len(d.identities)):
-		s.Identity = d.identities[n]
-	case n == uint64(len(d.identities)):
+	switch d.number = d.uint(); {
+	case d.number < uint64(len(d.identities)):
+		s.Identity = d.identities[d.number]
+	case d.number == uint64(len(d.identities)):
 		all := s.Identity.strings()
 		known := all[:]
 		if d.old {
@@ -376,7 +402,8 @@ func (d *decoder) span(spans []TraceSpan, i int) {
 	if flags&spanText != 0 {
 		s.Text = d.string()
 	}
+	d.detail = nil
 	if flags&spanDetail != 0 {
-		s.Detail = string(d.bytes(d.uint()))
+		d.detail = d.bytes(d.uint())
 	}
 }

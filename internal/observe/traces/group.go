@@ -19,6 +19,9 @@ type group struct {
 	invalid int       // spans
 	infos   []*common // by the number in a Name
 	once    []uint32  // traces to close at once
+	router  Router    // nil: all stay
+	away    []routed  // traces that go to other servers
+	sent    []Span
 
 	open    []uint32 // the open traces of one shard's
 	fetched uint32   // keeps the compiler from dropping the loads
@@ -152,6 +155,13 @@ func (a *Assembler) addTo(sh *shard, spans []Span, g *group, order []uint32, now
 			sh.gone.addRoot(p.key.Lo, spans[p.root].Name.common())
 			g.once = append(g.once, n)
 			continue
+		}
+		if i == 0 && g.router != nil && sh.gone.find(p.key.Lo) == 0 {
+			if to := g.router.Route(&spans[p.first].TraceID); to != nil {
+				sh.stats.Spans -= uint64(p.n) // they are added there
+				g.away = append(g.away, routed{n, to})
+				continue
+			}
 		}
 		if !a.addPart(sh, spans, g, p, i, now) {
 			open = nil // the traces found may be closed now

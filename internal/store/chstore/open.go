@@ -156,6 +156,9 @@ func dial(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
+// FirstHost returns the host and port of the node that is named first.
+func (s *Store) FirstHost() string { return s.address.hosts[0] }
+
 // learn finds out which settings a server knows.
 func (s *Store) learn(ctx context.Context, n *node) error {
 	names := make([]string, 0, len(settingsWanted))
