@@ -527,6 +527,60 @@ func TestWholeTracesStay(t *testing.T) {
 	}
 }
 
+// When a callee begins to send spans, what its callers' traces that were closed at once lack is
+// noticed on each server, and from then on they wait.
+func TestCalleeBegins(t *testing.T) {
+	g := newGroup(t, 3)
+	rng := rand.New(rand.NewPCG(13, 14))
+	turn := func(callee bool) {
+		for k, m := range someTraces(rng, g.clock.now(), 0, 40) {
+			switch m[0].id.Service {
+			case "pay", "mail":
+				if !callee {
+					continue
+				}
+			case "search":
+				continue
+			}
+			add(g.nodes[(k+rng.IntN(3))%3].a, m)
+		}
+		g.round()
+	}
+	atOnce := func() (n uint64) {
+		for _, x := range g.nodes {
+			n += x.a.Stats().AtOnce
+		}
+		return n
+	}
+	for range 60 { // 1,800 requests
+		turn(false)
+	}
+	g.clock.advance(15 * time.Second)
+	for range 20 {
+		turn(false)
+	}
+	before := atOnce()
+	if before < 500 {
+		t.Errorf("%d of 600 requests are closed at once, want nearly all", before)
+	}
+	for range 40 {
+		turn(true)
+	}
+	wrong := atOnce() - before
+	t.Logf("%d requests are closed at once after the callee began", wrong)
+	if wrong > 300 { // 30 requests come together
+		t.Errorf("%d of 1,200 requests are closed at once though a callee sends spans", wrong)
+	}
+	g.clock.advance(15 * time.Second)
+	before = atOnce()
+	for range 20 {
+		turn(true)
+	}
+	if n := atOnce() - before; n != 0 {
+		t.Errorf("%d requests are closed at once later", n)
+	}
+}
+
 // What does not fit a queue, waits too long or is refused is dropped and counted; what is not
 // taken for a moment is sent again.
 func TestQueue(t *testing.T) {
