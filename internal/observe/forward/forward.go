@@ -91,7 +91,7 @@ func (o *Options) ensureDefaults() {
 }
 
 // Router sends spans of traces that other servers put together to them, and takes those that
-// others send here. Its methods are safe for concurrent use, but for Round.
+// others send here. Its methods are safe for concurrent use.
 type Router struct {
 	o        Options
 	ring     atomic.Pointer[ring]
@@ -145,7 +145,7 @@ func (r *ring) owner(id *store.TraceID) *server {
 }
 
 // New returns a Router that knows the members of now, and routes the spans of the assembler.
-// Nothing is sent before Run or Round.
+// Nothing is sent before Run.
 func New(o Options) *Router {
 	o.ensureDefaults()
 	r := &Router{o: o, peers: map[string]*peer{}}
@@ -190,8 +190,8 @@ func (r *Router) Run(ctx context.Context) {
 	r.senders.Wait()
 }
 
-// Round looks up members and sends what waits, once. It must not be called while Run runs.
-func (r *Router) Round(ctx context.Context) {
+// round looks up members and sends what waits, once. Run does both, each in its time.
+func (r *Router) round(ctx context.Context) {
 	r.refresh()
 	for _, p := range r.all() {
 		p.round(ctx)
@@ -364,6 +364,9 @@ func (r *Router) receive(to string, frame []byte, reserve func(bytes int) bool) 
 		return http.StatusConflict, 0, fmt.Errorf("this is server %s of its store, and %q is asked for: cluster.address of that one leads here", r.o.Writer, to)
 	}
 	h, err := traces.PeekFrame(frame)
+	if errors.Is(err, traces.ErrVersion) {
+		return http.StatusUnsupportedMediaType, 0, fmt.Errorf("%w: run servers of one version", err)
+	}
 	if err != nil {
 		return http.StatusBadRequest, 0, err
 	}

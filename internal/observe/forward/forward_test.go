@@ -262,7 +262,7 @@ func (g *group) join() *node {
 // round has every server look at the members, and send.
 func (g *group) round() {
 	for _, n := range g.nodes {
-		n.Round(g.t.Context())
+		n.Router.round(g.t.Context())
 	}
 }
 
@@ -605,25 +605,25 @@ func TestQueue(t *testing.T) {
 		return spans
 	}
 	n := put(20)
-	r.Round(t.Context())
+	r.round(t.Context())
 	if st := r.Stats(); asked != 1 || st.Failures != 1 || st.Sent+st.Dropped != 0 || st.QueueBytes == 0 || !strings.Contains(st.LastError, "503") {
 		t.Errorf("refused for now: %d requests, %+v", asked, st)
 	}
 	c.advance(time.Second)
-	r.Round(t.Context())
+	r.round(t.Context())
 	if asked != 1 {
 		t.Error("sent again before Retry-After")
 	}
 	c.advance(time.Second)
 	code = http.StatusOK
-	r.Round(t.Context())
+	r.round(t.Context())
 	if st := r.Stats(); st.Sent != n || st.QueueBytes != 0 || st.Frames != 1 || st.Bytes == 0 {
 		t.Errorf("taken then: %+v, want %d spans sent", st, n)
 	}
 
 	code = http.StatusBadRequest
 	n = put(20)
-	r.Round(t.Context())
+	r.round(t.Context())
 	if st := r.Stats(); st.Dropped != n || st.QueueBytes != 0 || st.LastDrop.IsZero() {
 		t.Errorf("refused for good: %+v, want %d spans dropped", st, n)
 	}
@@ -632,9 +632,9 @@ func TestQueue(t *testing.T) {
 	code = http.StatusConflict
 	before := r.Stats().Dropped
 	n = put(20)
-	r.Round(t.Context())
+	r.round(t.Context())
 	c.advance(mostAge + time.Second)
-	r.Round(t.Context())
+	r.round(t.Context())
 	if st := r.Stats(); st.Dropped-before != n || st.QueueBytes != 0 {
 		t.Errorf("waited too long: %+v, want %d more than %d dropped", st, n, before)
 	}
@@ -651,7 +651,7 @@ func TestQueue(t *testing.T) {
 	}
 	// A server that cannot read the store keeps the members that it knew.
 	members = []cluster.Member{{Writer: "a"}, {Writer: "b", Spans: other.URL}}
-	r.Round(t.Context())
+	r.round(t.Context())
 	if st := r.Stats(); st.Peers != 1 {
 		t.Errorf("%+v", st)
 	}
@@ -687,7 +687,7 @@ func TestReceiveRefuses(t *testing.T) {
 		{"", good, true, 409, "cluster.address"},
 		{"server-0", good, false, 429, "sent again"},
 		{"server-0", nil, true, 400, "corrupt"},
-		{"server-0", newer, true, 400, "version 9"},
+		{"server-0", newer, true, 415, "version 9"},
 	} {
 		code, answer := n.Receive(t.Context(), c.to, c.frame, func(int) bool { return c.space })
 		if code != c.code || !strings.Contains(string(answer), c.want) {
