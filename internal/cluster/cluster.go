@@ -7,7 +7,7 @@
 // any other does, so that what it holds is never held twice, as long as no clock runs
 // Dead/Valid times faster than another (Gray & Cheriton, Leases, 1989).
 //
-// A piece of work belongs to the live server that rendezvous hashing puts first (Thaler &
+// A piece of work belongs to the live server, of those that can hold it, that rendezvous hashing puts first (Thaler &
 // Ravishankar, 1998): when a server comes or goes, only what it gets or held moves. Who
 // holds a piece of work stands in a lease, a record with a term that rises whenever the
 // holder changes. What a holder does may have begun before it lost the lease, so what it
@@ -62,7 +62,7 @@ type Options struct {
 	Address string       // base URL at which other servers reach it; may be empty
 	Spans   string       // base URL at which it takes spans of other servers; empty: it takes none
 	Version string       // of the program
-	Work    []string     // names of all pieces of work, the same on every server of a version
+	Work    []string     // names of the pieces of work that this server can hold
 	Logger  *slog.Logger // default discards
 }
 
@@ -87,6 +87,7 @@ type memberRecord struct {
 	Spans       string    `json:"spans,omitempty"`
 	Version     string    `json:"version,omitempty"`
 	Since       time.Time `json:"since"`
+	Work        []string  `json:"work,omitempty"` // that it can hold
 	// Claim is the incarnation of a process that wants to be this member, and is refused if
 	// this one is alive.
 	Claim string `json:"claim,omitempty"`
@@ -197,7 +198,7 @@ var errAlive = fmt.Errorf("%w: if the data directory was copied, delete the file
 
 // record returns the own record with that number of renewals.
 func (c *Cluster) record(beat uint64) memberRecord {
-	return memberRecord{Incarnation: c.incarnation, Beat: beat, Address: c.o.Address, Spans: c.o.Spans, Version: c.o.Version, Since: c.since.UTC().Round(0)}
+	return memberRecord{Incarnation: c.incarnation, Beat: beat, Address: c.o.Address, Spans: c.o.Spans, Version: c.o.Version, Since: c.since.UTC().Round(0), Work: c.o.Work}
 }
 
 // readMember returns a member's record, and revision 0 if there is none.
@@ -369,10 +370,12 @@ func (c *Cluster) alive(name string, now time.Time) bool {
 func (c *Cluster) divide(ctx context.Context) error {
 	now := time.Now()
 	c.mu.Lock()
-	var live []string
-	for name := range c.seen {
+	live := map[string][]string{} // by work, who can hold it
+	for name, s := range c.seen {
 		if c.alive(name, now) {
-			live = append(live, name)
+			for _, work := range s.record.Work {
+				live[work] = append(live[work], name)
+			}
 		}
 	}
 	type change struct {
@@ -383,7 +386,7 @@ func (c *Cluster) divide(ctx context.Context) error {
 	var changes []change
 	for _, work := range c.o.Work {
 		h := c.leases[work]
-		mine := first(live, work) == c.o.Writer
+		mine := first(live[work], work) == c.o.Writer
 		holds := c.holds(h.record)
 		c.yields[work] = holds && !mine
 		switch {

@@ -33,7 +33,7 @@ func (s *Server) startChecks(ctx context.Context) error {
 		return err
 	}
 	log := s.log.With("part", "checks")
-	s.notifier, err = notify.Open(ctx, notify.Options{Dir: filepath.Join(s.cfg.Data, "receivers"), Receivers: file.Receivers, Leapt: s.leapt, Logger: s.log.With("part", "receivers")})
+	s.notifier, err = notify.Open(ctx, notify.Options{Dir: filepath.Join(s.cfg.Data, "receivers"), Receivers: file.Receivers, Leapt: s.leapt, Shared: s.cluster != nil, Logger: s.log.With("part", "receivers")})
 	if err != nil {
 		return fmt.Errorf("checks: receivers: %w", err)
 	}
@@ -43,9 +43,18 @@ func (s *Server) startChecks(ctx context.Context) error {
 
 	targets := sla.NewTargets(s.store)
 	st := query.WithCohorts(s.store, tenants)
+	records := s.own
+	var once func(context.Context, func(context.Context) error) (bool, error)
+	if s.cluster != nil {
+		records, once = s.store, func(ctx context.Context, do func(context.Context) error) (bool, error) {
+			return s.once(ctx, workChecks, do)
+		}
+	}
 	s.checks, err = check.Open(ctx, check.Options{
 		Store:     st,
-		Records:   s.own,
+		Records:   records,
+		Once:      once,
+		Server:    s.data.writer,
 		Cache:     s.samples,
 		Agg:       s.agg,
 		Prom:      query.NewPromEngine(st, query.PromOptions{Logger: log, QuestionBytes: s.shares.Question}),

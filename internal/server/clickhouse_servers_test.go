@@ -3,7 +3,10 @@
 package server
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,7 +18,9 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.uber.org/goleak"
 
+	"tailscope/api"
 	"tailscope/internal/cluster"
+	"tailscope/internal/guard/check"
 	"tailscope/internal/store"
 	"tailscope/test/program"
 )
@@ -54,6 +59,81 @@ func together(a, b spanLoad) spanLoad {
 	return sum
 }
 
+// door is an address with a check that is UNKNOWN while it is shut, and a receiver.
+type door struct {
+	file, events, address string
+	l                     net.Listener
+}
+
+func newDoor(t *testing.T) *door {
+	t.Helper()
+	dir := t.TempDir()
+	d := &door{file: filepath.Join(dir, "checks.yaml"), events: filepath.Join(dir, "events"), address: "127.0.0.1:0"}
+	d.open(t)
+	d.address = d.l.Addr().String()
+	t.Cleanup(func() { _ = d.l.Close() })
+	text := fmt.Sprintf("receivers:\n  log: {file: {path: %s}}\nchecks:\n  door: {value: {tcp: {address: %q}}, every: 1s, soft: 1 of 1, receivers: [log]}\n", d.events, d.address)
+	if err := os.WriteFile(d.file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func (d *door) open(t *testing.T) {
+	t.Helper()
+	var err error
+	if d.l, err = net.Listen("tcp", d.address); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (d *door) shut(t *testing.T) {
+	t.Helper()
+	if err := d.l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// told returns the events that the receiver has got.
+func (d *door) told(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(d.events)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	var out []string
+	for line := range strings.Lines(string(b)) {
+		var e struct {
+			Kind string
+			Seq  int
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, fmt.Sprintf("%s/%d", e.Kind, e.Seq))
+	}
+	return strings.Join(out, " ")
+}
+
+func (d *door) state(t *testing.T, s *Server) string {
+	t.Helper()
+	r, err := s.checks.List(t.Context(), check.ListRequest{})
+	if err != nil || len(r.Checks) != 1 {
+		t.Fatalf("checks: %+v, %v", r, err)
+	}
+	return r.Checks[0].State
+}
+
+// eventually waits for what takes less than half a minute on an idle machine.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within a minute", what)
+		}
+	}
+}
+
 // Two servers on one cluster answer for both, also after one was started anew, and after
 // slots were rolled up.
 func TestServersOnClickHouse(t *testing.T) {
@@ -68,6 +148,9 @@ func TestServersOnClickHouse(t *testing.T) {
 	})
 	first, second := testConfig(t.TempDir()), testConfig(t.TempDir())
 	first.Store, second.Store = c.Address("tailscope"), c.Address("tailscope")
+	door := newDoor(t)
+	first.Checks = []string{door.file}
+	second.Checks = first.Checks
 	a, b := start(t, first), start(t, second)
 	if a.data.writer == b.data.writer {
 		t.Errorf("both servers are called %s", a.data.writer)
@@ -119,7 +202,7 @@ func TestServersOnClickHouse(t *testing.T) {
 		slices.Sort(held)
 		return held
 	}
-	all := []string{workMaintenance, workVerdicts}
+	all := []string{workChecks, workMaintenance, workVerdicts}
 	divided := func(servers ...*Server) {
 		t.Helper()
 		deadline := time.Now().Add(time.Minute) // of a busy machine; twelve seconds are enough else
@@ -131,7 +214,29 @@ func TestServersOnClickHouse(t *testing.T) {
 		}
 	}
 	divided(a, b)
-	stop(t, b)
+	door.shut(t)
+	eventually(t, "one server tells that the door is shut", func() bool { return door.told(t) == "opened/1" })
+	for _, s := range []*Server{a, b} {
+		eventually(t, "each server shows it", func() bool { return door.state(t, s) == "UNKNOWN" })
+	}
+	guard, other := a, b
+	if metric(t, b, "tailscope_check_runs_total") > 0 {
+		guard, other = b, a
+	}
+	if n := metric(t, other, "tailscope_check_runs_total"); n != 0 {
+		t.Errorf("both servers run the check, the other %v times", n)
+	}
+	if _, err := other.checks.Acknowledge(t.Context(), "door", api.Ack{User: "eva"}); err != nil {
+		t.Errorf("acknowledge by way of the server that does not guard: %v", err)
+	}
+	stop(t, guard)
+	divided(other)
+	door.open(t)
+	eventually(t, "the other server tells the end", func() bool { return door.told(t) == "opened/1 acknowledged/2 resolved/3" })
+	if guard == a {
+		stop(t, b)
+		a = start(t, first)
+	}
 	divided(a)
 
 	if s, err := Start(t.Context(), Settings{Config: first}); !errors.Is(err, store.ErrLocked) {

@@ -12,6 +12,7 @@ import (
 const (
 	workMaintenance = "maintenance"
 	workVerdicts    = "verdicts"
+	workChecks      = "checks"
 )
 
 // startCluster joins the servers that share the store. A store of one server alone has
@@ -20,9 +21,13 @@ func (s *Server) startCluster(ctx context.Context) (err error) {
 	if !s.data.shared {
 		return nil
 	}
+	work := []string{workMaintenance, workVerdicts}
+	if len(s.cfg.Checks) > 0 {
+		work = append(work, workChecks)
+	}
 	s.cluster, err = cluster.Join(ctx, cluster.Options{
 		Records: s.store, Writer: s.data.writer, Address: s.cfg.PageURL, Spans: s.spansAddress(ctx), Version: s.version,
-		Work: []string{workMaintenance, workVerdicts}, Logger: s.log.With("part", "cluster"),
+		Work: work, Logger: s.log.With("part", "cluster"),
 	})
 	if err != nil {
 		return err

@@ -34,7 +34,11 @@ func (s *Server) openStore(ctx context.Context) error {
 			return errors.Join(err, d.store.Close())
 		}
 	}
-	s.samples = history.NewCache(d.store, history.CacheOptions{Bytes: s.shares.Samples, Samples: s.cfg.MaxSamples, Age: s.cfg.MaxSampleAge})
+	cached := history.CacheOptions{Bytes: s.shares.Samples, Samples: s.cfg.MaxSamples, Age: s.cfg.MaxSampleAge}
+	if d.shared {
+		cached.Refresh = 30 * time.Second // as long as another server may take to guard the checks
+	}
+	s.samples = history.NewCache(d.store, cached)
 	s.data, s.store = d, s.samples
 	s.metrics.registry.MustRegister(d.readings, newPartCollector(s.samples.Bytes, sampleReadings))
 	s.health.watch(spaceProblems(d.space))

@@ -93,7 +93,7 @@ func (s *Server) sendVerdict(ctx context.Context, m store.Mark, v *api.MarkVerdi
 	if page != "" {
 		e.Link = strings.TrimSuffix(page, "/") + "/marks/" + url.PathEscape(m.ID)
 	}
-	return s.notifier.Events(ctx, names, []event.Event{e})
+	return s.checks.Tell(ctx, names, e)
 }
 
 // cohortOf returns what names the cohort of a tenant, nil without a list of tenants.

@@ -100,7 +100,7 @@ func (e *Engine) discoverOf(ctx context.Context, d *definition, now time.Time, w
 	// Right after a start that nothing was heard of a series says nothing of it: it
 	// is this process that was not there. Nor does it while the clock has leapt
 	// ahead of the data.
-	complete := now.Sub(e.began) > eachGrace && e.o.Leapt() == 0
+	complete := now.Sub(e.since) > eachGrace && e.o.Leapt() == 0
 	for _, in := range slices.Clone(d.instances) {
 		if complete && now.Sub(in.seen) > within {
 			e.leave(in.condition, now, "no data of it for "+span(within))

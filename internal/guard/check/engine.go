@@ -32,14 +32,20 @@ type Options struct {
 	Story func(ctx context.Context, service, environment string, opened time.Time) (string, error)
 	// Receivers returns the states of receivers, for the page.
 	Receivers func() []api.CheckReceiver
-	Records   store.Records    // of this server alone (store.OwnRecords): states and incidents; default Store's
-	Cache     *history.Cache   // over Store, of who puts and maintains through it; default: each look-up reads
-	History   *history.History // default: one over Cache
-	File      spec.File
-	Workers   int // runs at once that wait for something outside; default 64
-	Now       func() time.Time
-	Leapt     func() time.Duration // by how much Now has leapt ahead, where ages are not to follow; default 0
-	Logger    *slog.Logger         // default discards
+	// Once calls do if this server guards the checks of a store that servers share, and
+	// reports whether it did; the context of do ends when another server may. Default: no
+	// other server shares the store.
+	Once func(ctx context.Context, do func(context.Context) error) (did bool, err error)
+	// Server is the name of this one, where servers share the store.
+	Server  string
+	Records store.Records    // states and incidents; of this server alone (store.OwnRecords) without Once; default Store's
+	Cache   *history.Cache   // over Store, of who puts and maintains through it; default: each look-up reads
+	History *history.History // default: one over Cache
+	File    spec.File
+	Workers int // runs at once that wait for something outside; default 64
+	Now     func() time.Time
+	Leapt   func() time.Duration // by how much Now has leapt ahead, where ages are not to follow; default 0
+	Logger  *slog.Logger         // default discards
 }
 
 // ListRequest selects checks.

@@ -42,6 +42,7 @@ func (e *Engine) Get(ctx context.Context, r GetRequest) (*api.CheckResponse, err
 	if err != nil {
 		return nil, err
 	}
+	e.readResults(ctx)
 	e.mu.Lock()
 	in, err := e.find(r.ID)
 	if err != nil {

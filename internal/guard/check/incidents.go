@@ -17,26 +17,13 @@ import (
 	"tailscope/internal/query"
 )
 
-// change makes a change that a user asked for, and stores it before it returns.
-func (e *Engine) change(ctx context.Context, make func() error) error {
-	e.mu.Lock()
-	err := make()
-	e.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	e.tickIncidents()
-	e.keeping.Lock()
-	defer e.keeping.Unlock()
-	if err := e.save(ctx); err != nil {
-		return fmt.Errorf("keep the change: %w", err)
-	}
-	_ = e.sendEvents(ctx, false) // else they are sent later: they are stored
-	return nil
-}
-
 // Acknowledge notes that somebody takes care of a check that is not OK.
 func (e *Engine) Acknowledge(ctx context.Context, id string, a api.Ack) (*api.Check, error) {
+	return do[api.Check](ctx, e, &request{Acknowledge: id, Ack: &a})
+}
+
+// acknowledge does what Acknowledge says. Needs mu.
+func (e *Engine) acknowledge(id string, a *api.Ack) (*api.Check, error) {
 	now := e.o.Now()
 	until := time.Time{}
 	switch {
@@ -50,45 +37,40 @@ func (e *Engine) Acknowledge(ctx context.Context, id string, a api.Ack) (*api.Ch
 			return nil, query.Invalid("until", "%s is over; write Unix seconds that are to come, or leave it out to hold until the check is OK", until.UTC().Format(time.RFC3339))
 		}
 	}
-	var out *api.Check
-	err := e.change(ctx, func() error {
-		in, err := e.find(id)
-		if err != nil {
-			return err
-		}
-		ack := state.Ack{User: a.User, Comment: a.Comment, At: now, Until: until}
-		events, ok := in.machine.Acknowledge(ack, e.quietReason(in, now), nil)
-		if !ok {
-			return query.Invalid("id", "%s has no open incident to acknowledge; begin maintenance instead", in.id)
-		}
-		e.recordTransition(in, events)
-		e.touchCondition(in.condition)
-		out = e.apiCheck(in, now)
-		return nil
-	})
-	return out, err
+	in, err := e.find(id)
+	if err != nil {
+		return nil, err
+	}
+	ack := state.Ack{User: a.User, Comment: a.Comment, At: now, Until: until}
+	events, ok := in.machine.Acknowledge(ack, e.quietReason(in, now), nil)
+	if !ok {
+		return nil, query.Invalid("id", "%s has no open incident to acknowledge; begin maintenance instead", in.id)
+	}
+	e.recordTransition(in, events)
+	e.touchCondition(in.condition)
+	return e.apiCheck(in, now), nil
 }
 
 // Unacknowledge takes it back.
 func (e *Engine) Unacknowledge(ctx context.Context, id, user string) (*api.Check, error) {
-	var out *api.Check
-	err := e.change(ctx, func() error {
-		in, err := e.find(id)
-		if err != nil {
-			return err
-		}
-		if !in.machine.Unacknowledge() {
-			return query.Invalid("id", "%s is not acknowledged", in.id)
-		}
-		if in.events != nil {
-			in.events.Acked = nil
-			e.putRecord("i"+in.events.ID, in.events.Incident)
-		}
-		e.touchCondition(in.condition)
-		out = e.apiCheck(in, e.o.Now())
-		return nil
-	})
-	return out, err
+	return do[api.Check](ctx, e, &request{Unacknowledge: id})
+}
+
+// unacknowledge does what Unacknowledge says. Needs mu.
+func (e *Engine) unacknowledge(id string) (*api.Check, error) {
+	in, err := e.find(id)
+	if err != nil {
+		return nil, err
+	}
+	if !in.machine.Unacknowledge() {
+		return nil, query.Invalid("id", "%s is not acknowledged", in.id)
+	}
+	if in.events != nil {
+		in.events.Acked = nil
+		e.putRecord("i"+in.events.ID, in.events.Incident)
+	}
+	e.touchCondition(in.condition)
+	return e.apiCheck(in, e.o.Now()), nil
 }
 
 // Incidents returns incidents, the newest first.
@@ -144,6 +126,11 @@ func (e *Engine) overlapping(r IncidentsRequest) []api.Incident {
 
 // MarkIncident notes that there was one, for backtests.
 func (e *Engine) MarkIncident(ctx context.Context, m api.MarkedIncident) (*api.Incident, error) {
+	return do[api.Incident](ctx, e, &request{Mark: &m})
+}
+
+// markIncident does what MarkIncident says. Needs mu.
+func (e *Engine) markIncident(m *api.MarkedIncident) (*api.Incident, error) {
 	now := e.o.Now()
 	switch {
 	case strings.TrimSpace(m.Name) == "" || len(m.Name) > 200:
@@ -158,39 +145,40 @@ func (e *Engine) MarkIncident(ctx context.Context, m api.MarkedIncident) (*api.I
 	k := &incident{Incident: api.Incident{
 		Kind: "marked", Name: m.Name, Service: m.Service, Check: m.Check, Start: m.Start, End: m.End, Value: api.Float(math.NaN()), Text: m.Name,
 	}}
-	err := e.change(ctx, func() error {
-		marked := 0
-		for _, other := range e.incidents {
-			if other.Kind == "marked" {
-				marked++
-			}
+	marked := 0
+	for _, other := range e.incidents {
+		if other.Kind == "marked" {
+			marked++
 		}
-		if marked >= mostIncidents {
-			return &query.Error{Code: query.CodeTooMany, Field: "name", Message: "10000 incidents are marked already; forget some of them"}
-		}
-		k.ID = e.freshID("x", now)
-		e.incidents[k.ID] = k
-		e.putRecord("i"+k.ID, k.Incident)
-		return nil
-	})
+	}
+	if marked >= mostIncidents {
+		return nil, &query.Error{Code: query.CodeTooMany, Field: "name", Message: "10000 incidents are marked already; forget some of them"}
+	}
+	k.ID = e.freshID("x", now)
+	e.incidents[k.ID] = k
+	e.putRecord("i"+k.ID, k.Incident)
 	out := k.Incident
-	return &out, err
+	return &out, nil
 }
 
 // DeleteIncident forgets one that was marked.
 func (e *Engine) DeleteIncident(ctx context.Context, id string) error {
-	return e.change(ctx, func() error {
-		k := e.incidents[id]
-		if k == nil {
-			return &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no incident %q", id)}
-		}
-		if k.Kind != "marked" {
-			return query.Invalid("id", "incident %s is a check's, which stays; only marked ones are forgotten", id)
-		}
-		delete(e.incidents, id)
-		e.putRecord("i"+id, nil)
-		return nil
-	})
+	_, err := do[api.Incident](ctx, e, &request{Forget: id})
+	return err
+}
+
+// deleteIncident does what DeleteIncident says. Needs mu.
+func (e *Engine) deleteIncident(id string) (*api.Incident, error) {
+	k := e.incidents[id]
+	if k == nil {
+		return nil, &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no incident %q", id)}
+	}
+	if k.Kind != "marked" {
+		return nil, query.Invalid("id", "incident %s is a check's, which stays; only marked ones are forgotten", id)
+	}
+	delete(e.incidents, id)
+	e.putRecord("i"+id, nil)
+	return &k.Incident, nil
 }
 
 // freshID names something new. Needs mu.

@@ -32,7 +32,9 @@ func (e *Engine) runKeeper(ctx context.Context) {
 			defer cancel()
 			for more := true; more; {
 				if err := e.keepOnce(last); err != nil {
-					e.o.Logger.Error("keep the state of checks", "error", err)
+					if !errors.Is(err, store.ErrConflict) {
+						e.o.Logger.Error("keep the state of checks", "error", err)
+					}
 					return
 				}
 				more = e.hasUnsaved()
@@ -43,7 +45,7 @@ func (e *Engine) runKeeper(ctx context.Context) {
 		}
 		e.tickIncidents()
 		err := e.keepOnce(ctx)
-		if err != nil && !failing && ctx.Err() == nil {
+		if err != nil && !failing && ctx.Err() == nil && !errors.Is(err, store.ErrConflict) {
 			e.o.Logger.Error("keep the state of checks; tried again until it works", "error", err)
 		}
 		failing = err != nil
@@ -66,7 +68,7 @@ func (e *Engine) hasUnsaved() bool {
 func (e *Engine) waitTime(failing bool) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if failing || len(e.owed) > 0 || len(e.records) > 0 || len(e.dirty) > 0 {
+	if failing || len(e.owed) > 0 || len(e.handed) > 0 || len(e.records) > 0 || len(e.dirty) > 0 {
 		return 0
 	}
 	now := e.o.Now()
@@ -92,6 +94,7 @@ func (e *Engine) keepOnce(ctx context.Context) error {
 	e.keeping.Lock()
 	defer e.keeping.Unlock()
 	e.addStories(ctx)
+	e.forgetDelivered()
 	err := e.save(ctx)
 	if err == nil {
 		err = e.sendEvents(ctx, false)
@@ -103,13 +106,16 @@ func (e *Engine) keepOnce(ctx context.Context) error {
 		}
 		return err
 	}
+	if e.o.Once != nil && errors.Is(err, store.ErrConflict) {
+		return err // another server guards, and goes on from what is stored
+	}
 	e.mu.Lock()
 	now := e.o.Now()
 	e.stats.PersistErrors++
 	if e.unstored.IsZero() {
 		e.unstored = now
 	}
-	long := now.Sub(e.unstored) >= tellAnyway
+	long := e.o.Once == nil && now.Sub(e.unstored) >= tellAnyway // another server would tell it too
 	e.trouble = fmt.Sprintf("states are not kept since %s: %v", e.unstored.UTC().Format("2006-01-02 15:04:05 MST"), err)
 	e.mu.Unlock()
 	if !long {
@@ -147,8 +153,16 @@ func (e *Engine) save(ctx context.Context) error {
 	for key, value := range records {
 		writes = append(writes, store.RecordWrite{Key: key, Value: value, IfRevision: store.AnyRevision})
 	}
-	_, err := e.o.Records.PutRecords(ctx, kind, writes...)
-	if err != nil {
+	if e.o.Once != nil {
+		writes = append(writes, store.RecordWrite{Key: fenceKey, Value: []byte(e.o.Server), IfRevision: e.fence})
+	}
+	fence, err := e.o.Records.PutRecords(ctx, kind, writes...)
+	if err == nil {
+		e.fence = fence
+	} else {
+		if e.lose != nil && errors.Is(err, store.ErrConflict) {
+			e.lose() // another server has written the fence
+		}
 		e.mu.Lock()
 		for key, value := range records { // what was noted since is newer
 			if _, ok := e.records[key]; !ok {
@@ -183,9 +197,15 @@ func (e *Engine) sendEvents(ctx context.Context, all bool) error {
 		if err := e.o.Notifier.Events(ctx, receivers, events); err != nil {
 			return err
 		}
+		delivered := e.o.Notifier.Delivered(receivers)
 		e.mu.Lock()
 		for _, o := range e.owed[:n] {
-			e.putRecord(o.key(), nil)
+			if e.o.Once == nil {
+				e.putRecord(o.key(), nil)
+				continue
+			}
+			o.delivered = delivered
+			e.handed = append(e.handed, o)
 		}
 		e.owed = slices.Delete(e.owed, 0, n)
 		e.stats.EventsSent += uint64(n)

@@ -133,6 +133,23 @@ func (l *learnedProfiles) replaceCalendars(was, now map[string]*profile.Profile)
 	}
 }
 
+// install replaces what was learned by what another server may have learned since.
+func (l *learnedProfiles) install(kept map[string]*profile.Learned, profiles map[string]*profile.Profile) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, learned := range kept {
+		name, _, _ := strings.Cut(key, "\x00")
+		p := profiles[name]
+		if l.kept[key] == learned && l.compiled[key] != nil || p == nil || p.Learn() == nil || !learned.Fits(profile.Defaults(*p.Learn())) {
+			continue
+		}
+		if made, err := learned.Compile(name, p.Calendar()); err == nil {
+			l.compiled[key] = made
+		}
+	}
+	l.kept = kept
+}
+
 // dropUnused drops what was learned for checks and profiles that were removed.
 func (e *Engine) dropUnused(used map[string]bool) {
 	l := &e.lessons

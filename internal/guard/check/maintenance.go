@@ -188,8 +188,9 @@ func (e *Engine) rebuildWindows() {
 	e.windows, e.openedAt = slices.Clone(e.fixed), 0
 	for id, m := range e.posted {
 		if now.Sub(m.End.Time()) > keepWindows {
-			delete(e.posted, id)
-			e.putRecord("m"+id, nil)
+			if delete(e.posted, id); e.guards {
+				e.putRecord("m"+id, nil)
+			}
 			continue
 		}
 		w, err := postedWindow(&m)
@@ -240,6 +241,11 @@ func (e *Engine) Maintenance(ctx context.Context) (*api.MaintenanceResponse, err
 
 // AddMaintenance begins a window, now or later.
 func (e *Engine) AddMaintenance(ctx context.Context, m api.Maintenance) (*api.Maintenance, error) {
+	return do[api.Maintenance](ctx, e, &request{Maintenance: &m})
+}
+
+// addMaintenance does what AddMaintenance says. Needs mu.
+func (e *Engine) addMaintenance(m api.Maintenance) (*api.Maintenance, error) {
 	now := e.o.Now()
 	if m.Start == 0 || math.IsNaN(float64(m.Start)) {
 		m.Start = api.UnixTime(now)
@@ -264,44 +270,45 @@ func (e *Engine) AddMaintenance(ctx context.Context, m api.Maintenance) (*api.Ma
 	if err != nil {
 		return nil, err
 	}
-	err = e.change(ctx, func() error {
-		for _, name := range m.Checks {
-			if e.byName[name] == nil && e.conditions[name] == nil {
-				return query.Invalid("checks", "there is no check %q; %s", name, query.Suggest(name, e.names()))
-			}
+	for _, name := range m.Checks {
+		if e.byName[name] == nil && e.conditions[name] == nil {
+			return nil, query.Invalid("checks", "there is no check %q; %s", name, query.Suggest(name, e.names()))
 		}
-		if len(e.posted) >= mostWindows {
-			return &query.Error{Code: query.CodeTooMany, Field: "name", Message: "1000 windows are posted already; end one of them"}
-		}
-		m.ID = e.freshID("m", now)
-		e.posted[m.ID] = m
-		e.putRecord("m"+m.ID, m)
-		e.rebuildWindows()
-		return nil
-	})
+	}
+	if len(e.posted) >= mostWindows {
+		return nil, &query.Error{Code: query.CodeTooMany, Field: "name", Message: "1000 windows are posted already; end one of them"}
+	}
+	m.ID = e.freshID("m", now)
+	e.posted[m.ID] = m
+	e.putRecord("m"+m.ID, m)
+	e.rebuildWindows()
 	_, m.Active = w.active(now)
-	return &m, err
+	return &m, nil
 }
 
 // EndMaintenance ends a window that was posted: one that has not begun is
 // forgotten.
 func (e *Engine) EndMaintenance(ctx context.Context, id string) error {
-	return e.change(ctx, func() error {
-		m, ok := e.posted[id]
-		if !ok {
-			return &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no posted window %q; those of files are changed there", id)}
-		}
-		now := api.UnixTime(e.o.Now())
-		switch {
-		case m.Start >= now:
-			delete(e.posted, id)
-			e.putRecord("m"+id, nil)
-		case m.End > now:
-			m.End = now
-			e.posted[id] = m
-			e.putRecord("m"+id, m)
-		}
-		e.rebuildWindows()
-		return nil
-	})
+	_, err := do[api.Maintenance](ctx, e, &request{End: id})
+	return err
+}
+
+// endMaintenance does what EndMaintenance says. Needs mu.
+func (e *Engine) endMaintenance(id string) (*api.Maintenance, error) {
+	m, ok := e.posted[id]
+	if !ok {
+		return nil, &query.Error{Code: query.CodeNotFound, Field: "id", Message: fmt.Sprintf("there is no posted window %q; those of files are changed there", id)}
+	}
+	now := api.UnixTime(e.o.Now())
+	switch {
+	case m.Start >= now:
+		delete(e.posted, id)
+		e.putRecord("m"+id, nil)
+	case m.End > now:
+		m.End = now
+		e.posted[id] = m
+		e.putRecord("m"+id, m)
+	}
+	e.rebuildWindows()
+	return &m, nil
 }

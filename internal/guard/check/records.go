@@ -3,6 +3,7 @@ package check
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -19,9 +20,10 @@ import (
 	"tailscope/internal/store"
 )
 
-// kind of the records, by the first letter of their keys. They are of the server
-// that runs the checks, and of no other: it alone writes them, so no write looks at
-// revisions.
+// kind of the records, by the first letter of their keys. They are of the server that
+// guards the checks: it alone writes them, but for what others ask of it. Where servers
+// share a store each write also writes the fence, at the revision at which this server
+// last wrote it; so one that no longer guards writes nothing.
 //
 //	c id               a condition: its labels of Each and its machine
 //	t id NUL time      a transition
@@ -30,8 +32,15 @@ import (
 //	m id               a maintenance window that was posted
 //	p profile NUL id   a learned profile
 //
+// Of servers that share a store also:
+//
+//	f                  the fence: the name of the server that guards
+//	d                  the names of its definitions
+//	q name             a request of another server, later with its answer
+//
 // Changes and their events are stored by one write. Events are handed to the notifier
-// after that, and deleted by the next write. So after a crash receivers get events again
+// after that, and deleted by the next write: at once, or where servers share the store once
+// they are delivered. So after a crash receivers get events again
 // that they may not have got, and never one of an incident that is not stored.
 const kind = "checks"
 
@@ -70,9 +79,10 @@ type incident struct{ api.Incident }
 // pendingEvents are events that the notifier has not been handed yet.
 type pendingEvents struct {
 	number    uint64
-	untold    bool      // waits for a story, see addStories
-	Receivers []string  `json:"receivers"`
-	Event     eventJSON `json:"event"`
+	untold    bool        // waits for a story, see addStories
+	delivered func() bool // of those that were handed, see dropDelivered
+	Receivers []string    `json:"receivers"`
+	Event     eventJSON   `json:"event"`
 }
 
 func (o *pendingEvents) key() string { return fmt.Sprintf("o%016x", o.number) }
@@ -116,80 +126,128 @@ func (j *eventJSON) decode() event.Event {
 	}
 }
 
-// load reads all records. It is called once, by Open.
-func (e *Engine) load(ctx context.Context) error {
-	now := e.o.Now()
-	transitions := map[string][]transition{}
-	return e.finishLoad(transitions, e.o.Records.ListRecords(ctx, kind, "", func(r store.Record) error {
-		k, rest, value := r.Key[:1], r.Key[1:], r.Value
-		broken := func(what string, err error) error {
-			return fmt.Errorf("%s %q: %w: %w", what, rest, store.ErrCorrupt, err)
-		}
-		switch k {
-		case "c":
-			var r conditionRecord
-			if err := json.Unmarshal(value, &r); err != nil {
-				return broken("state of check", err)
-			}
-			id := keyOf(r.Check, r.Each)
-			if r.Seen.IsZero() {
-				r.Seen = now
-			}
-			c := &condition{key: id, id: id.ID(), each: r.Each, seen: r.Seen, machine: r.Machine, receivers: r.Receivers,
-				labels: labels.FromMap(r.Labels), outputs: &outputs{}}
-			e.conditions[c.id] = c
-		case "t":
-			id, at, _ := strings.Cut(rest, "\x00")
-			millis, err := strconv.ParseInt(at, 10, 64)
-			var t transition
-			if err == nil {
-				err = json.Unmarshal(value, &t)
-			}
-			if err != nil {
-				return broken("transition of check", err)
-			}
-			t.At = time.UnixMilli(millis)
-			transitions[id] = append(transitions[id], t)
-		case "i":
-			in := &incident{}
-			if err := json.Unmarshal(value, &in.Incident); err != nil {
-				return broken("incident", err)
-			}
-			e.incidents[in.ID] = in
-		case "o":
-			o := &pendingEvents{}
-			var err error
-			if o.number, err = strconv.ParseUint(rest, 16, 64); err == nil {
-				err = json.Unmarshal(value, o)
-			}
-			if err != nil {
-				return broken("events to be told", err)
-			}
-			e.owed = append(e.owed, o)
-			e.lastOwed = max(e.lastOwed, o.number)
-		case "m":
-			var m api.Maintenance
-			if err := json.Unmarshal(value, &m); err != nil {
-				return broken("maintenance", err)
-			}
-			e.posted[m.ID] = m
-		case "p":
-			l := &profile.Learned{}
-			if err := json.Unmarshal(value, l); err != nil {
-				return broken("learned profile", err)
-			}
-			e.lessons.kept[rest] = l
-		}
-		return nil
-	}))
+// decoded is a record as it was last read.
+type decoded struct {
+	revision uint64
+	value    any // of a kind that decodeRecord returns
 }
 
-func (e *Engine) finishLoad(transitions map[string][]transition, err error) error {
-	if err != nil {
-		return err
+// decodeRecord returns a pointer to what a record holds, nil where it is of no concern.
+func decodeRecord(key string, value []byte) (out any, err error) {
+	what, rest := "", key[1:]
+	switch key[:1] {
+	case "c":
+		what, out = "state of check", &conditionRecord{}
+	case "t":
+		what, out = "transition of check", &transition{}
+	case "i":
+		what, out = "incident", &incident{}
+	case "o":
+		what, out = "events to be told", &pendingEvents{}
+	case "m":
+		what, out = "maintenance", &api.Maintenance{}
+	case "p":
+		what, out = "learned profile", &profile.Learned{}
+	case "d":
+		what, out = "names of checks", &[]string{}
+	default:
+		return nil, nil
 	}
-	for id, c := range e.conditions {
-		c.transitions = transitions[id]
+	switch v := out.(type) {
+	case *incident:
+		err = json.Unmarshal(value, &v.Incident)
+	default:
+		err = json.Unmarshal(value, out)
+	}
+	switch v := out.(type) {
+	case *transition:
+		_, at, _ := strings.Cut(rest, "\x00")
+		millis, parse := strconv.ParseInt(at, 10, 64)
+		v.At, err = time.UnixMilli(millis), errors.Join(err, parse)
+	case *pendingEvents:
+		var parse error
+		v.number, parse = strconv.ParseUint(rest, 16, 64)
+		err = errors.Join(err, parse)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s %q: %w: %w", what, rest, store.ErrCorrupt, err)
+	}
+	return out, nil
+}
+
+// read reads the records that have changed since it last did, and reports whether any has.
+// Needs keeping.
+func (e *Engine) read(ctx context.Context) (changed bool, err error) {
+	now := make(map[string]decoded, len(e.decoded))
+	err = e.o.Records.ListRecords(ctx, kind, "", func(r store.Record) error {
+		d, known := e.decoded[r.Key]
+		if !known || d.revision != r.Revision {
+			v, err := decodeRecord(r.Key, r.Value)
+			if err != nil {
+				return err
+			}
+			d, changed = decoded{r.Revision, v}, true
+		}
+		now[r.Key] = d
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	changed = changed || len(now) != len(e.decoded)
+	e.decoded = now
+	return changed, nil
+}
+
+// install makes what was read the state of this engine. The definitions stay, and so do
+// the series that they write. Needs keeping and mu.
+func (e *Engine) install() {
+	now := e.o.Now()
+	conditions, transitions := map[string]*condition{}, map[string][]transition{}
+	e.incidents, e.posted, e.owed, e.handed, e.lastOwed = map[string]*incident{}, map[string]api.Maintenance{}, nil, nil, 0
+	learned, guarded := map[string]*profile.Learned{}, []string(nil)
+	for _, key := range sortedKeys(e.decoded) {
+		switch v := e.decoded[key].value.(type) {
+		case *conditionRecord:
+			id := keyOf(v.Check, v.Each)
+			c := e.conditions[id.ID()]
+			if c == nil {
+				c = &condition{key: id, id: id.ID(), each: v.Each, receivers: v.Receivers, labels: labels.FromMap(v.Labels), outputs: &outputs{}}
+			}
+			if c.seen, c.machine = v.Seen, v.Machine; c.seen.IsZero() {
+				c.seen = now
+			}
+			conditions[c.id] = c
+		case *transition:
+			id, _, _ := strings.Cut(key[1:], "\x00")
+			transitions[id] = append(transitions[id], *v)
+		case *incident:
+			e.incidents[v.ID] = v
+		case *pendingEvents:
+			e.owed = append(e.owed, v)
+			e.lastOwed = max(e.lastOwed, v.number)
+		case *api.Maintenance:
+			e.posted[v.ID] = *v
+		case *profile.Learned:
+			learned[key[1:]] = v
+		case *[]string:
+			guarded = *v
+		}
+	}
+	for id, c := range e.conditions { // of which there is no record
+		switch {
+		case conditions[id] != nil || c.in == nil:
+		case c.in.d.c.Each != nil:
+			e.detach(c)
+			c.removed = true
+		default:
+			c.machine = state.Machine{}
+			conditions[id] = c
+		}
+	}
+	e.conditions = conditions
+	for id, c := range conditions {
+		c.transitions, c.events = transitions[id], nil
 		delete(transitions, id)
 		if c.machine.Incident != nil {
 			c.events = e.incidents[c.machine.Incident.ID]
@@ -197,10 +255,15 @@ func (e *Engine) finishLoad(transitions map[string][]transition, err error) erro
 	}
 	for id, all := range transitions { // of a check that is gone: its time is over
 		for _, t := range all {
-			e.records[transitionKey(id, t.At)] = nil
+			if e.guards {
+				e.records[transitionKey(id, t.At)] = nil
+			}
 		}
 	}
-	return nil
+	e.enterKnown()
+	e.lessons.install(learned, e.profiles)
+	e.rebuildWindows()
+	e.guarded = guarded
 }
 
 func transitionKey(id string, at time.Time) string {
@@ -271,12 +334,18 @@ func (e *Engine) recordTransition(in *instance, events []state.Event) {
 		if len(in.c.Receivers) == 0 || e.o.Notifier == nil {
 			continue
 		}
-		e.lastOwed++
-		o := &pendingEvents{number: e.lastOwed, Receivers: in.c.Receivers, Event: encodeEvent(&v)}
+		o := e.owe(in.c.Receivers, &v)
 		o.untold = e.o.Story != nil && v.Labels[series.LabelService] != "" && v.To != event.OK && (v.Kind == event.Opened || v.Kind == event.Changed)
-		e.owed = append(e.owed, o)
-		e.putRecord(o.key(), o)
 	}
+}
+
+// owe notes that receivers are to be told of an event. Needs mu.
+func (e *Engine) owe(receivers []string, v *event.Event) *pendingEvents {
+	e.lastOwed++
+	o := &pendingEvents{number: e.lastOwed, Receivers: receivers, Event: encodeEvent(v)}
+	e.owed = append(e.owed, o)
+	e.putRecord(o.key(), o)
+	return o
 }
 
 // recordEvent adds an event to the incident as it is kept. Needs mu.

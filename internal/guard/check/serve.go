@@ -17,6 +17,7 @@ import (
 	"tailscope/internal/guard/check/schedule"
 	"tailscope/internal/guard/check/spec"
 	"tailscope/internal/guard/check/state"
+	"tailscope/internal/judge/refresh"
 	"tailscope/internal/query"
 )
 
@@ -32,8 +33,13 @@ type Engine struct {
 	defined      chan struct{} // definitions were replaced
 	scratch      sync.Pool     // of *[]sample
 
-	replacing sync.Mutex // one change of definitions at a time
+	replacing sync.Mutex // one change of definitions at a time; before keeping
 	keeping   sync.Mutex // one put at a time; before mu
+	// Guarded by keeping, of servers that share a store:
+	fence    uint64             // revision of the fence
+	lose     func()             // ends the turn of this server; nil: it has none
+	decoded  map[string]decoded // records as last read, by key
+	followed time.Time          // when that was
 	// Requests that cost work are bounded, those that may take long by themselves.
 	short, long requests
 
@@ -56,10 +62,16 @@ type Engine struct {
 	openNow     []*window // those that are open
 	dirty       []*condition
 	records     map[string][]byte // to be put; nil: to be deleted
-	owed        []*pendingEvents  // events that receivers have not been handed
+	owed        []*pendingEvents  // events that the notifier has not been handed
+	handed      []*pendingEvents  // that it has been, and has not delivered
+	guards      bool              // this server runs the checks
+	file        spec.File         // the definitions were made of
+	guarded     []string          // names of definitions of the server that guards; empty: this one does
+	lastRead    time.Time         // when results of another server were read
 	lastOwed    uint64
 	trimmed     time.Time
 	began       time.Time     // when it was opened
+	since       time.Time     // when this server began to guard
 	resumed     bool          // checks were known then
 	said        []state.Event // scratch
 	stats       Stats
@@ -104,12 +116,17 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		posted: map[string]api.Maintenance{}, records: map[string][]byte{}, short: make(requests, 8), long: make(requests, 2),
 	}
 	e.began = o.Now()
+	e.since, e.guards = e.began, o.Once == nil
 	e.scratch.New = func() any { return new([]sample) }
 	e.lessons.kept, e.lessons.compiled = map[string]*profile.Learned{}, map[string]*profile.Profile{}
 	e.sink.agg, e.sink.more = o.Agg, make(chan struct{}, 1)
 	e.loop.run = func(ctx context.Context, t *task, _ time.Time) { e.runTask(ctx, t) }
-	if err := e.load(ctx); err != nil {
+	if _, err := e.read(ctx); err != nil {
 		return nil, fmt.Errorf("read the state of checks: %w", err)
+	}
+	e.install()
+	if e.guards { // what it has is newer from here on
+		e.decoded = nil
 	}
 	e.resumed = len(e.conditions) > 0
 	if err := e.Replace(ctx, o.File); err != nil {
@@ -119,8 +136,17 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 }
 
 // Run runs checks until ctx is done, ends runs under way and stores their
-// states.
+// states. Of servers that share a store one does so, and the others read what it finds.
 func (e *Engine) Run(ctx context.Context) {
+	if e.o.Once == nil {
+		e.guard(ctx)
+		return
+	}
+	refresh.Run(ctx, lookEvery, e.o.Logger, "share checks with other servers; tried again until it works", e.round)
+}
+
+// guard does what Run says until ctx is done.
+func (e *Engine) guard(ctx context.Context) {
 	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var last sync.WaitGroup
 	last.Go(func() { e.runKeeper(keeping) })
@@ -128,6 +154,11 @@ func (e *Engine) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() { e.discover(ctx) })
 	all.Go(func() { e.learn(ctx) })
+	if e.o.Once != nil {
+		all.Go(func() {
+			refresh.Run(ctx, lookEvery, e.o.Logger, "answer other servers; tried again until it works", e.answerRequests)
+		})
+	}
 	e.loop.serve(ctx, e.o.Workers)
 	all.Wait()
 	stop()
@@ -157,6 +188,15 @@ func (e *Engine) Replace(ctx context.Context, f spec.File) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := e.replace(f); err != nil {
+		return err
+	}
+	e.SetProblem("")
+	return nil
+}
+
+// replace does what Replace says. Needs replacing.
+func (e *Engine) replace(f spec.File) error {
 	cals := map[string]*profile.Calendar{}
 	for name, c := range f.Calendars {
 		cal, err := profile.NewCalendar(c)
@@ -202,7 +242,8 @@ func (e *Engine) Replace(ctx context.Context, f spec.File) error {
 	}
 	now := e.o.Now()
 	e.lessons.replaceCalendars(e.profiles, profiles)
-	e.page, e.files, e.fixed, e.problem, e.profiles = f.Page, f.Files, fixed, "", profiles
+	e.file = f
+	e.page, e.files, e.fixed, e.profiles = f.Page, f.Files, fixed, profiles
 	if e.files == nil {
 		e.files = []string{}
 	}
@@ -221,22 +262,35 @@ func (e *Engine) Replace(ctx context.Context, f spec.File) error {
 			e.start(d, nil, now)
 		}
 	}
+	e.enterKnown()
+	if !e.guards {
+		e.lessons.install(e.lessons.kept, profiles)
+	}
 	for _, id := range sortedKeys(e.conditions) {
-		c := e.conditions[id]
-		if d := e.byName[c.key.Check]; c.in == nil && d != nil && d.c.Each != nil && len(c.each) == len(d.by) && hasAll(c.each, d.by) {
-			e.enter(d, c.each, c.seen)
-		}
-		if c.in == nil {
+		if c := e.conditions[id]; c.in == nil && e.guards {
 			e.leave(c, now, "its definition is gone")
 		}
 	}
 	e.rebuildWindows()
+	if e.o.Once != nil && e.guards {
+		e.putRecord(namesKey, e.names())
+	}
 	e.mu.Unlock()
 	select {
 	case e.defined <- struct{}{}:
 	default:
 	}
 	return nil
+}
+
+// enterKnown applies each Each to the series that it is known to be applied to. Needs mu.
+func (e *Engine) enterKnown() {
+	for _, id := range sortedKeys(e.conditions) {
+		c := e.conditions[id]
+		if d := e.byName[c.key.Check]; c.in == nil && d != nil && d.c.Each != nil && len(c.each) == len(d.by) && hasAll(c.each, d.by) {
+			e.enter(d, c.each, c.seen)
+		}
+	}
 }
 
 func hasAll(m map[string]string, names []string) bool {
@@ -263,8 +317,11 @@ func (e *Engine) enter(d *definition, each map[string]string, seen time.Time) {
 	}
 }
 
-// start schedules a definition, or one instance of it. Needs mu.
+// start schedules a definition, or one instance of it, if this server guards. Needs mu.
 func (e *Engine) start(d *definition, only *instance, now time.Time) {
+	if !e.guards {
+		return
+	}
 	t := &task{d: d, only: only, at: -1}
 	d.tasks = append(d.tasks, t)
 	if only != nil {
@@ -290,13 +347,8 @@ func (e *Engine) leave(c *condition, now time.Time, why string) {
 		if c.labels.IsEmpty() {
 			c.labels = newCondition(d.c, c.each).labels
 		}
-	} else if d := c.in.d; d.byKey[c.key.Labels] == c.in {
-		delete(d.byKey, c.key.Labels)
-		d.instances = slices.DeleteFunc(slices.Clone(d.instances), func(in *instance) bool { return in == c.in })
-		if t := c.in.task; t != nil {
-			e.loop.remove(t)
-			d.tasks = slices.DeleteFunc(d.tasks, func(o *task) bool { return o == t })
-		}
+	} else {
+		e.detach(c)
 	}
 	e.said = c.machine.Close(now, why, e.said[:0])
 	e.recordTransition(c.in, e.said)
@@ -307,6 +359,20 @@ func (e *Engine) leave(c *condition, now time.Time, why string) {
 	delete(e.conditions, c.id)
 	delete(e.open, c.id)
 	e.putRecord("c"+c.id, nil)
+}
+
+// detach takes a condition from its definition. Needs mu.
+func (e *Engine) detach(c *condition) {
+	d := c.in.d
+	if d.byKey[c.key.Labels] != c.in {
+		return
+	}
+	delete(d.byKey, c.key.Labels)
+	d.instances = slices.DeleteFunc(slices.Clone(d.instances), func(in *instance) bool { return in == c.in })
+	if t := c.in.task; t != nil {
+		e.loop.remove(t)
+		d.tasks = slices.DeleteFunc(d.tasks, func(o *task) bool { return o == t })
+	}
 }
 
 // compile makes a profile.

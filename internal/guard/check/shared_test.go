@@ -1,56 +1,438 @@
 package check
 
 import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"tailscope/api"
+	"tailscope/internal/agg"
+	"tailscope/internal/cluster"
+	"tailscope/internal/guard/check/event"
+	"tailscope/internal/guard/notify"
 	"tailscope/internal/store"
 	"tailscope/internal/store/storetest"
 )
 
-// Two servers that share a store run checks of one name: each keeps its states, its
-// incidents and what it has to tell, also over a restart.
-func TestServersCheckApart(t *testing.T) {
+// sharedFile has one check, whose receivers want all, and what is critical.
+const sharedFile = `
+receivers:
+  all: {file: {path: %s/all}}
+  worst: {file: {path: %[1]s/worst}, levels: [CRITICAL]}
+checks:
+  c:
+    value: {tcp: {address: "c:80"}}
+    every: 10s
+    threshold: {must: "<", of: 1, warning: 0, critical: 100%%}
+    receivers: [all, worst]
+`
+
+// link is the shared records as one server reaches them. Frozen, its calls wait whether or
+// not a context is done, as those of a process that is stopped; dead, they fail.
+type link struct {
+	store.Store
+	mu     sync.Mutex
+	frozen chan struct{}
+	dead   bool
+}
+
+func (l *link) pass() error {
+	l.mu.Lock()
+	frozen := l.frozen
+	l.mu.Unlock()
+	if frozen != nil {
+		<-frozen
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dead {
+		return errors.New("the process is dead")
+	}
+	return nil
+}
+
+func (l *link) set(frozen chan struct{}, dead bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.frozen, l.dead = frozen, dead
+}
+
+func (l *link) freeze() (wake func()) {
+	c := make(chan struct{})
+	l.set(c, false)
+	return func() { l.set(nil, false); close(c) }
+}
+
+func (l *link) GetRecord(ctx context.Context, kind, key string) (store.Record, error) {
+	if err := l.pass(); err != nil {
+		return store.Record{}, err
+	}
+	return l.Store.GetRecord(ctx, kind, key)
+}
+
+func (l *link) ListRecords(ctx context.Context, kind, prefix string, yield func(store.Record) error) error {
+	if err := l.pass(); err != nil {
+		return err
+	}
+	return l.Store.ListRecords(ctx, kind, prefix, yield)
+}
+
+func (l *link) PutRecords(ctx context.Context, kind string, writes ...store.RecordWrite) (uint64, error) {
+	if err := l.pass(); err != nil {
+		return 0, err
+	}
+	return l.Store.PutRecords(ctx, kind, writes...)
+}
+
+// member is one of the servers that share a store.
+type member struct {
+	*Engine
+	t      *testing.T
+	name   string
+	dir    string
+	link   *link
+	probes *probes
+	stop   func() // in order
+	kill   func() // at once
+}
+
+func join(t *testing.T, shared store.Store, name, dir string, p *probes) *member {
+	t.Helper()
+	m := &member{t: t, name: name, dir: dir, link: &link{Store: shared}, probes: p}
+	c, err := cluster.Join(t.Context(), cluster.Options{Records: m.link, Writer: name, Work: []string{"checks"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := agg.Open(t.Context(), shared, agg.Options{Writer: name, Dir: t.TempDir(), Retention: 60 * 24 * time.Hour, FlushInterval: 10 * time.Second, SyncInterval: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := readFile(t, fmt.Sprintf(sharedFile, dir))
+	told, err := notify.Open(t.Context(), notify.Options{Dir: filepath.Join(dir, "spools-"+name), Receivers: file.Receivers, Shared: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Engine, err = Open(t.Context(), Options{
+		Store: m.link, Agg: a, Prober: p, Notifier: told, File: file, Server: name,
+		Once: func(ctx context.Context, do func(context.Context) error) (bool, error) {
+			return c.Do(ctx, "checks", do)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	over, end := context.WithCancel(t.Context())
+	var cluster, checks sync.WaitGroup
+	cluster.Go(func() { _ = c.Run(over) }) // what a dead one says
+	checks.Go(func() { m.Run(ctx) })
+	m.stop = func() {
+		cancel()
+		checks.Wait()
+		if err := told.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		end()
+		cluster.Wait()
+		_ = a.Close(context.Background())
+	}
+	m.kill = func() {
+		m.link.set(nil, true)
+		m.stop()
+	}
+	return m
+}
+
+// guarding reports whether this server runs the checks.
+func (m *member) guarding() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.guards
+}
+
+func (m *member) state() string {
+	m.t.Helper()
+	r, err := m.List(m.t.Context(), ListRequest{})
+	if err != nil || len(r.Checks) != 1 {
+		m.t.Fatalf("%s lists %+v, %v", m.name, r, err)
+	}
+	text := r.Checks[0].State
+	if r.Checks[0].Incident != nil {
+		text += " incident"
+	}
+	if a := r.Checks[0].Incident; a != nil && a.Acked != nil {
+		text += " acked"
+	}
+	return text
+}
+
+// guardOf returns the one of the servers that guards.
+func guardOf(t *testing.T, members ...*member) (guard *member) {
+	t.Helper()
+	for _, m := range members {
+		if m.guarding() {
+			if guard != nil {
+				t.Errorf("%s and %s guard", guard.name, m.name)
+			}
+			guard = m
+		}
+	}
+	if guard == nil {
+		t.Fatal("nobody guards")
+	}
+	return guard
+}
+
+// othersOf returns the servers but one.
+func othersOf(one *member, members ...*member) (others []*member) {
+	for _, m := range members {
+		if m != one {
+			others = append(others, m)
+		}
+	}
+	return others
+}
+
+// told returns what a receiver was told, a word for each event.
+func told(t *testing.T, dir, receiver string) string {
+	t.Helper()
+	var out []string
+	for _, e := range toldEvents(t, dir, receiver) {
+		out = append(out, fmt.Sprintf("%s/%d:%s", e.Kind, e.Seq, e.To))
+	}
+	return strings.Join(out, " ")
+}
+
+type toldEvent struct {
+	Incident string     `json:"incident"`
+	Seq      int        `json:"seq"`
+	Kind     event.Kind `json:"kind"`
+	To       string     `json:"to"`
+}
+
+func toldEvents(t *testing.T, dir, receiver string) (out []toldEvent) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(dir, receiver))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		var e toldEvent
+		if err := json.Unmarshal(s.Bytes(), &e); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// One of the servers that share a store guards. When it dies, or freezes and wakes, another
+// goes on within half a minute: no event is told twice, and none is lost.
+func TestOneServerGuards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const yaml = "receivers:\n  log: {file: {path: events.log}}\nchecks:\n  c: {cron: \"* * * * *\", value: {tcp: {address: \"all:80\"}}, soft: 1 of 1, receivers: [log]}\n"
-		shared := storetest.NewTwin()
-		open := func(name string, p *probes) *world {
-			own, err := store.OwnRecords(t.Context(), shared, name)
-			if err != nil {
+		shared, dir, p := storetest.NewTwin(), t.TempDir(), newProbes()
+		p.set("c:80", 0.5)
+		all := []*member{join(t, shared, "a", dir, p), join(t, shared, "b", dir, p), join(t, shared, "c", dir, p)}
+		expect := func(what, receiver, want string) {
+			t.Helper()
+			if got := told(t, dir, receiver); got != want {
+				t.Errorf("%s: %s is told %q, want %q", what, receiver, got, want)
+			}
+		}
+		agree := func(what, want string) {
+			t.Helper()
+			time.Sleep(2 * followEvery)
+			for _, m := range all {
+				if got := m.state(); got != want {
+					t.Errorf("%s: on %s the check is %s, want %s", what, m.name, got, want)
+				}
+			}
+		}
+		time.Sleep(50 * time.Second)
+		if n := p.ran("c:80"); n < 4 || n > 5 {
+			t.Errorf("the check ran %d times in 50 s, want once in ten", n)
+		}
+		agree("at first", "OK")
+		p.set("c:80", 1.5)
+		time.Sleep(40 * time.Second)
+		agree("once it is bad", "WARNING incident")
+		expect("once it is bad", "all", "opened/1:WARNING")
+
+		first := guardOf(t, all...)
+		first.kill()
+		all = othersOf(first, all...)
+		time.Sleep(30 * time.Second)
+		second := guardOf(t, all...)
+		p.set("c:80", 2.5)
+		time.Sleep(15 * time.Second)
+		agree("after the first server died", "CRITICAL incident")
+		expect("after the first server died", "all", "opened/1:WARNING changed/2:CRITICAL")
+		expect("after the first server died", "worst", "changed/2:CRITICAL")
+
+		// One that does not guard takes what users ask for.
+		other := othersOf(second, all...)[0]
+		if c, err := other.Acknowledge(t.Context(), "c", api.Ack{User: "eva"}); err != nil || c.Incident == nil || c.Incident.Acked == nil {
+			t.Fatalf("acknowledged by way of %s: %+v, %v", other.name, c, err)
+		}
+		if got := other.state(); got != "CRITICAL incident acked" {
+			t.Errorf("right after it is acknowledged %s says %s", other.name, got)
+		}
+		if _, err := other.Acknowledge(t.Context(), "d", api.Ack{User: "eva"}); err == nil || !strings.Contains(err.Error(), `there is no check "d"`) {
+			t.Errorf("acknowledging a check that is not there: %v", err)
+		}
+		agree("acknowledged", "CRITICAL incident acked")
+		window, err := other.AddMaintenance(t.Context(), api.Maintenance{Name: "disks", Checks: []string{"c"}, End: api.UnixTime(time.Now().Add(time.Hour))})
+		if err != nil || window.ID == "" {
+			t.Fatalf("maintenance: %+v, %v", window, err)
+		}
+		if err := other.EndMaintenance(t.Context(), window.ID); err != nil {
+			t.Fatal(err)
+		}
+
+		wake := second.link.freeze()
+		time.Sleep(30 * time.Second)
+		third := guardOf(t, othersOf(second, all...)...)
+		if third == second || !second.guarding() {
+			t.Errorf("the one that is frozen is expected to know nothing of it")
+		}
+		p.set("c:80", 0.5)
+		time.Sleep(30 * time.Second)
+		const ended = "opened/1:WARNING changed/2:CRITICAL acknowledged/3:CRITICAL resolved/4:OK"
+		expect("while one is frozen", "all", ended)
+		wake()
+		time.Sleep(time.Minute)
+		agree("after it woke", "OK")
+		expect("after it woke", "all", ended)
+		expect("after it woke", "worst", "changed/2:CRITICAL acknowledged/3:CRITICAL resolved/4:OK")
+		guardOf(t, all...)
+
+		// What its receiver has not got survives the server for good.
+		for _, r := range []string{"all", "worst"} {
+			if err := os.Rename(filepath.Join(dir, r), filepath.Join(dir, r+".old")); err != nil {
 				t.Fatal(err)
 			}
-			w := &world{t: t, store: &mortal{Store: shared}, probe: p, notes: &notes{}}
-			w.o.Records = own
-			w.open(yaml)
-			return w
+			if err := os.Mkdir(filepath.Join(dir, r), 0o700); err != nil { // is not a file
+				t.Fatal(err)
+			}
 		}
-		up := newProbes()
-		up.set("all:80", 0)
-		a, b := open("a", newProbes()), open("b", up)
-		time.Sleep(70 * time.Second)
-		if told := a.notes.take(); !strings.Contains(told, "OK>UNKNOWN") || b.notes.take() != "" {
-			t.Errorf("receivers of the first are told %q", told)
+		p.set("c:80", 2.5)
+		time.Sleep(40 * time.Second)
+		fourth := guardOf(t, all...)
+		fourth.kill()
+		all = othersOf(fourth, all...)
+		for _, r := range []string{"all", "worst"} {
+			if err := os.Remove(filepath.Join(dir, r)); err != nil {
+				t.Fatal(err)
+			}
 		}
-		for range 2 {
-			if got := a.check("c"); !strings.HasPrefix(got, "UNKNOWN ") {
-				t.Errorf("what does not answer is %s", got)
+		time.Sleep(30 * time.Second)
+		// It comes back with what waits in its spool, which is not its to tell any more.
+		all = append(all, join(t, shared, fourth.name, dir, p))
+		time.Sleep(time.Minute)
+		agree("when its receivers are back", "CRITICAL incident")
+		expect("when its receivers are back", "all", "opened/1:CRITICAL")
+		expect("when its receivers are back", "worst", "opened/1:CRITICAL")
+		guardOf(t, all...).stop()
+		for _, m := range all {
+			if !m.guarding() {
+				m.stop()
 			}
-			if got := b.check("c"); got != "OK" {
-				t.Errorf("what answers is %s", got)
-			}
-			if len(a.incidents) != 1 || len(b.incidents) != 0 {
-				t.Errorf("%d and %d incidents, want 1 and 0", len(a.incidents), len(b.incidents))
-			}
-			a.stop()
-			b.stop()
-			if a.notes.take() != "" || b.notes.take() != "" {
-				t.Error("receivers are told again")
-			}
-			a, b = open("a", a.probe), open("b", b.probe)
 		}
-		a.stop()
-		b.stop()
 	})
+}
+
+// However servers die, freeze and wake, each incident is told from its beginning to its end,
+// in order, and no event under a number that meant something else.
+func TestServersComeAndGo(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(seed, 2))
+				shared, dir, p := storetest.NewTwin(), t.TempDir(), newProbes()
+				p.set("c:80", 0.5)
+				names := []string{"a", "b", "c"}
+				all := map[string]*member{}
+				wakes := map[string]func(){}
+				for _, name := range names {
+					all[name] = join(t, shared, name, dir, p)
+				}
+				for range 30 {
+					p.set("c:80", []float64{0.5, 0.5, 1.5, 3}[rng.IntN(4)])
+					time.Sleep(time.Duration(1+rng.IntN(90_000)) * time.Millisecond)
+					name := names[rng.IntN(len(names))]
+					switch wake := wakes[name]; {
+					case wake != nil:
+						wake()
+						delete(wakes, name)
+					case rng.IntN(3) == 0:
+						wakes[name] = all[name].link.freeze()
+					case rng.IntN(2) == 0:
+						all[name].kill()
+						all[name] = join(t, shared, name, dir, p)
+					}
+				}
+				for _, wake := range wakes {
+					wake()
+				}
+				p.set("c:80", 0.5)
+				time.Sleep(10 * time.Minute) // any flapping ends
+				for _, m := range all {
+					if got := m.state(); got != "OK" {
+						t.Errorf("in the end the check is %s on %s", got, m.name)
+					}
+					m.stop()
+				}
+				for _, receiver := range []string{"all", "worst"} {
+					checkTold(t, receiver, toldEvents(t, dir, receiver), all["a"].incidents)
+				}
+			})
+		})
+	}
+}
+
+func checkTold(t *testing.T, receiver string, events []toldEvent, incidents map[string]*incident) {
+	t.Helper()
+	meant, last, over := map[string]event.Kind{}, map[string]int{}, map[string]bool{}
+	again := 0
+	for _, e := range events {
+		name := fmt.Sprint(e.Incident, " ", e.Seq)
+		if was, ok := meant[name]; ok {
+			if again++; was != e.Kind {
+				t.Errorf("%s: %s was %s, then %s", receiver, name, was, e.Kind)
+			}
+		} else if e.Seq <= last[e.Incident] {
+			t.Errorf("%s: %s after number %d", receiver, name, last[e.Incident])
+		}
+		meant[name], last[e.Incident] = e.Kind, max(e.Seq, last[e.Incident])
+		over[e.Incident] = over[e.Incident] || e.Kind == event.Resolved
+		if incidents[e.Incident] == nil {
+			t.Errorf("%s is told of %s, which is not stored", receiver, name)
+		}
+	}
+	// A server that stops between a delivery and the note of it leaves that to the next.
+	if again > len(events)/4 {
+		t.Errorf("%s is told %d of %d events again", receiver, again, len(events))
+	}
+	if len(incidents) == 0 {
+		t.Error("nothing happened")
+	}
+	for id, k := range incidents {
+		if _, told := last[id]; !told && (receiver == "all" || k.Worst == "CRITICAL") || !over[id] && told {
+			t.Errorf("%s: of the incident %s, %s at worst, number %d is the last it was told; its end: %v", receiver, id, k.Worst, last[id], over[id])
+		}
+	}
 }

@@ -43,6 +43,20 @@ func wantsLevel(r spec.Receiver, e *event.Event) bool {
 	return slices.ContainsFunc(r.Levels, func(l string) bool { return strings.EqualFold(l, e.To.String()) })
 }
 
+// wantedEvents returns the events that a receiver wants, of which it knows some incidents: one
+// of an incident that it was told of by an earlier event it is told to the end.
+func wantedEvents(r spec.Receiver, events []event.Event, knows func(incident string) bool) (wanted []event.Event) {
+	told := map[string]bool{}
+	for i := range events {
+		e := &events[i]
+		if matchesEvent(r, e) && (wantsLevel(r, e) || told[e.Incident] || knows(e.Incident)) {
+			told[e.Incident] = true
+			wanted = append(wanted, *e)
+		}
+	}
+	return wanted
+}
+
 type label struct{ name, value string }
 
 // seriesLabels reads a key's labels, which are as labels.Labels prints them. What

@@ -42,6 +42,10 @@ type Options struct {
 	// default 0.
 	Leapt  func() time.Duration
 	Logger *slog.Logger // default slog.Default
+	// Shared reports that servers share what receivers are owed, and keep it elsewhere until
+	// it is delivered. Then a spool is of one turn: what waits from an earlier one is dropped,
+	// for another server has it, and nothing is delivered before Take.
+	Shared bool
 
 	random func() float64
 	make   func(spec.Receiver) (sender, error)
@@ -57,6 +61,7 @@ type Notifier struct {
 	mu       sync.RWMutex                    // of the fields below
 	workers  map[string]*worker
 	closed   bool
+	turn     context.Context // done: this server does not deliver
 
 	handing sync.Mutex // one call of Events at a time
 	// taken holds the events of a failed call by the workers that took them, so that
@@ -93,7 +98,12 @@ func Open(ctx context.Context, o Options) (*Notifier, error) {
 	if o.make == nil {
 		o.make = func(r spec.Receiver) (sender, error) { return newSender(r, o.Now) }
 	}
-	n := &Notifier{o: o, workers: map[string]*worker{}}
+	n := &Notifier{o: o, workers: map[string]*worker{}, turn: context.Background()}
+	if o.Shared {
+		over, end := context.WithCancel(n.turn)
+		end()
+		n.turn = over
+	}
 	if err := n.replace(ctx, o.Receivers); err != nil {
 		return nil, errors.Join(err, n.Close(ctx))
 	}
@@ -187,6 +197,49 @@ func (n *Notifier) Reconcile(open func() (map[string]bool, error)) error {
 	return nil
 }
 
+// Take begins the turn of this server, of those that share what receivers are owed: until
+// ctx is done it delivers what Events hands over from now on. known are, by receiver,
+// events of the open incidents that another server may have told it, oldest first.
+func (n *Notifier) Take(ctx context.Context, known map[string][]event.Event) error {
+	n.changing.Lock()
+	defer n.changing.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for name, l := range n.workers {
+		if err := l.restart(known[name]); err != nil {
+			return fmt.Errorf("receiver %s: %w", name, err)
+		}
+		defer l.wakeUp()
+	}
+	n.turn = ctx
+	return nil
+}
+
+// currentTurn returns a context that is done when this server does not deliver.
+func (n *Notifier) currentTurn() context.Context {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.turn
+}
+
+// Delivered returns a function that reports whether the receivers have got, or for good
+// refused, all events that Events has handed over to them so far. What waits for a receiver
+// that was removed since does not count.
+func (n *Notifier) Delivered(receivers []string) func() bool {
+	last := map[*worker]uint64{}
+	for _, l := range n.workersNamed(receivers) {
+		last[l] = l.events.last()
+	}
+	return func() bool {
+		for l, seq := range last {
+			if l.events.waits(seq) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
 func (n *Notifier) isClosed() bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -232,6 +285,9 @@ func (n *Notifier) Events(ctx context.Context, receivers []string, events []even
 	}
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if n.currentTurn().Err() != nil {
+		return errors.New("another server tells the receivers")
 	}
 	workers := n.workersNamed(receivers)
 	if len(workers) == 1 {

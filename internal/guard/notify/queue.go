@@ -4,6 +4,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"tailscope/internal/guard/check/event"
 )
 
 // memoryResults bounds the results that wait in memory before they go to disk: a bit
@@ -197,6 +199,38 @@ func (q *queue) known() []incident {
 		list = append(list, k)
 	}
 	return list
+}
+
+// last returns the number of the newest message.
+func (q *queue) last() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.spool.next - 1
+}
+
+// waits reports whether a message up to that number waits.
+func (q *queue) waits(seq uint64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return !q.closed && len(q.spool.waiting) > 0 && q.spool.waiting[0].seq <= seq
+}
+
+// restart drops what waits, and makes the incidents of these events the known ones.
+func (q *queue) restart(known []event.Event) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return errClosed
+	}
+	q.memory = nil
+	if n := len(q.spool.waiting); n > 0 {
+		q.spool.dropThrough(q.spool.waiting[n-1].seq)
+	}
+	q.spool.known = map[string]incident{}
+	for i := range known {
+		q.spool.recordIncident(&known[i])
+	}
+	return q.spool.rotate()
 }
 
 // knows reports whether an open incident was queued for the receiver.

@@ -120,10 +120,13 @@ func openWorker(n *Notifier, r spec.Receiver, s sender) (*worker, error) {
 			l.log.Warn("the spool was not whole: a crash broke off a write, or the disk is at fault", "torn_bytes", q.spool.torn, "damaged", q.spool.damaged, "waiting", len(q.spool.waiting))
 		}
 	}
-	if n.open != nil {
-		if err := l.reconcile(n.open); err != nil {
-			return nil, errors.Join(err, l.closeQueues())
-		}
+	if n.o.Shared {
+		err = l.restart(nil)
+	} else if n.open != nil {
+		err = l.reconcile(n.open)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.closeQueues())
 	}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	go l.run()
@@ -214,15 +217,10 @@ func (l *worker) pushEvents(events []event.Event) error {
 		return nil
 	}
 	now := l.n.o.Now()
-	messages := make([]message, 0, len(events))
-	// opens holds the incidents that an earlier event of this call opens.
-	opens := map[string]bool{}
-	for i := range events {
-		e := events[i]
-		if matchesEvent(r, &e) && (wantsLevel(r, &e) || opens[e.Incident] || l.events.knows(e.Incident)) {
-			opens[e.Incident] = true
-			messages = append(messages, message{at: now, event: &e})
-		}
+	wanted := wantedEvents(r, events, l.events.knows)
+	messages := make([]message, 0, len(wanted))
+	for i := range wanted {
+		messages = append(messages, message{at: now, event: &wanted[i]})
 	}
 	if len(messages) == 0 {
 		return nil
@@ -232,6 +230,16 @@ func (l *worker) pushEvents(events []event.Event) error {
 	}
 	l.wakeUp()
 	return nil
+}
+
+// restart drops what waits, and makes known the incidents of those events that the receiver
+// wants.
+func (l *worker) restart(known []event.Event) error {
+	r, a := l.definition()
+	if !a.events {
+		known = nil
+	}
+	return errors.Join(l.events.restart(wantedEvents(r, known, func(string) bool { return false })), l.results.restart(nil))
 }
 
 // run delivers until the worker is stopped.
@@ -281,6 +289,9 @@ func (l *worker) step() time.Duration {
 		if err := l.results.spill(); err != nil {
 			l.logLoss("results cannot be written to disk and wait in memory", err, 0)
 		}
+	}
+	if l.n.currentTurn().Err() != nil {
+		return idle
 	}
 	if wait > 0 {
 		return wait
@@ -381,7 +392,7 @@ func (l *worker) deliverBehind(q *queue, s sender, timeout time.Duration, messag
 // send passes messages to s. It returns how many from the front are finished, and the
 // refusals among all of them. It finishes them in q, if q is not nil, as it goes.
 func (l *worker) send(q *queue, s sender, timeout time.Duration, messages []message) (done int, refusals map[int]error, err error) {
-	ctx, cancel := context.WithTimeoutCause(l.ctx, timeout, fmt.Errorf("no answer within %v", timeout))
+	ctx, cancel := l.sending(timeout)
 	defer cancel()
 	l.setBusy(true)
 	defer l.setBusy(false)
@@ -409,6 +420,16 @@ func (l *worker) send(q *queue, s sender, timeout time.Duration, messages []mess
 		_ = q.finish(messages[done-1].seq)
 	}
 	return done, refusals, err
+}
+
+// sending returns the context of one attempt, which ends with this server's turn.
+func (l *worker) sending(timeout time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeoutCause(l.ctx, timeout, fmt.Errorf("no answer within %v", timeout))
+	stop := context.AfterFunc(l.n.currentTurn(), cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
 }
 
 // countOutcomes counts deliveries and refusals of the first done messages.
@@ -454,8 +475,8 @@ func describe(m message) string {
 }
 
 func (l *worker) failure(err error, hint time.Duration) {
-	if l.ctx.Err() != nil {
-		return // the worker is being stopped
+	if l.ctx.Err() != nil || l.n.currentTurn().Err() != nil {
+		return // the worker is being stopped, or another server delivers
 	}
 	now := l.n.o.Now()
 	l.mu.Lock()
@@ -494,7 +515,7 @@ func (l *worker) resend(rs resender, timeout time.Duration) {
 	slices.SortFunc(known, func(a, b incident) int {
 		return cmp.Or(a.Event.Opened.Compare(b.Event.Opened), cmp.Compare(a.Event.Incident, b.Event.Incident))
 	})
-	ctx, cancel := context.WithTimeoutCause(l.ctx, timeout, fmt.Errorf("no answer within %v", timeout))
+	ctx, cancel := l.sending(timeout)
 	defer cancel()
 	l.setBusy(true)
 	defer l.setBusy(false)

@@ -95,6 +95,7 @@ type Judge struct {
 
 	mu     sync.RWMutex
 	loaded bool
+	read   map[string]uint64 // revisions of verdicts as last read, by id of the mark
 	known  map[string]*known // by id of the mark
 	stats  Stats
 }

@@ -30,18 +30,32 @@ func (j *Judge) Load(ctx context.Context) error {
 	if j.loaded {
 		return nil
 	}
+	revisions := make(map[string]uint64, len(j.read))
 	err := j.o.Store.ListRecords(ctx, kind, "", func(x store.Record) error {
+		revisions[x.Key] = x.Revision
+		if j.read[x.Key] == x.Revision {
+			return nil
+		}
 		r, err := decode(x)
 		if err == nil {
 			j.known[x.Key] = &known{beside: r.Beside, brief: brief(r.Verdict), counted: r.counted}
 		}
 		return err
 	})
-	j.loaded = err == nil
-	return err
+	if err != nil {
+		return err
+	}
+	for id := range j.read {
+		if _, there := revisions[id]; !there {
+			delete(j.known, id)
+		}
+	}
+	j.read, j.loaded = revisions, true
+	return nil
 }
 
-// reload reads anew what is kept: another server may have judged in the meantime.
+// reload reads what has changed of what is kept: another server may have judged in the
+// meantime.
 func (j *Judge) reload(ctx context.Context) error {
 	j.mu.Lock()
 	j.loaded = false

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -64,11 +63,12 @@ func (s *Store) recordsOf(ctx context.Context, kind, prefix string) ([]store.Rec
 		return nil, err
 	}
 	var all []store.Record
-	for _, k := range slices.Sorted(maps.Keys(l.records)) {
+	for k, r := range l.records {
 		if strings.HasPrefix(k, prefix) {
-			all = append(all, l.records[k])
+			all = append(all, r)
 		}
 	}
+	slices.SortFunc(all, func(a, b store.Record) int { return strings.Compare(a.Key, b.Key) })
 	return all, nil
 }
 

@@ -35,7 +35,8 @@ type CacheOptions struct {
 	// Age bounds how long ago a series that is looked up may have ended; default as long
 	// as the store knows of it.
 	Age time.Duration
-	// Refresh bounds the age of what was read where others put or maintain too. Default
+	// Refresh bounds the age of what was read where others put or maintain too; sixty times
+	// as long for hours that were past by an hour when they were read. Default
 	// no bound: nobody else does. Negative: each look-up reads.
 	Refresh time.Duration
 	Now     func() time.Time // default time.Now
@@ -64,6 +65,19 @@ func (m *Cache) Bytes() int64 { return m.cache.bytes.Load() }
 // old reports whether what was read at a moment is to be read again.
 func (m *Cache) old(read time.Time) bool {
 	return m.o.Refresh != 0 && m.o.Now().Sub(read) >= m.o.Refresh
+}
+
+// pastRefresh is how many times as long a block of past hours is fresh as one that is still
+// written to.
+const pastRefresh = 60
+
+// oldBlock reports whether a block is to be read again.
+func (m *Cache) oldBlock(b *sampleBlock) bool {
+	if !m.old(b.read) {
+		return false
+	}
+	past := b.read.Unix()-b.until > hourSeconds
+	return !past || m.o.Now().Sub(b.read) >= pastRefresh*m.o.Refresh
 }
 
 // Put puts the batch, and shows it to look-ups.

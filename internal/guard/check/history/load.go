@@ -32,7 +32,7 @@ func (set *seriesSet) load(ctx context.Context, l *lookup, hour, hours int64) (*
 	l.mu.Lock()
 	beside := false // the hour before or after, towards which it is gone, is whole
 	i, has := l.find(hour)
-	if has && set.m.old(l.blocks[i].read) {
+	if has && set.m.oldBlock(l.blocks[i]) {
 		l.remove(i)
 		has = false
 	}

@@ -63,7 +63,7 @@ func (l *lookup) find(hour int64) (int, bool) {
 // go of while they are read.
 func (l *lookup) block(ctx context.Context, hour, hours int64) (*sampleBlock, error) {
 	for {
-		if i, ok := l.find(hour); ok && (l.set.m.o.Refresh == 0 || !l.set.m.old(l.blocks[i].read)) {
+		if i, ok := l.find(hour); ok && !l.set.m.oldBlock(l.blocks[i]) {
 			b := l.blocks[i]
 			if !b.used.Load() {
 				b.used.Store(true)

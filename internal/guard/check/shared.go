@@ -1,0 +1,281 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/hist"
+	"tailscope/internal/guard/check/event"
+	"tailscope/internal/guard/check/state"
+	"tailscope/internal/store"
+)
+
+const (
+	fenceKey = "f"
+	namesKey = "d"
+	// lookEvery is how often a server looks whether it guards, and for requests of others.
+	lookEvery = time.Second
+	// followEvery is how often one that does not reads what has changed.
+	followEvery = 5 * time.Second
+)
+
+// round guards if that is this server's work, until it no longer is, or else reads what
+// the server that guards has found.
+func (e *Engine) round(ctx context.Context) error {
+	if did, err := e.o.Once(ctx, e.takeTurn); did || err != nil {
+		return err
+	}
+	e.keeping.Lock()
+	recent := time.Since(e.followed) < followEvery
+	e.keeping.Unlock()
+	if recent {
+		return nil
+	}
+	return e.follow(ctx)
+}
+
+// takeTurn guards until ctx is done, or another server has begun to.
+func (e *Engine) takeTurn(ctx context.Context) error {
+	ctx, lose := context.WithCancel(ctx)
+	defer lose()
+	err := e.resume(ctx, lose)
+	if err == nil {
+		e.o.Logger.Info("this server guards the checks")
+		e.guard(ctx)
+		e.o.Logger.Info("this server no longer guards the checks")
+	}
+	e.retire()
+	return err
+}
+
+// resume goes on from what the server has stored that guarded before. That can store nothing
+// from here on.
+func (e *Engine) resume(ctx context.Context, lose func()) error {
+	e.replacing.Lock()
+	defer e.replacing.Unlock()
+	e.keeping.Lock()
+	defer e.keeping.Unlock()
+	fence, err := e.o.Records.PutRecords(ctx, kind, store.RecordWrite{Key: fenceKey, Value: []byte(e.o.Server), IfRevision: store.AnyRevision})
+	if err != nil {
+		return fmt.Errorf("take over the checks: %w", err)
+	}
+	e.decoded = nil // what is read anew is this engine's to change
+	if _, err := e.read(ctx); err != nil {
+		return fmt.Errorf("take over the checks: %w", err)
+	}
+	e.fence, e.lose = fence, lose
+	e.mu.Lock()
+	e.guards, e.since, e.trouble = true, e.o.Now(), ""
+	e.open, e.records, e.dirty = map[string]*condition{}, map[string][]byte{}, nil
+	e.install()
+	e.guarded = nil
+	e.mu.Unlock()
+	e.decoded = nil
+	if err := e.replace(e.file); err != nil {
+		return fmt.Errorf("take over the checks: %w", err)
+	}
+	if e.o.Notifier == nil {
+		return nil
+	}
+	e.mu.Lock()
+	known := e.knownIncidents()
+	e.mu.Unlock()
+	return e.o.Notifier.Take(ctx, known)
+}
+
+// retire ends the turn of this server. What it has not stored is void: the next one goes on
+// from what is stored.
+func (e *Engine) retire() {
+	e.keeping.Lock()
+	defer e.keeping.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, d := range e.definitions {
+		for _, t := range d.tasks {
+			e.loop.remove(t)
+		}
+		d.tasks = nil
+	}
+	for _, c := range e.dirty {
+		c.dirty = false
+	}
+	e.guards, e.lose, e.decoded, e.followed = false, nil, nil, time.Time{}
+	e.dirty, e.records, e.owed, e.handed, e.unstored, e.trouble = nil, map[string][]byte{}, nil, nil, time.Time{}, ""
+}
+
+// follow reads what the server that guards has changed.
+func (e *Engine) follow(ctx context.Context) error {
+	e.keeping.Lock()
+	defer e.keeping.Unlock()
+	e.mu.Lock()
+	guards := e.guards
+	e.mu.Unlock()
+	if guards {
+		return nil
+	}
+	changed, err := e.read(ctx)
+	if err != nil {
+		return fmt.Errorf("read the state of checks: %w", err)
+	}
+	e.followed = time.Now()
+	if !changed {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	was := e.unlike()
+	e.install()
+	if now := e.unlike(); now != "" && now != was {
+		e.o.Logger.Warn("files of checks differ between servers", "problem", now)
+	}
+	return nil
+}
+
+// unlike returns how the definitions of this server differ from those of the one that guards;
+// empty if they do not, or that is not known. Needs mu.
+func (e *Engine) unlike() string {
+	const remedy = "; make the files of checks alike on all servers of the store, and reload them"
+	guarded := map[string]bool{}
+	for _, name := range e.guarded {
+		if guarded[name] = true; e.byName[name] == nil {
+			return fmt.Sprintf("this server lacks the check %q, which the server that guards has%s", name, remedy)
+		}
+	}
+	for _, name := range e.names() {
+		if !guarded[name] && len(guarded) > 0 {
+			return fmt.Sprintf("nobody guards the check %q: the server that guards lacks it%s", name, remedy)
+		}
+	}
+	return ""
+}
+
+// knownIncidents returns, by receiver, the incidents that another server may have told it.
+// Needs mu.
+func (e *Engine) knownIncidents() map[string][]event.Event {
+	known := map[string][]event.Event{}
+	add := func(receivers []string, events ...event.Event) {
+		for _, r := range receivers {
+			known[r] = append(known[r], events...)
+		}
+	}
+	for _, o := range e.owed { // the end of one is still owed
+		if k := e.incidents[o.Event.Incident]; k != nil && o.Event.Kind == event.Resolved {
+			v := o.Event.decode()
+			v.Seq, v.Kind, v.From, v.To = 1, event.Opened, event.OK, levelNamed(k.Worst)
+			add(o.Receivers, v)
+		}
+	}
+	for _, id := range sortedKeys(e.open) {
+		c := e.open[id]
+		i := c.machine.Incident
+		if i == nil || i.Notified == event.OK {
+			continue
+		}
+		worst := e.eventOf(c.in, &state.Event{Incident: i.ID, Seq: 1, Kind: event.Opened, Time: i.Opened, Opened: i.Opened, To: i.Worst})
+		now := e.eventOf(c.in, &state.Event{Incident: i.ID, Seq: i.Seq, Kind: event.Changed, Time: i.NotifiedAt, Opened: i.Opened, From: i.Worst, To: i.Notified})
+		if k := c.events; k != nil && len(k.Events) > 0 {
+			now.Text = k.Events[len(k.Events)-1].Text
+		}
+		add(c.in.c.Receivers, worst, now)
+	}
+	return known
+}
+
+// forgetDelivered forgets the events that receivers have got. Needs keeping.
+func (e *Engine) forgetDelivered() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.handed = slices.DeleteFunc(e.handed, func(o *pendingEvents) bool {
+		if !o.delivered() {
+			return false
+		}
+		e.putRecord(o.key(), nil)
+		return true
+	})
+}
+
+const (
+	resultsOver  = 15 * time.Minute
+	resultsEvery = 10 * time.Second
+)
+
+// readResults reads the last results of checks that another server runs from the series that
+// it writes. Where that fails they stay as they are.
+func (e *Engine) readResults(ctx context.Context) {
+	now := e.o.Now()
+	e.mu.Lock()
+	fresh := e.guards || now.Sub(e.lastRead) < resultsEvery && !now.Before(e.lastRead)
+	names := map[string]bool{}
+	if !fresh {
+		e.lastRead = now
+		for _, c := range e.conditions {
+			c.labels.Range(func(l labels.Label) { names[l.Name] = true })
+		}
+	}
+	e.mu.Unlock()
+	if fresh || len(names) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, environmentsWait)
+	defer cancel()
+	results := map[string]*event.Result{}
+	end := now.Unix()/10*10 + 10
+	for f, name := range bandFamilies {
+		res, err := e.o.Store.Query(ctx, store.Query{
+			Family: name, By: sortedKeys(names), Start: end - int64(resultsOver/time.Second), End: end, Step: 10, Schema: hist.DefaultSchema,
+		})
+		if err != nil {
+			e.o.Logger.Warn("values of checks are shown later", "error", err)
+			return
+		}
+		for _, g := range res.Groups {
+			if len(g.Points) == 0 {
+				continue
+			}
+			p := g.Points[len(g.Points)-1]
+			at := time.Unix(min(p.Start+10, now.Unix()), 0)
+			key := g.Labels.WithoutEmpty().String()
+			if f == outValue {
+				results[key] = &event.Result{Time: at, Reading: event.Reading{Value: p.Number.Last}, Bands: noBands("")}
+			} else if r := results[key]; r != nil && r.Time.Sub(at) <= 2*steady {
+				*bandIn(&r.Bands, f) = p.Number.Last
+			}
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, c := range e.conditions {
+		if r := results[c.labels.String()]; r != nil && c.in != nil && !e.guards && !r.Time.Before(c.last.Time) {
+			c.last = *r
+			c.last.Level, c.last.State, c.last.Unit = c.machine.Last, c.machine.Hard, c.in.c.Unit
+		}
+	}
+}
+
+func bandIn(b *event.Bands, family int) *float64 {
+	switch family {
+	case outThreshold:
+		return &b.Threshold
+	case outLowCritical:
+		return &b.LowCritical
+	case outLowWarning:
+		return &b.LowWarning
+	case outHighWarning:
+		return &b.HighWarning
+	}
+	return &b.HighCritical
+}
+
+// measureOnly runs a check of which another server keeps the state, and changes nothing.
+func (e *Engine) measureOnly(in *instance, outcomes []outcome) *instance {
+	o := &outcomes[0]
+	only, c := *in, *in.condition
+	only.condition = &c
+	only.machine.Last = o.level
+	only.last = only.makeResult(o, e.quietReason(in, o.at))
+	return &only
+}
