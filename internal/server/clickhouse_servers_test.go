@@ -59,7 +59,7 @@ func together(a, b spanLoad) spanLoad {
 	return sum
 }
 
-// door is an address with a check that is UNKNOWN while it is shut, and a receiver.
+// door is an address with a check that is CRITICAL while it is shut, and a receiver.
 type door struct {
 	file, events, address string
 	l                     net.Listener
@@ -217,7 +217,7 @@ func TestServersOnClickHouse(t *testing.T) {
 	door.shut(t)
 	eventually(t, "one server tells that the door is shut", func() bool { return door.told(t) == "opened/1" })
 	for _, s := range []*Server{a, b} {
-		eventually(t, "each server shows it", func() bool { return door.state(t, s) == "UNKNOWN" })
+		eventually(t, "each server shows it", func() bool { return door.state(t, s) == "CRITICAL" })
 	}
 	guard, other := a, b
 	if metric(t, b, "tailscope_check_runs_total") > 0 {

@@ -224,7 +224,10 @@ func (e *Engine) readResults(ctx context.Context) {
 	defer cancel()
 	results := map[string]*event.Result{}
 	end := now.Unix()/10*10 + 10
-	for f, name := range bandFamilies {
+	for f, name := range familyNames {
+		if f == outState {
+			continue
+		}
 		res, err := e.o.Store.Query(ctx, store.Query{
 			Family: name, By: sortedKeys(names), Start: end - int64(resultsOver/time.Second), End: end, Step: 10, Schema: hist.DefaultSchema,
 		})
@@ -239,9 +242,13 @@ func (e *Engine) readResults(ctx context.Context) {
 			p := g.Points[len(g.Points)-1]
 			at := time.Unix(min(p.Start+10, now.Unix()), 0)
 			key := g.Labels.WithoutEmpty().String()
-			if f == outValue {
+			r := results[key]
+			switch {
+			case f == outValue:
 				results[key] = &event.Result{Time: at, Reading: event.Reading{Value: p.Number.Last}, Bands: noBands("")}
-			} else if r := results[key]; r != nil && r.Time.Sub(at) <= 2*steady {
+			case f == outSeconds && (r == nil || r.Time.Before(at)): // a later run had no value
+				results[key] = &event.Result{Time: at, Reading: event.Reading{Null: true}, Bands: noBands("")}
+			case f != outSeconds && r != nil && r.Time.Sub(at) <= 2*steady:
 				*bandIn(&r.Bands, f) = p.Number.Last
 			}
 		}

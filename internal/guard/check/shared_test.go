@@ -271,6 +271,15 @@ func TestOneServerGuards(t *testing.T) {
 		time.Sleep(40 * time.Second)
 		agree("once it is bad", "WARNING incident")
 		expect("once it is bad", "all", "opened/1:WARNING")
+		for _, m := range all {
+			r, err := m.List(t.Context(), ListRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c := r.Checks[0]; c.Value != 1.5 || c.Bands.HighWarning != 1 || c.Text != "1.5 is above 1" || r.Trouble != "" {
+				t.Errorf("%s shows %v beside %+v, %q, and trouble %q", m.name, c.Value, c.Bands, c.Text, r.Trouble)
+			}
+		}
 
 		first := guardOf(t, all...)
 		first.kill()
