@@ -129,6 +129,22 @@ func holders(t *testing.T, works []string, servers ...*running) string {
 	return strings.Join(out, " ")
 }
 
+// Work goes to those that can hold it alone.
+func TestWorkThatSomeCannotHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		works, twin := work(12), storetest.NewTwin()
+		a := start(t, twin, "a", works[:1])
+		b := start(t, twin, "b", works)
+		time.Sleep(5 * Every)
+		got := holders(t, works[1:], a, b)
+		if want := strings.TrimSpace(strings.Repeat("b ", 11)); got != want {
+			t.Errorf("what one server alone can hold is held by %q, want %q", got, want)
+		}
+		a.stop()
+		b.stop()
+	})
+}
+
 func TestWorkIsDivided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		works, twin := work(12), storetest.NewTwin()

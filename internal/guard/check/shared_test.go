@@ -106,7 +106,7 @@ type member struct {
 	kill   func() // at once
 }
 
-func join(t *testing.T, shared store.Store, name, dir string, p *probes) *member {
+func join(t *testing.T, shared store.Store, name, dir, yaml string, p *probes) *member {
 	t.Helper()
 	m := &member{t: t, name: name, dir: dir, link: &link{Store: shared}, probes: p}
 	c, err := cluster.Join(t.Context(), cluster.Options{Records: m.link, Writer: name, Work: []string{"checks"}})
@@ -117,7 +117,7 @@ func join(t *testing.T, shared store.Store, name, dir string, p *probes) *member
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := readFile(t, fmt.Sprintf(sharedFile, dir))
+	file := readFile(t, fmt.Sprintf(yaml, dir))
 	told, err := notify.Open(t.Context(), notify.Options{Dir: filepath.Join(dir, "spools-"+name), Receivers: file.Receivers, Shared: true})
 	if err != nil {
 		t.Fatal(err)
@@ -246,7 +246,7 @@ func TestOneServerGuards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared, dir, p := storetest.NewTwin(), t.TempDir(), newProbes()
 		p.set("c:80", 0.5)
-		all := []*member{join(t, shared, "a", dir, p), join(t, shared, "b", dir, p), join(t, shared, "c", dir, p)}
+		all := []*member{join(t, shared, "a", dir, sharedFile, p), join(t, shared, "b", dir, sharedFile, p), join(t, shared, "c", dir, sharedFile, p)}
 		expect := func(what, receiver, want string) {
 			t.Helper()
 			if got := told(t, dir, receiver); got != want {
@@ -311,6 +311,12 @@ func TestOneServerGuards(t *testing.T) {
 		if err := other.EndMaintenance(t.Context(), window.ID); err != nil {
 			t.Fatal(err)
 		}
+		p.set("c:80", 1.2) // between two runs
+		if c, err := other.RunNow(t.Context(), "c"); err != nil || c.Value != 1.2 || c.Level != "WARNING" || c.State != "CRITICAL" {
+			t.Errorf("run on a server that does not guard: %+v, %v", c, err)
+		}
+		p.set("c:80", 2.5)
+		agree("after it was run there", "CRITICAL incident acked")
 
 		wake := second.link.freeze()
 		time.Sleep(30 * time.Second)
@@ -350,7 +356,7 @@ func TestOneServerGuards(t *testing.T) {
 		}
 		time.Sleep(30 * time.Second)
 		// It comes back with what waits in its spool, which is not its to tell any more.
-		all = append(all, join(t, shared, fourth.name, dir, p))
+		all = append(all, join(t, shared, fourth.name, dir, sharedFile, p))
 		time.Sleep(time.Minute)
 		agree("when its receivers are back", "CRITICAL incident")
 		expect("when its receivers are back", "all", "opened/1:CRITICAL")
@@ -361,6 +367,25 @@ func TestOneServerGuards(t *testing.T) {
 				m.stop()
 			}
 		}
+	})
+}
+
+// A server whose files differ from those of the server that guards says so.
+func TestServersWithOtherFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, dir, p := storetest.NewTwin(), t.TempDir(), newProbes()
+		a := join(t, shared, "a", dir, sharedFile, p)
+		time.Sleep(5 * time.Second)
+		b := join(t, shared, "b", dir, strings.Replace(sharedFile, "  c:\n", "  d:\n", 1), p)
+		time.Sleep(2 * followEvery)
+		for m, want := range map[*member]string{a: "", b: `this server lacks the check "c", which the server that guards has`} {
+			r, err := m.List(t.Context(), ListRequest{})
+			if err != nil || !strings.HasPrefix(r.Trouble, want) || (r.Trouble == "") != (want == "") {
+				t.Errorf("%s says %q, %v; want %q", m.name, r.Trouble, err, want)
+			}
+		}
+		a.stop()
+		b.stop()
 	})
 }
 
@@ -377,7 +402,7 @@ func TestServersComeAndGo(t *testing.T) {
 				all := map[string]*member{}
 				wakes := map[string]func(){}
 				for _, name := range names {
-					all[name] = join(t, shared, name, dir, p)
+					all[name] = join(t, shared, name, dir, sharedFile, p)
 				}
 				for range 30 {
 					p.set("c:80", []float64{0.5, 0.5, 1.5, 3}[rng.IntN(4)])
@@ -391,7 +416,7 @@ func TestServersComeAndGo(t *testing.T) {
 						wakes[name] = all[name].link.freeze()
 					case rng.IntN(2) == 0:
 						all[name].kill()
-						all[name] = join(t, shared, name, dir, p)
+						all[name] = join(t, shared, name, dir, sharedFile, p)
 					}
 				}
 				for _, wake := range wakes {
