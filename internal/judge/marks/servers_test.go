@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"tailscope/internal/judge"
+	"tailscope/internal/store"
 	"tailscope/internal/store/storetest"
 )
 
@@ -41,5 +42,13 @@ func TestTwoServersOfOneStore(t *testing.T) {
 	}
 	if a, b := a.judge.Stats(), b.judge.Stats(); a.Final != 0 || b.Final != 1 {
 		t.Errorf("final verdicts made: %d by the first, %d by the second, want 0 and 1", a.Final, b.Final)
+	}
+	if err := store.DeleteMark(t.Context(), st, m.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.round(moment + 20 + 3610 + ripe)
+	a.round(moment + 20 + 3610 + ripe)
+	if v := a.judge.Brief(m); v.State != Waiting {
+		t.Errorf("of a mark that is gone the other server says %+v", v)
 	}
 }
