@@ -189,18 +189,31 @@ func (t *Tree[T]) Variables() []Variable {
 	return out
 }
 
-// Restore makes the given places variables again.
+// Restore makes the given places variables as they are in another tree, whose Variables they
+// are: no names but those that are kept there have nodes of their own. Places that are variables
+// in this tree alone stay variables.
 func (t *Tree[T]) Restore(vs []Variable) {
 	for _, v := range vs {
 		n := t.root
 		for _, s := range v.Path {
-			n = t.child(n, s)
+			if n.vars != nil && n.children[s] == nil && s != "{id}" {
+				n = n.vars
+			} else {
+				n = t.child(n, s)
+			}
 		}
 		for _, name := range v.Keep {
 			t.child(n, name)
 		}
 		if n.vars == nil {
 			n.vars = t.add(n, "{name}")
+		}
+		for name, c := range n.children {
+			if !slices.Contains(v.Keep, name) {
+				delete(n.children, name)
+				t.nodes -= size(c)
+				t.merge(n.vars, c)
+			}
 		}
 	}
 }

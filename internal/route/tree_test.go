@@ -1,6 +1,7 @@
 package route
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -186,4 +187,88 @@ func FuzzTree(f *testing.F) {
 		}
 		NewTree[int]().Restore(r.Variables())
 	})
+}
+
+// Trees that learned apart name every path alike once each has what the other learned, whoever is
+// first, and stay that way.
+func TestRestoredTreesAgree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var trees [2]*Tree[int]
+		shape := rapid.SliceOfN(rapid.IntRange(1, 300), 1, 4).Draw(t, "distinct values by depth")
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		var asked []string
+		learn := func(n int) {
+			for range n {
+				var path strings.Builder
+				for _, n := range shape {
+					path.WriteString("/" + letters(rng.IntN(n)))
+				}
+				if rng.IntN(3) == 0 {
+					path.WriteString("/4711/x")
+				}
+				trees[rng.IntN(2)].Place([]byte(path.String()), true)
+				asked = append(asked, path.String())
+			}
+		}
+		for i := range trees {
+			trees[i] = NewTree[int]()
+		}
+		learn(rapid.IntRange(0, 1500).Draw(t, "paths"))
+		var recorded []Variable
+		turn := rapid.IntRange(0, 1).Draw(t, "first")
+		for round := 0; ; round++ { // each goes by what is recorded, and adds what it has
+			for i := range trees {
+				r := trees[(turn+i)%2]
+				r.Restore(recorded)
+				recorded = r.Variables()
+			}
+			if a, b := trees[0].Variables(), trees[1].Variables(); fmt.Sprint(a) == fmt.Sprint(b) {
+				break
+			}
+			if round == 5 {
+				t.Fatalf("the trees still differ: %v and %v", trees[0].Variables(), trees[1].Variables())
+			}
+		}
+		for i, r := range trees {
+			if got := size(r.root); got != r.nodes {
+				t.Fatalf("tree %d: %d nodes are counted, %d are there", i, r.nodes, got)
+			}
+		}
+		for _, path := range asked {
+			var names [2]string
+			for i, r := range trees {
+				r.Changed, r.Sampled = false, true
+				names[i] = r.Place([]byte(path), true).Path
+				if r.Changed { // one learns more, which is for the next round
+					return
+				}
+			}
+			if names[0] != names[1] {
+				t.Fatalf("%s is %s and %s", path, names[0], names[1])
+			}
+		}
+	})
+}
+
+// A tree whose place is a variable goes by the names that another tree keeps there, and takes in
+// what that learned of places below names that it does not keep.
+func TestRestoreKeepsOthersNames(t *testing.T) {
+	r := NewTree[int]()
+	for range 50 {
+		for _, path := range []string{"/u/me", "/u/bob/photo", "/u/ann", "/shop"} {
+			r.Place([]byte(path), true)
+		}
+	}
+	r.Restore([]Variable{{Path: []string{"u"}, Keep: []string{"ann", "new"}}, {Path: []string{"u", "bob", "album"}}, {Path: []string{"u", "{name}", "list"}, Keep: []string{"all"}}})
+	for path, want := range map[string]string{
+		"/u/me": "/u/{name}", "/u/bob/photo": "/u/{name}/photo", "/u/ann": "/u/ann", "/u/new": "/u/new", "/shop": "/shop",
+		"/u/x/album/7": "/u/{name}/album/{id}", "/u/x/album/y": "/u/{name}/album/{name}", "/u/x/list/all": "/u/{name}/list/all", "/u/x/list/y": "/u/{name}/list/{name}",
+	} {
+		if got := r.Place([]byte(path), true).Path; got != want {
+			t.Errorf("%s is %s, want %s", path, got, want)
+		}
+	}
+	if got := size(r.root); got != r.nodes {
+		t.Errorf("%d nodes are counted, %d are there", r.nodes, got)
+	}
 }

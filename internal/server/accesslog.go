@@ -26,6 +26,9 @@ func (s *Server) openAccessLogs(ctx context.Context) (*accessLogs, error) {
 	if s.traces != nil {
 		o.Traces = s.traces
 	}
+	if s.data.shared {
+		o.Routes = s.store
+	}
 	l := &accessLogs{in: accesslog.New(o)}
 	l.imports = accesslog.NewImportHandler(l.in)
 	var errs []error

@@ -105,7 +105,8 @@ func (s *Server) startListeners(ctx context.Context) error {
 		TenantKeys:   s.cfg.TenantKeys,
 		ExtraLabels:  s.cfg.ExtraLabels,
 		LongestSpan:  s.cfg.LongestSpan,
-		Routes:       s.own,
+		Routes:       s.store,
+		Shared:       s.data.shared,
 		// A protocol has half of the share, and one request half of that.
 		MaxRequestBytes:  int(min(s.cfg.MaxRequest, s.shares.Ingest/4)),
 		MaxInFlightBytes: s.shares.Ingest,

@@ -212,11 +212,13 @@ func (in *Ingester) remember(ctx context.Context, s *service, records map[string
 		}
 		out[k] = b
 	}
-	routes, changed, err := s.learned()
-	if err != nil {
+	if in.o.Routes != nil {
+		if err := in.shareRoutes(ctx, s); err != nil {
+			return err
+		}
+	} else if routes, changed, err := s.learned(); err != nil {
 		return err
-	}
-	if changed {
+	} else if changed {
 		out[routesKey(s.name)] = routes
 	}
 	sequences, err := s.sequencePositions()

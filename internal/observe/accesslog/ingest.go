@@ -52,6 +52,7 @@ type Options struct {
 	Sink      Sink
 	Traces    Traces               // nil: no breakdown, and no slow requests
 	State     State                // nil: nothing is saved
+	Routes    store.Records        // where servers share what they learn of routes; nil: it is saved in State
 	Now       func() time.Time     // default time.Now
 	Retention time.Duration        // older lines are refused; default 400 days
 	Leapt     func() time.Duration // how far Now has leapt ahead, which Retention does not follow; default 0

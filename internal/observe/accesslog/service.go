@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"tailscope/internal/agg"
 	"tailscope/internal/observe/traces"
@@ -25,9 +26,11 @@ const (
 type service struct {
 	feeds, used uint64 // files being read, and the last look-up; guarded by the Ingester's mu
 
-	mu     sync.Mutex
-	name   string
-	router *router
+	mu       sync.Mutex
+	name     string
+	router   *router
+	shared   time.Time // when the router was last shared with other servers
+	revision uint64    // of the record that it goes by
 
 	values   map[string]uint32 // numbers of tenants, versions, variants and addresses, from 1
 	texts    []string

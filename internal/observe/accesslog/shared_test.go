@@ -3,6 +3,7 @@ package accesslog
 import (
 	"context"
 	"testing"
+	"time"
 
 	"tailscope/internal/store"
 	"tailscope/internal/store/storetest"
@@ -38,5 +39,63 @@ func TestServersReadApart(t *testing.T) {
 		if got, want := places(state(name)), "followed/shop\x00/var/log/access.log="+string(rune('0'+n))+" "; got != want {
 			t.Errorf("%s goes on at %q, want %q", name, got, want)
 		}
+	}
+}
+
+// Two servers that share a store name the requests of their logs alike.
+func TestServersShareRoutes(t *testing.T) {
+	shared, now := storetest.NewTwin(), noon
+	server := func() (in *Ingester, name func(path string) string) {
+		in = New(Options{Sink: newLedger(), Routes: shared, Now: func() time.Time { return now }})
+		s, err := in.service(t.Context(), "shop")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return in, func(path string) string {
+			if err := in.remember(t.Context(), s, nil); err != nil {
+				t.Fatal(err)
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return routed(s.router, "GET", path, 200)
+		}
+	}
+	_, first := server()
+	_, second := server()
+	if got := second("/users/bob"); got != "GET /users/bob" {
+		t.Fatal(got)
+	}
+	for i := range 500 {
+		first("/users/" + letters(i))
+		first("/users/me")
+	}
+	first("/users/bob") // what was learned is written
+	if got := second("/users/bob"); got != "GET /users/bob" {
+		t.Errorf("right away the other server reads the record anew: %s", got)
+	}
+	now = now.Add(routesEvery)
+	for path, want := range map[string]string{"/users/bob": "GET /users/{name}", "/users/me": "GET /users/me"} {
+		if got := second(path); got != want {
+			t.Errorf("%s is %s, want %s", path, got, want)
+		}
+	}
+	// Both learn before one has heard of the other: the first that writes decides.
+	for i := range 500 {
+		for n, name := range []func(string) string{first, second} {
+			name("/carts/" + letters(i))
+			name("/carts/" + string(rune('a'+n)))
+		}
+	}
+	now = now.Add(routesEvery)
+	first("/")
+	second("/")
+	_, third := server() // a start goes by both
+	for _, path := range []string{"/carts/a", "/carts/b", "/carts/new", "/users/ann"} {
+		if x, y, z := first(path), second(path), third(path); x != y || y != z {
+			t.Errorf("%s is %s, %s and %s", path, x, y, z)
+		}
+	}
+	if got := third("/carts/new"); got != "GET /carts/{name}" {
+		t.Errorf("got %s", got)
 	}
 }

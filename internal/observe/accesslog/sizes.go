@@ -270,5 +270,9 @@ func (in *Ingester) loadService(ctx context.Context, s *service) error {
 	one := func(key string, restore func([]byte) error) error {
 		return in.o.State.Load(ctx, key, func(_ string, value []byte) error { return restore(value) })
 	}
-	return errors.Join(one(routesKey(s.name), s.restoreRoutes), one(sequencesKey(s.name), s.restoreSequences))
+	routes := func() error { return one(routesKey(s.name), s.restoreRoutes) }
+	if in.o.Routes != nil {
+		routes = func() error { _, err := in.readRoutes(ctx, s); return err }
+	}
+	return errors.Join(routes(), one(sequencesKey(s.name), s.restoreSequences))
 }

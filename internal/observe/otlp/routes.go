@@ -3,6 +3,7 @@ package otlp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -42,8 +43,9 @@ type serviceRoutes struct {
 	used  uint64 // the last look-up; guarded, like nodes, by routes.mu
 	nodes int
 
-	mu      sync.Mutex
-	learner *route.Learner[operation]
+	mu       sync.Mutex
+	learner  *route.Learner[operation]
+	revision uint64 // of the record that the learner goes by; 0 for none
 }
 
 // operation is a learned operation. The hash is that of its name.
@@ -55,6 +57,7 @@ type operation struct {
 // savedRoutes holds the variables of a service that is not in memory, in their saved form.
 type savedRoutes struct {
 	variables []byte
+	revision  uint64
 	unsaved   bool
 }
 
@@ -108,8 +111,8 @@ func (r *routes) of(service string) (s *serviceRoutes, nodes int) {
 				s.learner.Restore(vs)
 				s.learner.Changed = had.unsaved
 			}
-			delete(r.saved, service)
-			r.bytes -= len(had.variables)
+			s.revision = had.revision
+			r.drop(service)
 		}
 		r.services[service] = s
 	}
@@ -121,9 +124,13 @@ func (r *routes) of(service string) (s *serviceRoutes, nodes int) {
 func (r *routes) count(service string, s *serviceRoutes, nodes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.services[service] != s {
-		return // evicted meanwhile
+	if r.services[service] == s { // else evicted meanwhile
+		r.counted(s, nodes)
 	}
+}
+
+// counted is count. The caller holds mu.
+func (r *routes) counted(s *serviceRoutes, nodes int) {
 	r.nodes += nodes - s.nodes
 	s.nodes = nodes
 	for len(r.services) > maxRouteServices || r.nodes > maxRouteNodes && len(r.services) > 1 {
@@ -144,21 +151,29 @@ func (r *routes) evict(service string) {
 	r.nodes -= s.nodes
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r.put(service, variablesOf(s), s.learner.Changed)
+	r.put(service, savedRoutes{variablesOf(s), s.revision, s.learner.Changed})
 }
 
 // put keeps the saved form of a service that is not in memory. The caller holds mu.
-func (r *routes) put(service string, variables []byte, unsaved bool) {
-	if len(variables) > 0 && r.bytes+len(variables) <= maxSavedRoutes {
-		r.bytes += len(variables)
-		r.saved[service] = savedRoutes{variables, unsaved}
+func (r *routes) put(service string, saved savedRoutes) {
+	r.drop(service)
+	if n := len(saved.variables); n > 0 && r.bytes+n <= maxSavedRoutes {
+		r.bytes += n
+		r.saved[service] = saved
 	}
+}
+
+// drop drops the saved form of a service. The caller holds mu.
+func (r *routes) drop(service string) {
+	r.bytes -= len(r.saved[service].variables)
+	delete(r.saved, service)
 }
 
 // variablesOf returns the variables of a service in their saved form, or nil if it has
 // none. The caller holds s.mu.
-func variablesOf(s *serviceRoutes) []byte {
-	vs := s.learner.Variables()
+func variablesOf(s *serviceRoutes) []byte { return encodeVariables(s.learner.Variables()) }
+
+func encodeVariables(vs []route.Variable) []byte {
 	if len(vs) == 0 {
 		return nil
 	}
@@ -169,13 +184,15 @@ func variablesOf(s *serviceRoutes) []byte {
 	return b
 }
 
-// routesKind is the kind of the records that hold what was learned, by service.
+// routesKind is the kind of the records that hold what was learned, by service. Servers that
+// share a store share them: of two that learn a place at once the first that writes has learned
+// it, and the other goes by that and adds what it has learned beside.
 const routesKind = "routes"
 
-// load reads what was saved.
+// load reads what was saved, by any server.
 func (r *routes) load(ctx context.Context, from store.Records) error {
 	err := from.ListRecords(ctx, routesKind, "", func(x store.Record) error {
-		r.put(x.Key, append([]byte(nil), x.Value...), false)
+		r.adopt(&x)
 		return nil
 	})
 	if err != nil {
@@ -184,43 +201,92 @@ func (r *routes) load(ctx context.Context, from store.Records) error {
 	return nil
 }
 
+// adopt has a service go by what is recorded of it.
+func (r *routes) adopt(x *store.Record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var vs []route.Variable
+	if s := r.services[x.Key]; s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.revision >= x.Revision {
+			return
+		}
+		s.revision = x.Revision
+		if json.Unmarshal(x.Value, &vs) == nil {
+			s.learner.Restore(vs)
+			r.counted(s, s.learner.Nodes())
+		}
+		return
+	}
+	had := r.saved[x.Key]
+	if had.revision >= x.Revision {
+		return
+	}
+	now := savedRoutes{variables: append([]byte(nil), x.Value...), revision: x.Revision}
+	var own []route.Variable
+	if had.unsaved && json.Unmarshal(had.variables, &own) == nil && json.Unmarshal(x.Value, &vs) == nil {
+		both := route.NewTree[struct{}]()
+		both.Restore(own)
+		both.Restore(vs)
+		now.variables, now.unsaved = encodeVariables(both.Variables()), true
+	}
+	r.put(x.Key, now)
+}
+
 // save writes what was learned since the last call that succeeded.
-func (r *routes) save(ctx context.Context, to store.Records) error {
-	writes := r.unsaved()
-	if len(writes) == 0 {
-		return nil
+func (r *routes) save(ctx context.Context, to store.Records) (err error) {
+	for range 3 {
+		writes := r.unsaved()
+		if len(writes) == 0 {
+			return nil
+		}
+		var revision uint64
+		revision, err = to.PutRecords(ctx, routesKind, writes...)
+		r.written(writes, revision, err)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			break
+		}
+		if err := r.load(ctx, to); err != nil { // what another server was first to learn
+			return err
+		}
 	}
-	_, err := to.PutRecords(ctx, routesKind, writes...)
-	if err == nil {
-		return nil
-	}
+	return fmt.Errorf("save learned routes: %w", err)
+}
+
+// written notes that what unsaved returned has a revision, or is still unsaved.
+func (r *routes) written(writes []store.RecordWrite, revision uint64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, w := range writes {
 		if s := r.services[w.Key]; s != nil {
 			s.mu.Lock()
-			s.learner.Changed = true
+			s.learner.Changed = s.learner.Changed || err != nil
+			s.revision = max(s.revision, revision)
 			s.mu.Unlock()
 		} else if had, ok := r.saved[w.Key]; ok {
-			had.unsaved = true
+			had.unsaved = had.unsaved || err != nil
+			had.revision = max(had.revision, revision)
 			r.saved[w.Key] = had
 		}
 	}
-	return fmt.Errorf("save learned routes: %w", err)
 }
 
 // unsaved returns what was learned since the last call, which counts as saved then.
 func (r *routes) unsaved() (writes []store.RecordWrite) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	add := func(service string, variables []byte) {
-		writes = append(writes, store.RecordWrite{Key: service, Value: variables, IfRevision: store.AnyRevision})
+	add := func(service string, variables []byte, revision uint64) {
+		writes = append(writes, store.RecordWrite{Key: service, Value: variables, IfRevision: revision})
 	}
 	for name, s := range r.services {
 		s.mu.Lock()
 		if s.learner.Changed {
 			s.learner.Changed = false
-			add(name, variablesOf(s))
+			add(name, variablesOf(s), s.revision)
 		}
 		s.mu.Unlock()
 	}
@@ -228,22 +294,37 @@ func (r *routes) unsaved() (writes []store.RecordWrite) {
 		if had.unsaved {
 			had.unsaved = false
 			r.saved[name] = had
-			add(name, had.variables)
+			add(name, had.variables, had.revision)
 		}
 	}
 	return writes
 }
 
-// saveUntil saves what is learned as it is learned, until done. After a failure it waits
-// before it tries again.
-func (r *routes) saveUntil(done <-chan struct{}, to store.Records, log *slog.Logger, wait time.Duration) {
+// routesEvery is how often what other servers learned is read.
+const routesEvery = 5 * time.Second
+
+// saveUntil saves what is learned as it is learned, until done, and reads what other servers
+// learned if they share the store. After a failure it waits before it tries again.
+func (r *routes) saveUntil(done <-chan struct{}, to store.Records, shared bool, log *slog.Logger, wait time.Duration) {
+	var others <-chan time.Time
+	if shared {
+		tick := time.NewTicker(routesEvery)
+		defer tick.Stop()
+		others = tick.C
+	}
 	for {
+		var err error
 		select {
 		case <-done:
 			return
+		case <-others:
+			err = r.load(context.Background(), to)
 		case <-r.changed:
 		}
-		if err := r.save(context.Background(), to); err != nil {
+		if err == nil {
+			err = r.save(context.Background(), to)
+		}
+		if err != nil {
 			log.Warn("learned routes are not saved yet; they are tried again", "error", err)
 			select {
 			case <-done:

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	common "go.opentelemetry.io/proto/otlp/common/v1"
@@ -161,6 +163,101 @@ func TestLearnedRoutesAreSaved(t *testing.T) {
 	}
 	if n := len(r.routes.unsaved()); n != 0 {
 		t.Errorf("%d services are to be saved after they were, want 0", n)
+	}
+}
+
+// Servers that share a store name requests alike: what one learns the others go by seconds later,
+// of two that learn at once the first decides what keeps its name, and nothing is lost.
+func TestServersLearnTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := storetest.NewTwin()
+		var list []*receiver
+		var ledgers []*ledger
+		done := make(chan struct{})
+		var running sync.WaitGroup
+		for range 3 {
+			l := newLedger()
+			r := testReceiver(t, l)
+			if err := r.routes.load(t.Context(), st); err != nil {
+				t.Fatal(err)
+			}
+			running.Go(func() { r.routes.saveUntil(done, st, true, slog.New(slog.DiscardHandler), time.Second) })
+			list, ledgers = append(list, r), append(ledgers, l)
+			time.Sleep(time.Second) // their rounds are not in step
+		}
+		defer running.Wait()
+		defer close(done)
+		names := func(i int, spans ...*trace.Span) string {
+			return fmt.Sprint(operationsOf(t, list[i], ledgers[i], "shop", spans...))
+		}
+		var users, mine, yours []*trace.Span
+		for i := range 500 {
+			users = append(users, got("/users/"+letters(i), 200), got("/users/me", 200))
+			mine = append(mine, got("/carts/"+letters(i)+"/x", 200), got("/users/ann", 200), got("/carts/mine/x", 200))
+			yours = append(yours, got("/carts/"+letters(i)+"/x", 200), got("/users/ann", 200), got("/carts/yours/x", 200))
+		}
+		somebody := []*trace.Span{got("/users/somebody", 200), got("/users/me", 200), got("/users/ann", 200), got("/carts/new/x", 200)}
+		if got := names(2, somebody...); got != "map[GET /carts/new/x:1 GET /users/ann:1 GET /users/me:1 GET /users/somebody:1]" {
+			t.Fatal(got)
+		}
+		names(0, users...)
+		if got := names(0, somebody[0]); got != "map[GET /users/{name}:1]" {
+			t.Fatal(got)
+		}
+		begin := time.Now()
+		for time.Since(begin) < time.Minute && names(2, somebody[0]) != "map[GET /users/{name}:1]" {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if took := time.Since(begin); took == 0 || took > routesEvery {
+			t.Errorf("a route was another one for %v, want at most %v", took, routesEvery)
+		}
+		names(1, mine...) // two learn of carts at once, and each would keep another
+		names(2, yours...)
+		time.Sleep(2 * routesEvery)
+		somebody = append(somebody, got("/carts/mine/x", 200), got("/carts/yours/x", 200))
+		want := names(0, somebody...)
+		if !strings.Contains(want, "GET /carts/{name}/x:2 GET /users/me:1 GET /users/{name}:2]") {
+			t.Errorf("got %s", want)
+		}
+		for i := range list {
+			if got := names(i, somebody...); got != want {
+				t.Errorf("server %d: %s, want %s", i, got, want)
+			}
+		}
+		// A start goes by what was learned, also of what others did.
+		again := testReceiver(t, ledgers[0])
+		if err := again.routes.load(t.Context(), st); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, again)
+		ledgers = append(ledgers, ledgers[0])
+		if got := names(3, somebody...); got != want {
+			t.Errorf("after a restart: %s, want %s", got, want)
+		}
+	})
+}
+
+// What a service had learned when it left memory before that was saved is joined with what
+// another server has.
+func TestEvictedRoutesAreJoined(t *testing.T) {
+	st := storetest.NewTwin()
+	variable := func(path, keep string) []byte {
+		return []byte(fmt.Sprintf(`[{"path":[%q],"keep":[%q]}]`, path, keep))
+	}
+	if _, err := st.PutRecords(t.Context(), routesKind, store.RecordWrite{Key: "shop", Value: variable("users", "me")}); err != nil {
+		t.Fatal(err)
+	}
+	r := newRoutes(1)
+	r.put("shop", savedRoutes{variables: variable("carts", "new"), unsaved: true})
+	if err := r.save(t.Context(), st); err != nil {
+		t.Fatal(err)
+	}
+	x, err := st.GetRecord(t.Context(), routesKind, "shop")
+	if want := `[{"path":["carts"],"keep":["new"]},{"path":["users"],"keep":["me"]}]`; err != nil || string(x.Value) != want {
+		t.Errorf("got %s, %v, want %s", x.Value, err, want)
+	}
+	if r.bytes != len(x.Value) || len(r.unsaved()) != 0 {
+		t.Errorf("%d bytes are counted, want %d; %d services are to be saved", r.bytes, len(x.Value), len(r.unsaved()))
 	}
 }
 

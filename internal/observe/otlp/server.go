@@ -33,6 +33,7 @@ type Options struct {
 	Frames []Frames // further paths over HTTP
 
 	Routes store.Records // keeps what was learned of routes; nil: a start learns anew
+	Shared bool          // other servers keep theirs in Routes too
 
 	LongestSpan time.Duration // spans that took longer are refused; default 24 h
 
@@ -179,7 +180,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	}
 	s.sweep()
 	if o.Routes != nil {
-		s.serving.Go(func() { s.r.routes.saveUntil(s.done, o.Routes, o.Log, o.RetryAfter) })
+		s.serving.Go(func() { s.r.routes.saveUntil(s.done, o.Routes, o.Shared, o.Log, o.RetryAfter) })
 	}
 	return s, nil
 }
