@@ -47,6 +47,7 @@ type Options struct {
 	FS            vfs.FS                   // default: the machine's file system
 	DamagedDir    string                   // where journals that are damaged are kept; default "damaged" beside Dir
 	Writer        string                   // name of this writer in the store; required, and unique among servers
+	Shared        bool                     // other servers have the store too, and names are given for all of them
 	FlushInterval time.Duration            // default 10 s: generations are cut just after a base slot ends
 	SyncInterval  time.Duration            // default 1 s: interval of journal syncs, which bounds the loss at a power failure
 	MemoryBytes   int64                    // bound on open slots and tables, in bytes; default 256 MiB
@@ -181,6 +182,8 @@ type Aggregator struct {
 
 	recentEpoch uint32 // of the numbers in seriesRec.recent
 
+	exchange exchange // of names with other servers
+
 	batches sync.Pool
 	kick    chan struct{}
 	stop    context.CancelFunc // ends the flusher and the syncer
@@ -243,7 +246,11 @@ func Open(ctx context.Context, st store.Store, o Options) (*Aggregator, error) {
 	now := a.o.Now()
 	a.hour = now.Unix() / 3600
 	a.swept, a.expiry, a.stored = now, now, now
-	if err := a.recover(ctx, now); err != nil {
+	err := a.recover(ctx, now)
+	if err == nil && o.Shared {
+		err = a.exchangeNames(ctx)
+	}
+	if err != nil {
 		for _, g := range a.frozen {
 			g.journal.close()
 		}
@@ -259,6 +266,9 @@ func Open(ctx context.Context, st store.Store, o Options) (*Aggregator, error) {
 	a.done.Add(2)
 	go func() { defer a.done.Done(); a.runFlusher(run, flushes) }()
 	go func() { defer a.done.Done(); a.runSyncer(run) }()
+	if o.Shared {
+		a.done.Go(func() { a.runExchange(run) })
+	}
 	return a, nil
 }
 

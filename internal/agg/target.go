@@ -188,6 +188,7 @@ type service struct {
 	extra     map[string]map[string]struct{}
 	marginals int
 	gone      uint32 // the generation in which marginals became 0
+	sharing
 }
 
 // Label values are bounded by arrival, and forgotten when no active series has them.
@@ -492,14 +493,11 @@ func (r *registry) newGroup(family string, id *SpanIdentity) *group {
 		g.ops++
 	}
 	for d := range values {
-		count, limit := &g.vals, r.o.MaxValues
-		switch d {
-		case dimOperation:
-			count, limit = &g.ops, r.o.MaxOperations
-		case dimInstance:
-			limit = r.o.MaxInstances
+		count, label := &g.vals, dimLabels[d]
+		if d == dimOperation {
+			count = &g.ops
 		}
-		values[d] = strings.Clone(boundValue(&svc.values[d], values[d], limit, count))
+		values[d] = strings.Clone(svc.admit(&svc.values[d], label, values[d], r.o.limitOf(label), count))
 	}
 	var extra []labels.Label
 	for _, l := range id.Extra {
@@ -511,7 +509,7 @@ func (r *registry) newGroup(family string, id *SpanIdentity) *group {
 		}
 		name := strings.Clone(l.Name)
 		set := svc.extra[name]
-		value := strings.Clone(boundValue(&set, l.Value, r.o.MaxValues, &g.vals))
+		value := strings.Clone(svc.admit(&set, name, l.Value, r.o.limitOf(name), &g.vals))
 		svc.extra[name] = set
 		extra = append(extra, labels.Label{Name: name, Value: value})
 	}
@@ -967,14 +965,15 @@ func (r *registry) weighHits(t *target, hits uint64) {
 }
 
 // buryRenamed buries the targets of tenants that gained or lost their names in the services
-// that moved, by their numbers.
+// that moved, by their numbers; of servers that share a store also of tenants that may gain one,
+// as another server may name them now.
 func (r *registry) buryRenamed(moved []bool) {
 	for i := 1; i < r.targets.n; i++ {
 		t := r.targets.at(uint32(i))
 		if t.state != targetLive || t.tenant == 0 || !moved[t.service] {
 			continue
 		}
-		if r.services[t.service].tenants.named.has(t.tenant) == t.folded {
+		if r.services[t.service].tenants.names(t.tenant) == t.folded || t.folded && r.o.Shared {
 			r.bury(uint32(i))
 		}
 	}
@@ -989,6 +988,7 @@ func (r *registry) shedTenants(bound int64) (changed bool) {
 		for _, s := range r.services[1:] {
 			if r.tenantBytes > bound && s.marginals == 0 && s.gone <= since {
 				s.tenants.clear()
+				s.read = min(s.read, readAnew)
 			}
 		}
 	}
@@ -1021,18 +1021,26 @@ const hourOfGenerations = 360
 // turn begins a new hour. It reports whether targets were buried because tenants gained
 // or lost their names.
 func (r *registry) turn() (changed bool) {
-	moved := make([]bool, len(r.services))
+	moved, unfolded := make([]bool, len(r.services)), make([]bool, len(r.services))
 	for i, s := range r.services {
 		if s == nil {
 			continue
 		}
-		if s.tenants.crowded() && s.tenants.turn() {
+		if r.o.Shared {
+			unfolded[i], changed = s.folds, changed || s.folds
+			s.folds = false
+			s.tenants.renew, s.tenants.unsaid = s.tenants.crowded(), true
+			s.unsaid, s.read = true, min(s.read, readAnew)
+		} else if s.tenants.crowded() && s.tenants.turn() {
 			moved[i], changed = true, true
 		}
 		s.tenants.fade()
 	}
 	if changed {
 		r.buryRenamed(moved)
+		if r.o.Shared {
+			r.buryFolded(unfolded)
+		}
 	}
 	r.clearGroups()
 	for _, s := range r.services[1:] {

@@ -34,6 +34,17 @@ type tenants struct {
 	requests      spaceSaving
 	totalRequests uint64
 
+	// Of a server that shares its store; see shared.go.
+
+	others    nameSet // tenants that other servers have named
+	elsewhere int     // of those, how many are not in named
+	unsaid    bool    // named changed since it was last published
+	folds     bool    // a tenant was folded, and may have a target that is
+	agreed    bool    // cohorts are made from the weights of all servers
+	due       bool    // weights are to be published
+	said      uint64  // total when they last were, and when an hour began
+	renew     bool    // the heaviest get the names of the hour that has begun
+
 	limit  int    // of cap
 	size   int64  // bytes, as far as they are counted in memory
 	memory *int64 // bytes of the tables of all services
@@ -54,6 +65,7 @@ func newTenants(limit int, memory *int64) *tenants {
 func (t *tenants) clear() {
 	t.total, t.grouped, t.totalRequests, t.cohorts, t.folded = 0, 0, 0, nil, false
 	t.named, t.dirty = nameSet{}, t.named.n > 0
+	t.others, t.elsewhere, t.unsaid, t.agreed, t.said = nameSet{}, 0, true, false, 0
 	t.sketch, t.requests = spaceSaving{}, spaceSaving{}
 	t.bound(t.limit)
 }
@@ -68,7 +80,7 @@ func (t *tenants) bound(n int) {
 
 // measure counts the size in memory. Whatever changes it ends with this.
 func (t *tenants) measure() {
-	n := int64(t.named.n)*24 + int64(len(t.sketch.heap)+len(t.requests.heap))*56 + int64(len(t.cohorts))*48
+	n := int64(t.named.n+t.others.n)*24 + int64(len(t.sketch.heap)+len(t.requests.heap))*56 + int64(len(t.cohorts))*48
 	*t.memory += n - t.size
 	t.size = n
 }
@@ -82,50 +94,57 @@ func tenantHash(name string) uint64 {
 
 // admit reports whether a tenant keeps its name.
 func (t *tenants) admit(h uint64) bool {
-	if t.named.has(h) {
+	switch {
+	case t.named.has(h):
 		return true
+	case t.others.has(h):
+		t.elsewhere--
+	case t.named.n+t.elsewhere < t.cap:
+		t.unsaid = true
+	default:
+		t.folded, t.folds = true, true
+		return false
 	}
-	if t.named.n < t.cap {
-		t.named.add(h)
-		t.dirty = true
-		t.measure()
-		return true
-	}
-	t.folded = true
-	return false
+	t.named.add(h)
+	t.dirty = true
+	t.measure()
+	return true
 }
+
+// names reports whether a tenant has a name, here or on another server.
+func (t *tenants) names(h uint64) bool { return t.named.has(h) || t.others.has(h) }
 
 // keeps is admit, but admits no other name if pressed.
 func (t *tenants) keeps(h uint64, pressed bool) bool {
 	if !pressed {
 		return t.admit(h)
 	}
-	return t.named.has(h)
+	return t.names(h)
 }
 
 // crowded reports whether the bound is near, so that weights matter.
-func (t *tenants) crowded() bool { return t.folded || t.named.n >= t.cap-t.cap/4 }
+func (t *tenants) crowded() bool { return t.folded || t.named.n+t.elsewhere >= t.cap-t.cap/4 }
 
 // turn begins a new hour: the heaviest are named, and counts are halved so that
 // yesterday's heavy tenants can be replaced. It reports whether a name was gained or
 // lost.
 func (t *tenants) turn() (changed bool) {
 	t.bound(t.limit)
-	return t.nameHeaviest()
+	return t.nameHeaviest(t.sketch.top(t.cap))
 }
 
 // shed halves the bound on names, below the number of those that have one, for want of
 // memory. The next hour has the whole bound again. It reports whether a name was lost.
 func (t *tenants) shed() (changed bool) {
 	t.folded = true
+	t.others, t.elsewhere = nameSet{}, 0
 	t.bound(max(min(t.cap, t.named.n)/2, 1))
-	return t.nameHeaviest()
+	return t.nameHeaviest(t.sketch.top(t.cap))
 }
 
-// nameHeaviest gives the names to the heaviest. It reports whether a name was gained or lost
+// nameHeaviest gives the names to the heaviest, top. It reports whether a name was gained or lost
 // that counts.
-func (t *tenants) nameHeaviest() (changed bool) {
-	top := t.sketch.top(t.cap)
+func (t *tenants) nameHeaviest(top []uint64) (changed bool) {
 	var next nameSet
 	for _, h := range top {
 		next.add(h)
@@ -140,7 +159,7 @@ func (t *tenants) nameHeaviest() (changed bool) {
 	} else if next.n != t.named.n {
 		changed = true
 	}
-	t.named, t.folded, t.dirty = next, false, true
+	t.named, t.folded, t.dirty, t.unsaid = next, false, true, true
 	t.measure()
 	return changed
 }
@@ -261,7 +280,10 @@ func (r *registry) countWeights() {
 
 // fade begins a new hour: counts are halved, and cohorts made anew.
 func (t *tenants) fade() {
-	t.regroup()
+	if !t.agreed {
+		t.regroup()
+	}
+	t.said, t.due = t.total, true
 	t.sketch.fade()
 	t.total /= 2
 	t.requests.fade()
@@ -272,7 +294,7 @@ func (t *tenants) fade() {
 // group makes the cohorts again if the total has more than doubled since. In a service's
 // first hour that happens as more is known; later only a new hour changes them.
 func (t *tenants) group() {
-	if t.cohorts == nil || t.total > 2*t.grouped {
+	if !t.agreed && (t.cohorts == nil || t.total > 2*t.grouped) {
 		t.regroup()
 	}
 }

@@ -53,6 +53,7 @@ func (s *Server) openAggregator(ctx context.Context) error {
 	a, err := agg.Open(ctx, s.store, agg.Options{
 		Dir:           filepath.Join(s.cfg.Data, "journal"),
 		Writer:        s.data.writer,
+		Shared:        s.data.shared,
 		FlushInterval: s.cfg.Flush,
 		SyncInterval:  s.cfg.Sync,
 		MemoryBytes:   s.shares.OpenSlots,
