@@ -105,6 +105,7 @@ func TestRequests(t *testing.T) {
 			_, err := c.Trace(ctx, "0af7651916cd43dd8448eb211c80319c")
 			return err
 		}},
+		{"/api/v1/cluster", func(c *Client) error { _, err := c.Cluster(ctx); return err }},
 		{"/api/v1/families", func(c *Client) error { _, err := c.Families(ctx, api.FamiliesRequest{}); return err }},
 		{"/api/v1/families?service=s&start=now-1h", func(c *Client) error {
 			_, err := c.Families(ctx, api.FamiliesRequest{Service: "s", Start: "now-1h"})

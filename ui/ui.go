@@ -155,7 +155,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // views are what the paths of the page's views begin with.
-var views = []string{"", "services", "tenants", "compare", "sessions", "checks", "marks", "families", "traces", "simulate", "scaling"}
+var views = []string{"", "services", "tenants", "compare", "sessions", "checks", "marks", "families", "traces", "simulate", "scaling", "cluster"}
 
 func (f *file) serve(w http.ResponseWriter, r *http.Request, status int) {
 	head := w.Header()

@@ -472,14 +472,15 @@ type Stats struct {
 	FoldedValues       uint64 // of services and all other labels
 	FlushErrors        uint64 // Puts that failed, to be retried
 	SyncErrors         uint64
-	TornTails          uint64 // journals that ended in an unacknowledged request
-	Replayed           uint64 // entries replayed from journals
-	Recovered          uint64 // of those, entries that the store's log had lost
-	Lost               uint64 // acknowledged entries that were lost with damaged or missing journals
-	JournalKeptBytes   int64  // of journals whose generation is only in the store's log
-	Streams            uint64 // cumulative and delta streams that are remembered
-	Pending            uint64 // generations cut and not yet stored
-	MemoryBytes        int64  // bounded by Options.MemoryBytes: the sum of the next three
+	TornTails          uint64    // journals that ended in an unacknowledged request
+	Replayed           uint64    // entries replayed from journals
+	Recovered          uint64    // of those, entries that the store's log had lost
+	Lost               uint64    // acknowledged entries that were lost with damaged or missing journals
+	JournalKeptBytes   int64     // of journals whose generation is only in the store's log
+	Streams            uint64    // cumulative and delta streams that are remembered
+	Pending            uint64    // generations cut and not yet stored
+	Oldest             time.Time // when the oldest of these began; zero for none
+	MemoryBytes        int64     // bounded by Options.MemoryBytes: the sum of the next three
 
 	SlotBytes   int64 // observations of open and frozen generations
 	SeriesBytes int64 // tables of series, targets and tenants
@@ -496,7 +497,9 @@ func (a *Aggregator) Stats() Stats {
 	s.FoldedTenants, s.FoldedOperations, s.FoldedValues = a.reg.foldedTens, a.reg.foldedOps, a.reg.foldedVals
 	s.Resets = a.streams.resets
 	s.Streams = uint64(len(a.streams.byID))
-	s.Pending = uint64(len(a.frozen))
+	if s.Pending = uint64(len(a.frozen)); s.Pending > 0 {
+		s.Oldest = a.frozen[0].began
+	}
 	s.MemoryBytes = a.memory()
 	s.SlotBytes, s.SeriesBytes, s.StreamBytes = a.slabs.used.Load(), a.reg.bytes(), a.streams.size
 	s.KeptBytes = a.slabs.kept() + a.built.Load()

@@ -130,7 +130,7 @@ terminal, or through its API.
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage{flagError(cmd, err)}
 	})
-	root.AddCommand(newServe(io), newAgent(io), newDemo(io), newQuery(io), newCompare(io), newChanges(io), newApdex(io), newReport(io), newMark(io), newMirror(io), newExperiment(io), newSession(io), newBench(io), newCapacity(io), newSimulate(io), newCheck(io), newImport(io), newDoctor(io), newBackup(io), newRestore(io), newVersion(io))
+	root.AddCommand(newServe(io), newAgent(io), newDemo(io), newQuery(io), newCompare(io), newChanges(io), newApdex(io), newReport(io), newMark(io), newMirror(io), newExperiment(io), newSession(io), newBench(io), newCapacity(io), newSimulate(io), newCheck(io), newImport(io), newCluster(io), newDoctor(io), newBackup(io), newRestore(io), newVersion(io))
 	return root
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-var documented = regexp.MustCompile("(?m)(?:^|[`$ /])tailscope ((?:serve|demo|query|compare|changes|apdex|report|mark|mirror|experiment|session|bench|capacity|simulate|check|import|doctor|backup|restore|version)\\b[^`\n]*)")
+var documented = regexp.MustCompile("(?m)(?:^|[`$ /])tailscope ((?:serve|demo|query|compare|changes|apdex|report|mark|mirror|experiment|session|bench|capacity|simulate|check|import|cluster|doctor|backup|restore|version)\\b[^`\n]*)")
 
 // afterCommand begins what a shell does not hand to the program.
 var afterCommand = regexp.MustCompile(` [#>] ?`)

@@ -21,12 +21,13 @@ import (
 	"tailscope/internal/config"
 	"tailscope/internal/report"
 	"tailscope/internal/store"
+	"tailscope/internal/store/chstore"
 	"tailscope/internal/store/pebblestore"
 )
 
 // newDoctor finds and explains what is damaged in a data directory.
 func newDoctor(io streams) *cobra.Command {
-	var data string
+	var data, shared string
 	var repair, yes, asJSON, acknowledge bool
 	var at serverFlag
 	cmd := &cobra.Command{
@@ -38,13 +39,18 @@ kept aside before. It says of each file that is damaged or missing what it costs
 repair does about it. It changes nothing unless --repair is given, and a repair
 deletes nothing: what it replaces goes to damaged/ in the data directory.
 
+With --store it asks the nodes of ClickHouse that servers share, which may be running, and
+watches the servers' records for eight seconds: nodes that do not answer, the tables'
+version, clocks, parts, disks, Keeper, and a first host that was emptied. It changes nothing.
+
 With --acknowledge it asks a running server to report no longer what was found
 before: the account of it stays in damaged/.
 
-It exits with 0 if everything is whole, 1 if something is damaged, 2 if it was
+It exits with 0 if everything is whole, 1 if something is damaged or wrong, 2 if it was
 used wrongly, and 3 if a running server has the directory.`,
 		Example: `  tailscope doctor /var/lib/tailscope
   tailscope doctor /var/lib/tailscope --repair
+  tailscope doctor --store 'clickhouse://ch1,ch2,ch3/tailscope?cluster=main'
   tailscope doctor --acknowledge --server 127.0.0.1:7099`,
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -59,12 +65,19 @@ used wrongly, and 3 if a running server has the directory.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&data, "data", config.Default().Data, "the data `directory`")
+	f.StringVar(&shared, "store", "", "the `address` of a store in ClickHouse, in place of a directory")
 	f.BoolVar(&repair, "repair", false, "repair what can be repaired, after asking")
 	f.BoolVar(&yes, "yes", false, "repair without asking")
 	f.BoolVar(&acknowledge, "acknowledge", false, "have a running server acknowledge what was found before")
 	at.register(f)
 	f.BoolVar(&asJSON, "json", false, "write the findings as JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if shared != "" {
+			if len(cmd.Flags().Args()) > 0 || cmd.Flags().Changed("data") || repair || yes || acknowledge {
+				return usage{withHint(errors.New("--store goes with --json alone: nothing in ClickHouse is repaired"), "write tailscope doctor --store %s", chstore.Redact(shared))}
+			}
+			return examineCluster(cmd.Context(), io, shared, asJSON)
+		}
 		if acknowledge {
 			return acknowledgeDamage(cmd.Context(), io, at)
 		}

@@ -63,6 +63,7 @@ type Options struct {
 	Spans   string       // base URL at which it takes spans of other servers; empty: it takes none
 	Version string       // of the program
 	Work    []string     // names of the pieces of work that this server can hold
+	State   func() State // what the server tells with each renewal; nil: nothing
 	Logger  *slog.Logger // default discards
 }
 
@@ -76,6 +77,17 @@ type Member struct {
 	Seen    time.Duration // how long ago its record was seen to change
 	Alive   bool
 	Works   []string // pieces of work that it holds, sorted
+	State   State    // as it told last
+	// Ahead is how far its clock is ahead of that of who looks, at least: it may be Every
+	// more, or less if it is behind. 0 if that is not known.
+	Ahead time.Duration
+}
+
+// State is what a server tells of itself.
+type State struct {
+	Now      time.Time `json:"now,omitzero"`       // by its own clock
+	Lag      float64   `json:"lag,omitempty"`      // age in seconds of its oldest generation that is not stored; 0 for none
+	Problems []string  `json:"problems,omitempty"` // why it is degraded, a sentence each
 }
 
 // memberRecord is what a member's record holds. Each renewal raises Beat.
@@ -88,6 +100,7 @@ type memberRecord struct {
 	Version     string    `json:"version,omitempty"`
 	Since       time.Time `json:"since"`
 	Work        []string  `json:"work,omitempty"` // that it can hold
+	State       State     `json:"state,omitzero"`
 	// Claim is the incarnation of a process that wants to be this member, and is refused if
 	// this one is alive.
 	Claim string `json:"claim,omitempty"`
@@ -132,6 +145,7 @@ type sighting struct {
 	record   memberRecord
 	revision uint64
 	at       time.Time
+	changed  bool // at is when it was seen to change, not when it was seen first
 }
 
 // held is a lease as it was last read.
@@ -278,7 +292,11 @@ func (c *Cluster) renew(ctx context.Context) error {
 	own, beat, lost := c.own, c.beat, c.over
 	c.mu.Unlock()
 	for !lost {
-		_, err := c.write(ctx, key, c.record(beat+1), own)
+		r := c.record(beat + 1)
+		if c.o.State != nil {
+			r.State = c.o.State()
+		}
+		_, err := c.write(ctx, key, r, own)
 		if !errors.Is(err, store.ErrConflict) {
 			return err
 		}
@@ -349,10 +367,11 @@ func (c *Cluster) read(ctx context.Context) error {
 	defer c.mu.Unlock()
 	for name, s := range members {
 		// A claim changes the revision, and is not a sign of life.
-		if was, ok := c.seen[name]; ok && was.record.Incarnation == s.record.Incarnation && was.record.Beat == s.record.Beat {
-			s.at = was.at
-			members[name] = s
+		was, ok := c.seen[name]
+		if s.changed = ok; ok && was.record.Incarnation == s.record.Incarnation && was.record.Beat == s.record.Beat {
+			s.at, s.changed = was.at, was.changed
 		}
+		members[name] = s
 	}
 	c.seen, c.leases = members, leases
 	c.cancelLost()
@@ -488,7 +507,12 @@ func (c *Cluster) Members() []Member {
 	var out []Member
 	for _, name := range slices.Sorted(maps.Keys(c.seen)) {
 		s := c.seen[name]
-		m := Member{Writer: name, Address: s.record.Address, Spans: s.record.Spans, Version: s.record.Version, Since: s.record.Since, Seen: now.Sub(s.at), Alive: c.alive(name, now)}
+		m := Member{Writer: name, Address: s.record.Address, Spans: s.record.Spans, Version: s.record.Version, Since: s.record.Since, Seen: now.Sub(s.at), Alive: c.alive(name, now), State: s.record.State}
+		if s.changed && !s.record.State.Now.IsZero() {
+			// The record was written between Every before it was seen and then.
+			least := s.record.State.Now.Sub(s.at)
+			m.Ahead = max(least, min(least+Every, 0))
+		}
 		for work, h := range c.leases {
 			if h.record.Holder == name && h.record.Incarnation == s.record.Incarnation && m.Alive {
 				m.Works = append(m.Works, work)

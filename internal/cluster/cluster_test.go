@@ -376,3 +376,58 @@ func TestRendezvous(t *testing.T) {
 		t.Errorf("%d pieces move, want the %d of d", moved, share["d"])
 	}
 }
+
+// Who looks without joining sees who is alive, and what servers tell.
+func TestLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		works, twin := work(3), storetest.NewTwin()
+		a := start(t, twin, "a", works)
+		b, err := Join(t.Context(), Options{Records: twin, Writer: "b", Work: works, State: func() State {
+			return State{Now: time.Now().Add(-time.Minute), Lag: 90, Problems: []string{"The disk is full."}}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			time.Sleep(Every)
+			if err := b.Round(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		alive, kill := context.WithCancel(t.Context())
+		renewed := make(chan struct{})
+		go func() {
+			defer close(renewed)
+			for backoff.Sleep(alive, Every) == nil {
+				_ = b.Round(alive) // cut short by kill
+			}
+		}()
+		look := func() ([]Member, string) {
+			t.Helper()
+			members, err := Look(t.Context(), twin)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, findings := Servers(members)
+			var out []string
+			for _, f := range findings {
+				out = append(out, f.Where+": "+f.What)
+			}
+			return members, strings.Join(out, "; ")
+		}
+		members, found := look()
+		if len(members) != 2 || !members[0].Alive || !members[1].Alive || len(members[0].Works)+len(members[1].Works) != 3 || members[1].State.Problems == nil {
+			t.Errorf("got %+v", members)
+		}
+		if want := "b: what it accepted 1m30s ago is not stored; b: its clock is at least 55s behind"; found != want {
+			t.Errorf("found %q, want %q", found, want)
+		}
+		kill()
+		<-renewed
+		members, found = look()
+		if len(members) != 2 || !members[0].Alive || members[1].Alive || members[1].Works != nil || found != "" {
+			t.Errorf("after a kill: %+v, found %q", members, found)
+		}
+		a.stop()
+	})
+}

@@ -30,7 +30,7 @@ func TestDocs(t *testing.T) {
 	}
 	var b strings.Builder
 	b.WriteString("| GET | answers | parameters |\n| --- | --- | --- |\n")
-	order := []string{"services", "distribution", "heatmap", "timeline", "scaling", "leaves", "tenants", "labels", "nearest", "explain", "breakdown", "operations", "callers", "traces", "traces/{id}", "families", "compare", "changes", "apdex", "sla", "apdex-targets", "marks", "marks/{id}", "sessions", "sessions/{id}", "sessions/{id}/verdict", "checks", "check", "incidents", "maintenance", "status"}
+	order := []string{"services", "distribution", "heatmap", "timeline", "scaling", "leaves", "tenants", "labels", "nearest", "explain", "breakdown", "operations", "callers", "traces", "traces/{id}", "families", "compare", "changes", "apdex", "sla", "apdex-targets", "marks", "marks/{id}", "sessions", "sessions/{id}", "sessions/{id}/verdict", "checks", "check", "incidents", "maintenance", "status", "cluster"}
 	type meaning struct{ parameter, text string }
 	said := map[meaning][]string{} // in which questions
 	meanings := map[string]int{}

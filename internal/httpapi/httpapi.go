@@ -46,6 +46,8 @@ type Options struct {
 	Problems func() []api.Problem // why the server is degraded; nil if nobody watches
 	Agents   func() []api.Agent   // those that send to the server; nil elsewhere
 	Acts     func() []api.Act     // what the demo does; nil elsewhere
+	// Cluster answers /api/v1/cluster; nil: this server alone.
+	Cluster func(context.Context) *api.ClusterResponse
 	// AcknowledgeDamage ends reports of damage; nil if nobody watches.
 	AcknowledgeDamage func() (*api.DamageAcknowledged, error)
 	Logger            *slog.Logger  // default discards

@@ -132,6 +132,7 @@ func fetch(t *testing.T, srv *httptest.Server, path string, params ...string) (i
 // questions are asked over the shop's hour.
 var questions = []question{
 	{"status", "/api/v1/status", nil},
+	{"cluster", "/api/v1/cluster", nil},
 	{"families", "/api/v1/families", nil},
 	{"services", "/api/v1/services", []string{"start", "now-1h", "step", "20m"}},
 	{"distribution", "/api/v1/distribution", []string{"start", "now-1h", "match", `{service="checkout",kind="server"}`, "by", "operation,status", "q", "0.5,0.999", "at", "0.04,0.2"}},

@@ -18,7 +18,7 @@ var groups = []struct{ name, doc, paths string }{
 	{"objectives", "Apdex, its targets, and the SLA report.", "apdex apdex-targets sla"},
 	{"checks", "Checks, incidents and maintenance.", "check checks incidents maintenance"},
 	{"experiments", "The log book, the scalability law and simulations.", "sessions scaling leaves simulate"},
-	{"server", "The server itself.", "status damage"},
+	{"server", "The server itself.", "status cluster damage"},
 }
 
 // groupOf returns the tag of a path.
@@ -43,6 +43,7 @@ var operationDocs = map[string]string{
 	"get-breakdown":            "Divides the time of requests among components, operations and queues, so that the parts sum to it. A band of quantiles or durations is set beside typical requests.",
 	"get-operations":           "Lists operations of the application, databases, caches and other services by the time they take.",
 	"get-callers":              "Lists the requests that lead to an operation, and how much of its time each accounts for.",
+	"get-cluster":              "Answers which servers share the store and what each does, how the nodes of ClickHouse are, which agents send, and what is wrong.",
 	"get-changes":              "Lists moments at which requests changed, each with its interval, its effect and the marks that may be the cause. Nobody need have marked them.",
 	"post-change":              "Makes a mark of a change that was found, or dismisses it, so that it is not listed again.",
 	"get-check":                "Answers the values, thresholds and states of one check over a range, its definition, and the look-ups of its threshold.",

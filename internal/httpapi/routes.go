@@ -86,6 +86,7 @@ func (s *server) register(mux *http.ServeMux) {
 	get(s, a, "nearest", "What was there at a moment", s.nearest)
 	get(s, a, "families", "What is measured", s.families)
 	get(s, a, "status", "The server itself", s.status)
+	get(s, a, "cluster", "The servers of the store, its nodes, and agents", s.cluster)
 	s.registerMarks(a)
 	s.registerBreakdown(a)
 	s.registerTraces(a)
@@ -264,4 +265,11 @@ func (s *server) status(ctx context.Context, _ *nothing) (*api.StatusResponse, e
 		out.Acts = s.Acts()
 	}
 	return &out, nil
+}
+
+func (s *server) cluster(ctx context.Context, _ *nothing) (*api.ClusterResponse, error) {
+	if s.Cluster == nil {
+		return &api.ClusterResponse{Now: api.Float(s.Now().Unix())}, nil
+	}
+	return s.Cluster(ctx), nil
 }

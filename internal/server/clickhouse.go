@@ -16,6 +16,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"tailscope/api"
 	"tailscope/internal/store"
 	"tailscope/internal/store/chstore"
 	"tailscope/internal/store/pebblestore"
@@ -63,6 +64,11 @@ func (s *Server) openLocked(ctx context.Context, lock io.Closer) (*dataStore, er
 		leapt:    func(time.Time) time.Duration { return 0 },
 		sizes:    func() storeSizes { return storeSizes{} },
 		readings: newPartCollector(st.Stats, clickHouseReadings),
+		describe: func(ctx context.Context, to *api.ClusterResponse) {
+			stats := st.Stats()
+			to.Store, to.Statements, to.Retried, to.Failed = chstore.Redact(o.Address), stats.Requests, stats.Retries, stats.Failures
+			to.Nodes, to.Findings = st.Health(ctx)
+		},
 	}, nil
 }
 

@@ -27,7 +27,7 @@ func (s *Server) startCluster(ctx context.Context) (err error) {
 	}
 	s.cluster, err = cluster.Join(ctx, cluster.Options{
 		Records: s.store, Writer: s.data.writer, Address: s.cfg.PageURL, Spans: s.spansAddress(ctx), Version: s.version,
-		Work: work, Logger: s.log.With("part", "cluster"),
+		Work: work, State: s.describe, Logger: s.log.With("part", "cluster"),
 	})
 	if err != nil {
 		return err

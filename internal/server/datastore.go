@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"tailscope/api"
 	"tailscope/internal/store"
 	"tailscope/internal/store/pebblestore"
 )
@@ -25,6 +26,9 @@ type dataStore struct {
 	leapt    func(wall time.Time) time.Duration // how far the clock is ahead of maintenance, if it leapt
 	sizes    func() storeSizes                  // bytes in memory
 	readings prometheus.Collector
+	// describe adds to an answer what the store's nodes say; nil if the store is in the
+	// server's directory.
+	describe func(ctx context.Context, to *api.ClusterResponse)
 }
 
 // clockLeap is a clock that is far ahead of maintenance, which does not follow it yet.

@@ -82,7 +82,7 @@ func handlerName(path string) string {
 		}
 		segment, _, _ := strings.Cut(rest, "/")
 		switch segment {
-		case "services", "distribution", "heatmap", "timeline", "scaling", "leaves", "simulate", "labels", "families", "nearest", "tenants", "explain", "marks", "status", "import",
+		case "services", "distribution", "heatmap", "timeline", "scaling", "leaves", "simulate", "labels", "families", "nearest", "tenants", "explain", "marks", "status", "cluster", "import",
 			"breakdown", "operations", "callers", "traces", "apdex", "apdex-targets", "sla", "compare", "changes", "sessions", "check", "checks", "incidents", "maintenance", "damage",
 			"query", "query_range", "series", "label", "metadata", "write":
 			return api.name + segment

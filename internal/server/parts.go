@@ -158,6 +158,7 @@ func (s *Server) questionRoutes(logs *accessLogs) http.Handler {
 		},
 		Problems:          s.health.problems,
 		Agents:            s.listAgents,
+		Cluster:           s.describeCluster,
 		Acts:              s.acts,
 		AcknowledgeDamage: s.acknowledgeDamage,
 		TenantList:        s.tenants,

@@ -79,6 +79,7 @@ type Server struct {
 	seconds  *seconds.Ring
 	traces   *traces.Assembler // nil if traces are disabled
 	forward  *forward.Router   // of spans between servers; nil if no other server shares the store
+	since    time.Time         // of Start
 	ready    atomic.Bool
 	health   health
 	damageMu sync.Mutex // guards known and acknowledged
@@ -133,6 +134,7 @@ func Start(ctx context.Context, set Settings) (_ *Server, err error) {
 	if s.ticks {
 		s.now = time.Now
 	}
+	s.since = s.now()
 	s.bound = s.cfg.MemoryBound(os.DirFS("/"))
 	s.shares = s.cfg.MemoryShares(s.bound.Bytes)
 	s.questions = store.NewMemory(s.shares.Questions)

@@ -293,6 +293,7 @@ func TestListeners(t *testing.T) {
 		"/readyz":            "ready",
 		"/openapi.json":      `"/api/v1/heatmap"`,
 		"/api/v1/status":     s.OTLPGRPC(),
+		"/api/v1/cluster":    `"alive":true,"works":[],"lag":0,"ahead":0}],"nodes":[],"agents":[],"findings":[]`,
 		"/metrics":           `tailscope_build_info{version="test"} 1`,
 		"/api/v1/services":   `"services":[]`,
 		"/api/v1/marks":      `"marks":[]`,

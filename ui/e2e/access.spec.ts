@@ -8,7 +8,7 @@ for (const scheme of ['light', 'dark'] as const) {
     const s = known();
     const range = `start=${s.start}&end=${s.end}`;
     await page.emulateMedia({ colorScheme: scheme });
-    for (const path of [`/?${range}`, servicePath('axis=linear&cap=0.2'), `/tenants?${range}`, `/families?${range}`]) {
+    for (const path of [`/?${range}`, servicePath('axis=linear&cap=0.2'), `/tenants?${range}`, `/families?${range}`, `/cluster`]) {
       await page.goto(path);
       await expect(page.locator('main table').first()).toBeVisible();
       if (path.startsWith('/services/')) {

@@ -27,6 +27,7 @@ export const pages: Record<Page, Loader> = {
   marks: () => import('./marks/Marks.svelte'),
   simulate: () => import('./load/Simulate.svelte'),
   scaling: () => import('./load/Scaling.svelte'),
+  cluster: () => import('./cluster/Cluster.svelte'),
   families: () => import('./service/Families.svelte'),
 };
 

@@ -24,6 +24,25 @@ type node struct {
 	host string // host:port
 	// settings are those of settingsWanted that this server knows.
 	settings url.Values
+
+	requests, failures atomic.Uint64
+	away               atomic.Int64 // since when it has not answered, Unix milliseconds; 0: it does
+}
+
+// note notes what came of a statement. An error that the node gives is an answer. ctx is the
+// caller's.
+func (n *node) note(ctx context.Context, err error) {
+	n.requests.Add(1)
+	if err != nil {
+		n.failures.Add(1)
+	}
+	var e *databaseError
+	switch {
+	case err == nil || errors.As(err, &e):
+		n.away.Store(0)
+	case passing(ctx, err):
+		n.away.CompareAndSwap(0, time.Now().UnixMilli())
+	}
 }
 
 // client sends statements to nodes.
@@ -120,10 +139,12 @@ func (c *client) send(ctx context.Context, n *node, insertion, text string, rows
 		return nil, err
 	}
 	c.requests.Add(1)
+	caller := ctx
 	defer func() {
 		if err != nil {
 			c.failures.Add(1)
 		}
+		n.note(caller, err)
 	}()
 	until, bounded := ctx.Deadline()
 	if !bounded {

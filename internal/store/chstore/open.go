@@ -91,30 +91,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 // dial connects to the servers, and learns which shard each is.
 func dial(ctx context.Context, o Options) (*Store, error) {
-	if err := o.ensureDefaults(); err != nil {
-		return nil, err
-	}
-	a, err := parseAddress(o.Address)
+	s, err := newStore(o)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opts: o, address: a, puts: map[string]*putter{}, eraWrites: defaultEraWrites, foldFrom: defaultFoldFrom}
-	transport := o.Transport
-	if transport == nil {
-		s.http = &http.Transport{
-			DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
-			MaxIdleConnsPerHost: 16,
-			// Servers close idle connections after 3 s by default: before that no request may
-			// be sent into one that is being closed.
-			IdleConnTimeout:    2 * time.Second,
-			DisableCompression: true,
-		}
-		transport = s.http
-	}
-	s.client = &client{http: httpClient(transport), scheme: "http", user: a.user, password: a.password, timeout: o.Timeout, answerBytes: o.AnswerBytes}
-	if a.tls {
-		s.client.scheme = "https"
-	}
+	a := s.address
 	nodes := make([]*node, len(a.hosts))
 	shardOf := make([]int, len(a.hosts)) // from 1
 	shards := 0
@@ -158,6 +139,35 @@ func dial(ctx context.Context, o Options) (*Store, error) {
 
 // FirstHost returns the host and port of the node that is named first.
 func (s *Store) FirstHost() string { return s.address.hosts[0] }
+
+// newStore returns a store of an address. It is not connected to anything.
+func newStore(o Options) (*Store, error) {
+	if err := o.ensureDefaults(); err != nil {
+		return nil, err
+	}
+	a, err := parseAddress(o.Address)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{opts: o, address: a, puts: map[string]*putter{}, eraWrites: defaultEraWrites, foldFrom: defaultFoldFrom}
+	transport := o.Transport
+	if transport == nil {
+		s.http = &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+			MaxIdleConnsPerHost: 16,
+			// Servers close idle connections after 3 s by default: before that no request may
+			// be sent into one that is being closed.
+			IdleConnTimeout:    2 * time.Second,
+			DisableCompression: true,
+		}
+		transport = s.http
+	}
+	s.client = &client{http: httpClient(transport), scheme: "http", user: a.user, password: a.password, timeout: o.Timeout, answerBytes: o.AnswerBytes}
+	if a.tls {
+		s.client.scheme = "https"
+	}
+	return s, nil
+}
 
 // learn finds out which settings a server knows.
 func (s *Store) learn(ctx context.Context, n *node) error {

@@ -2,6 +2,7 @@ package chstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -200,6 +201,10 @@ func (s *Store) tablesOn(ctx context.Context, n *node) ([]string, error) {
 // replaced by an empty one: its log would not be read, and the numbers that it has given would
 // be given again, to rows that other nodes still have.
 func (s *Store) checkFirst(ctx context.Context) error {
+	had, err := s.tablesOn(ctx, s.first())
+	if err != nil {
+		return err
+	}
 	for _, n := range s.nodes() {
 		if n == s.first() {
 			continue
@@ -211,20 +216,15 @@ func (s *Store) checkFirst(ctx context.Context) error {
 		if slices.Contains(have, "versions") || slices.Contains(have, "log") {
 			return fmt.Errorf("node %s has been the first host of database %s: name it first", n.host, s.address.database)
 		}
-		for i := range tables {
-			if !slices.Contains(have, s.tableOn(&tables[i])) {
-				continue
-			}
-			r, err := s.client.read(ctx, n, "SELECT toUInt8(1) FROM "+s.qualified(s.tableOn(&tables[i]))+" LIMIT 1")
-			if err != nil {
-				return fmt.Errorf("look for rows on %s: %w", n.host, err)
-			}
-			if r.next() {
-				return fmt.Errorf("node %s has rows of database %s, and the first host, %s, has no log of them: restore the first host, or drop the database on every node to begin anew", n.host, s.address.database, s.first().host)
-			}
-			if r.err != nil {
-				return r.err
-			}
+		if slices.Contains(had, "log") || !slices.Contains(have, s.localName("points")) {
+			continue
+		}
+		r, err := s.client.read(ctx, n, "SELECT toUInt64(count()) FROM "+s.local("points"))
+		if err != nil {
+			return fmt.Errorf("count the rows of %s: %w", n.host, err)
+		}
+		if rows := r.uint64(); rows > 0 || r.err != nil {
+			return errors.Join(r.err, fmt.Errorf("node %s, the first host, has no log of database %s, and node %s has %d rows of it: the first host was emptied or replaced, and would give the numbers of these rows again: put its data back, or name another database", s.first().host, s.address.database, n.host, rows))
 		}
 	}
 	return nil
@@ -233,15 +233,22 @@ func (s *Store) checkFirst(ctx context.Context) error {
 // checkTables finds a node without its tables, as one that was replaced is.
 func (s *Store) checkTables(ctx context.Context) error {
 	for _, n := range s.nodes() {
-		have, err := s.tablesOn(ctx, n)
-		if err != nil {
+		if err := s.checkNode(ctx, n); err != nil {
 			return err
 		}
-		for i := range tables {
-			t := &tables[i]
-			if (t.sharded || n == s.first()) && !slices.Contains(have, s.tableOn(t)) {
-				return fmt.Errorf("node %s lacks the table %s, which it had: restore the node, or delete the row of table versions on %s to begin the node anew without its rows", n.host, s.tableOn(t), s.first().host)
-			}
+	}
+	return nil
+}
+
+func (s *Store) checkNode(ctx context.Context, n *node) error {
+	have, err := s.tablesOn(ctx, n)
+	if err != nil {
+		return err
+	}
+	for i := range tables {
+		t := &tables[i]
+		if (t.sharded || n == s.first()) && !slices.Contains(have, s.tableOn(t)) {
+			return fmt.Errorf("node %s lacks the table %s, which it had: restore the node, or delete the row of table versions on %s to begin the node anew without its rows", n.host, s.tableOn(t), s.first().host)
 		}
 	}
 	return nil

@@ -21,5 +21,6 @@ export function places(v: View, link: (patch: Partial<View>) => string): Place[]
     { name: 'Checks', href: link({ page: 'checks' }), on: /^checks?$/.test(v.page) },
     { name: 'Marks', href: link({ page: 'marks', filters: ofService || v.page === 'mark' ? { service: [v.name] } : {} }), on: v.page === 'marks' },
     { name: 'Metrics', href: link({ page: 'families' }), on: v.page === 'families' || v.page === 'family' },
+    { name: 'Cluster', href: link({ page: 'cluster' }), on: v.page === 'cluster' },
   ];
 }

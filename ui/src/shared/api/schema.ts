@@ -739,6 +739,55 @@ export interface components {
             total: number;
             trouble?: string;
         };
+        ClusterFinding: {
+            costs?: string;
+            next: string;
+            what: string;
+            where: string;
+        };
+        ClusterNode: {
+            ahead: number | null;
+            answers: boolean;
+            away: number | null;
+            bytes: number;
+            crowded: number;
+            delayed: number;
+            error?: string;
+            failed: number;
+            first: boolean;
+            free: number | null;
+            host: string;
+            parts: number;
+            rows: number;
+            shard: number;
+            statements: number;
+            total: number | null;
+            version?: string;
+        };
+        ClusterResponse: {
+            agents: components["schemas"]["Agent"][];
+            failed: number;
+            findings: components["schemas"]["ClusterFinding"][];
+            nodes: components["schemas"]["ClusterNode"][];
+            now: number | null;
+            retried: number;
+            server?: string;
+            servers: components["schemas"]["ClusterServer"][];
+            statements: number;
+            store?: string;
+        };
+        ClusterServer: {
+            address?: string;
+            ahead: number | null;
+            alive: boolean;
+            lag: number | null;
+            name: string;
+            problems?: string[];
+            seen: number | null;
+            since: number | null;
+            version: string;
+            works: string[];
+        };
         CompareBumps: {
             a: number | null;
             b: number | null;
@@ -2342,6 +2391,10 @@ export type CheckStates = components['schemas']['CheckStates'];
 export type CheckStep = components['schemas']['CheckStep'];
 export type CheckThreshold = components['schemas']['CheckThreshold'];
 export type ChecksResponse = components['schemas']['ChecksResponse'];
+export type ClusterFinding = components['schemas']['ClusterFinding'];
+export type ClusterNode = components['schemas']['ClusterNode'];
+export type ClusterResponse = components['schemas']['ClusterResponse'];
+export type ClusterServer = components['schemas']['ClusterServer'];
 export type CompareBumps = components['schemas']['CompareBumps'];
 export type CompareCurve = components['schemas']['CompareCurve'];
 export type CompareFigure = components['schemas']['CompareFigure'];

@@ -36,7 +36,7 @@ describe('encode and decode', () => {
 
   it('round-trip every small change from the default', () => {
     const changes: Partial<View>[] = [
-      { page: 'tenants' }, { page: 'families' }, { page: 'family', name: 'http_server_request_duration_seconds' },
+      { page: 'tenants' }, { page: 'cluster' }, { page: 'families' }, { page: 'family', name: 'http_server_request_duration_seconds' },
       { range: { last: 900 } }, { range: { last: 30 * 86400 } }, { range: { last: 90 } }, { live: false }, { filters: { kind: [] } },
       { filters: { status: [''] } }, { axis: 'linear' }, { cap: 0.2 }, { lo: 1e-5 }, { scale: 'log' }, { show: [] }, { show: ['yesterday'] },
       { pin: 1795151234, at: 0.2 }, { search: 'x' }, { sort: 'name' }, { offset: 100 },

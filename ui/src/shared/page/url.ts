@@ -12,7 +12,7 @@ export const spanFamily = 'span_duration_seconds';
 export const serviceTabs = ['breakdown', 'operations', 'database', 'external', 'slow', 'sla'] as const;
 export type ServiceTab = (typeof serviceTabs)[number];
 export const tabNames: Record<ServiceTab, string> = { breakdown: 'Where time goes', operations: 'Operations', database: 'Database', external: 'External', slow: 'Slow requests', sla: 'SLA' };
-export type Page = 'services' | 'service' | 'tenants' | 'compare' | 'sessions' | 'session' | 'checks' | 'check' | 'marks' | 'families' | 'family' | 'trace' | 'mark' | 'simulate' | 'scaling' | ServiceTab;
+export type Page = 'services' | 'service' | 'tenants' | 'compare' | 'sessions' | 'session' | 'checks' | 'check' | 'marks' | 'families' | 'family' | 'trace' | 'mark' | 'simulate' | 'scaling' | 'cluster' | ServiceTab;
 
 export type Overlay = 'mean' | 'p50' | 'p95' | 'p99' | 'apdex' | 'yesterday' | 'week' | 'like';
 
@@ -68,7 +68,7 @@ export function home(): View {
   };
 }
 
-const paths: Record<Exclude<Page, ServiceTab>, string> = { services: '/', service: '/services/', tenants: '/tenants', compare: '/compare', sessions: '/sessions', session: '/sessions/', checks: '/checks', check: '/checks/', marks: '/marks', families: '/families', family: '/families/', trace: '/traces/', mark: '/services/', simulate: '/simulate', scaling: '/scaling' };
+const paths: Record<Exclude<Page, ServiceTab>, string> = { services: '/', service: '/services/', tenants: '/tenants', compare: '/compare', sessions: '/sessions', session: '/sessions/', checks: '/checks', check: '/checks/', marks: '/marks', families: '/families', family: '/families/', trace: '/traces/', mark: '/services/', simulate: '/simulate', scaling: '/scaling', cluster: '/cluster' };
 
 /** The address of a view: path and query, no host. */
 export function encode(v: View): string {
@@ -193,7 +193,7 @@ export function decode(pathname: string, search: string): View {
   } else if (segments[0] === 'families') {
     v.page = segments.length > 1 ? 'family' : 'families';
     v.name = unescapePath(segments.slice(1).join('/'));
-  } else if (segments[0] === 'tenants' || segments[0] === 'compare' || segments[0] === 'marks' || segments[0] === 'simulate' || segments[0] === 'scaling') {
+  } else if (segments[0] === 'tenants' || segments[0] === 'compare' || segments[0] === 'marks' || segments[0] === 'simulate' || segments[0] === 'scaling' || segments[0] === 'cluster') {
     v.page = segments[0];
   }
   const last = parseSpan(q.get('range') ?? '');
