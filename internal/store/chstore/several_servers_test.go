@@ -360,7 +360,7 @@ func TestShardAway(t *testing.T) {
 		}
 		for i, n := range nodes {
 			if n.Host != s.address.hosts[i] || n.Shard != i+1 || n.First != (i == 0) || !n.Answers || !math.IsNaN(float64(n.Away)) || n.Rows < 100 || n.Bytes == 0 ||
-				n.Parts < n.Crowded || n.Crowded == 0 || n.Delayed == 0 || n.Version == "" || math.Abs(float64(n.Ahead)) > 5 || n.Statements == 0 {
+				n.Parts < n.Crowded || n.Crowded == 0 || n.Delayed == 0 || n.Version == "" || math.Abs(float64(n.Ahead)) > 5 || n.Statements == 0 || (n.Free > 0) != current || n.Free > n.Total {
 				t.Errorf("node %d: %+v", i, n)
 			}
 		}
