@@ -64,7 +64,7 @@ type backupContents struct {
 }
 
 func newBackup(io streams) *cobra.Command {
-	var data, to string
+	var data, to, address string
 	cmd := &cobra.Command{
 		Use:   "backup",
 		Short: "copy a data directory, while the server runs or not",
@@ -77,14 +77,20 @@ change once they are written. Until it is done the backup before stays whole.
 Every block that is copied is checked on the way; BACKUP.json lists each file
 with its size and SHA-256, and how many keys the tables hold about what.
 
+Of a server that keeps its data in ClickHouse give the same --store: the backup is
+of the same form, that of a store in a directory, made anew each time. restore
+puts it into a directory or into ClickHouse.
+
 The directory must be empty, or hold a backup of the same store. A backup is left
 as it is when the store has lost something since, until doctor --repair has
 acknowledged that: it may hold the only copy.`,
-		Example: `  tailscope backup --data /var/lib/tailscope --to /mnt/backup/tailscope`,
-		Args:    exactArgs(0, ""),
+		Example: `  tailscope backup --data /var/lib/tailscope --to /mnt/backup/tailscope
+  tailscope backup --data /var/lib/tailscope --store clickhouse://ch1:8123/tailscope --to /mnt/backup/tailscope`,
+		Args: exactArgs(0, ""),
 	}
 	cmd.Flags().StringVar(&data, "data", config.Default().Data, "the data `directory`")
 	cmd.Flags().StringVar(&to, "to", "", "the `directory` that the backup is kept in, made if absent")
+	addStoreFlag(cmd, &address)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if to == "" {
 			return usage{withHint(errors.New("--to is missing"), "give the directory that the backup is kept in: --to /mnt/backup/tailscope")}
@@ -93,14 +99,14 @@ acknowledged that: it may hold the only copy.`,
 		if err != nil {
 			return err
 		}
-		c, copied, err := makeBackup(cmd.Context(), vfs.Default, from, into)
+		c, copied, err := makeBackup(cmd.Context(), vfs.Default, from, into, address)
 		var wrong usage
 		switch {
 		case errors.As(err, &wrong):
 			return err
 		case errors.Is(err, errLoss):
 			return withHint(err, "put the backup back with tailscope restore, or give another directory with --to; tailscope doctor --repair acknowledges the loss, after which the backup follows")
-		case errors.Is(err, store.ErrCorrupt), errors.Is(err, fs.ErrNotExist):
+		case address == "" && (errors.Is(err, store.ErrCorrupt) || errors.Is(err, fs.ErrNotExist)):
 			return withHint(fmt.Errorf("back up %s: %w", data, err), "tailscope doctor --data %s explains what is damaged", data)
 		case err != nil:
 			return withHint(fmt.Errorf("back up %s: %w", data, err), "a backup that was there before is still whole; run tailscope backup again")
@@ -147,15 +153,16 @@ func refuseLoss(fsys vfs.FS, data, to string) error {
 var errLoss = errors.New("the backup is left as it is")
 
 // makeBackup copies what is not in the directory yet, and writes the list.
-func makeBackup(ctx context.Context, fsys vfs.FS, data, to string) (c backupContents, copied int, err error) {
+// address is that of the store in ClickHouse, or empty for that of the data directory.
+func makeBackup(ctx context.Context, fsys vfs.FS, data, to, address string) (c backupContents, copied int, err error) {
 	fsys = pebblestore.OwnerOnly(fsys)
 	if err := refuseBackup(fsys, data, "give the data directory with --data, and the backup with --to"); err != nil {
 		return c, 0, err
 	}
-	id, err := pebblestore.Identify(fsys, fsys.PathJoin(data, storePart))
+	id, err := identify(fsys, data, address)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return c, 0, usage{withHint(fmt.Errorf("%s holds no store", data), "give the data directory of a server with --data")}
+			return c, 0, usage{withHint(fmt.Errorf("%s holds no store", data), "give the data directory of a server with --data, and --store if its store is in ClickHouse")}
 		}
 		return c, 0, err
 	}
@@ -186,7 +193,7 @@ func makeBackup(ctx context.Context, fsys vfs.FS, data, to string) (c backupCont
 		}
 	}
 	c = backupContents{Format: 2, Made: time.Now().UTC().Truncate(time.Second), By: "tailscope " + Version(), Store: id, Keys: map[string]int64{}}
-	if c.Files, err = copyAll(ctx, fsys, data, to, before.Files); err != nil {
+	if c.Files, err = copyAll(ctx, fsys, data, to, address, before.Files); err != nil {
 		return c, 0, errors.Join(err, prune(fsys, to, before.Files, nil))
 	}
 	known := map[string]string{}
@@ -309,7 +316,7 @@ func makeDir(fsys vfs.FS, dir string) error {
 }
 
 // copyAll copies what the backup before does not have, into new files only.
-func copyAll(ctx context.Context, fsys vfs.FS, data, to string, before []pebblestore.BackupFile) (out []pebblestore.BackupFile, err error) {
+func copyAll(ctx context.Context, fsys vfs.FS, data, to, address string, before []pebblestore.BackupFile) (out []pebblestore.BackupFile, err error) {
 	run := ""
 	for n := 1; ; n++ {
 		run = fmt.Sprintf("%s%06d", runPrefix, n)
@@ -331,7 +338,15 @@ func copyAll(ctx context.Context, fsys vfs.FS, data, to string, before []pebbles
 		}
 		out = append(out, files...)
 	}
-	files, err := pebblestore.Backup(ctx, fsys, fsys.PathJoin(data, storePart), pebblestore.BackupTo{Dir: to, Part: storePart, Run: run, Have: before})
+	from := fsys.PathJoin(data, storePart)
+	if address != "" {
+		from = joinSlashed(fsys, to, path.Join(run, "copy"))
+		defer func() { err = errors.Join(err, fsys.RemoveAll(from)) }()
+		if err := fromClickHouse(ctx, fsys, data, address, from); err != nil {
+			return nil, err
+		}
+	}
+	files, err := pebblestore.Backup(ctx, fsys, from, pebblestore.BackupTo{Dir: to, Part: storePart, Run: run, Have: before})
 	return append(out, files...), err
 }
 

@@ -257,7 +257,7 @@ func putMarks(t *testing.T, s *pebblestore.Store, from, to int) {
 func verified(t *testing.T, fsys vfs.FS) backupContents {
 	t.Helper()
 	var errs bytes.Buffer
-	if err := restore(context.Background(), fsys, "/kept", "", true, streams{out: new(bytes.Buffer), err: &errs}); err != nil {
+	if err := restore(context.Background(), fsys, "/kept", "", "", true, streams{out: new(bytes.Buffer), err: &errs}); err != nil {
 		t.Fatalf("%v\n%s", err, errs.String())
 	}
 	c, err := readBackup(fsys, "/kept")
@@ -276,7 +276,7 @@ func TestBackupStoppedAnywhere(t *testing.T) {
 	writeMem(t, mem, "/data/journal/generation-2.journal", "two")
 	writeMem(t, mem, "/data/receivers/a.spool", "a")
 	first := cloned(t, mem, "/data")
-	_, _, err := makeBackup(ctx, mem, "/data", "/kept")
+	_, _, err := makeBackup(ctx, mem, "/data", "/kept", "")
 	must(t, err)
 	old, err := pebblestore.ReadFile(mem, "/kept/"+backupList)
 	must(t, err)
@@ -299,7 +299,7 @@ func TestBackupStoppedAnywhere(t *testing.T) {
 			for kept := 0; !whole; n++ {
 				disk := cloned(t, c.from, "/data", "/kept")
 				fsys, stopped := stopAfter(disk, n)
-				_, _, err := makeBackup(ctx, fsys, "/data", "/kept")
+				_, _, err := makeBackup(ctx, fsys, "/data", "/kept", "")
 				if whole = !stopped(); whole != (err == nil) {
 					t.Fatalf("stopped after %d writes: %v", n, err)
 				}
@@ -316,7 +316,7 @@ func TestBackupStoppedAnywhere(t *testing.T) {
 					}
 					// A killed program holds no lock.
 					again := cloned(t, left, "/data", "/kept")
-					if _, _, err := makeBackup(ctx, again, "/data", "/kept"); err != nil {
+					if _, _, err := makeBackup(ctx, again, "/data", "/kept", ""); err != nil {
 						t.Fatalf("after %d writes: the next backup: %v", n, err)
 					}
 					list := verified(t, again)
@@ -357,7 +357,7 @@ func TestRestoreStoppedAnywhere(t *testing.T) {
 	s := memStore(t, mem, "/data/store")
 	putMarks(t, s, 0, 20)
 	writeMem(t, mem, "/data/journal/generation-2.journal", "two")
-	_, _, err := makeBackup(ctx, mem, "/data", "/kept")
+	_, _, err := makeBackup(ctx, mem, "/data", "/kept", "")
 	must(t, err)
 	must(t, s.Close())
 	quiet := streams{out: new(bytes.Buffer), err: new(bytes.Buffer)}
@@ -375,7 +375,7 @@ func TestRestoreStoppedAnywhere(t *testing.T) {
 	for whole := false; !whole; n++ {
 		disk := cloned(t, mem, "/kept")
 		fsys, stopped := stopAfter(disk, n)
-		err := restore(ctx, fsys, "/kept", "/back", false, quiet)
+		err := restore(ctx, fsys, "/kept", "/back", "", false, quiet)
 		if whole = !stopped(); whole != (err == nil) {
 			t.Fatalf("stopped after %d writes: %v", n, err)
 		}
@@ -391,7 +391,7 @@ func TestRestoreStoppedAnywhere(t *testing.T) {
 				}
 			}
 			again := cloned(t, left, "/kept", "/back")
-			if err := restore(ctx, again, "/kept", "/back", false, quiet); err != nil {
+			if err := restore(ctx, again, "/kept", "/back", "", false, quiet); err != nil {
 				t.Fatalf("after %d writes: the next restore: %v", n, err)
 			}
 			if got := marks(again); got != 20 {
@@ -517,16 +517,16 @@ func TestBackupOfSpools(t *testing.T) {
 	putMarks(t, s, 0, 3)
 	must(t, s.Close())
 	writeMem(t, mem, "/data/receivers/r-mail/events/0000000000000001.spool", "waits")
-	_, _, err := makeBackup(ctx, mem, "/data", "/kept")
+	_, _, err := makeBackup(ctx, mem, "/data", "/kept", "")
 	must(t, err)
 	writeMem(t, mem, "/kept/backup-of-march/BACKUP.json", "mine")
-	_, _, err = makeBackup(ctx, mem, "/data", "/kept")
+	_, _, err = makeBackup(ctx, mem, "/data", "/kept", "")
 	must(t, err)
 	if b, err := pebblestore.ReadFile(mem, "/kept/backup-of-march/BACKUP.json"); err != nil || string(b) != "mine" {
 		t.Errorf("what a user keeps there: %q %v", b, err)
 	}
 	verified(t, mem)
-	must(t, restore(ctx, mem, "/kept", "/new", true, streams{out: new(bytes.Buffer), err: new(bytes.Buffer)}))
+	must(t, restore(ctx, mem, "/kept", "/new", "", true, streams{out: new(bytes.Buffer), err: new(bytes.Buffer)}))
 	if b, err := pebblestore.ReadFile(mem, "/new/receivers/r-mail/events/0000000000000001.spool"); err != nil || string(b) != "waits" {
 		t.Errorf("the spool after the restore: %q %v", b, err)
 	}
@@ -540,14 +540,14 @@ func TestBackupIsLeftWhenAJournalLost(t *testing.T) {
 	putMarks(t, s, 0, 3)
 	must(t, s.Close())
 	writeMem(t, mem, "/data/journal/generation-00000000000000000007.journal", "whole")
-	_, _, err := makeBackup(ctx, mem, "/data", "/kept")
+	_, _, err := makeBackup(ctx, mem, "/data", "/kept", "")
 	must(t, err)
 	before := slices.Sorted(slices.Values(memFiles(t, mem, "/kept")))
 	o := storeOptions("/data")
 	o.FS = mem
 	must(t, pebblestore.Remember(o, store.Damage{Part: "journal", File: "/data/journal/generation-00000000000000000007.journal", Reason: "the journal is missing", Observations: 5}))
 	must(t, mem.Remove("/data/journal/generation-00000000000000000007.journal"))
-	if _, _, err = makeBackup(ctx, mem, "/data", "/kept"); !errors.Is(err, errLoss) {
+	if _, _, err = makeBackup(ctx, mem, "/data", "/kept", ""); !errors.Is(err, errLoss) {
 		t.Errorf("got %v, want the backup to be left as it is", err)
 	}
 	if after := slices.Sorted(slices.Values(memFiles(t, mem, "/kept"))); !slices.Equal(before, after) {

@@ -20,7 +20,7 @@ import (
 )
 
 func newRestore(io streams) *cobra.Command {
-	var from, data string
+	var from, data, address string
 	var verify bool
 	cmd := &cobra.Command{
 		Use:   "restore",
@@ -30,17 +30,24 @@ exist or is empty, which may be a mount point or a link; tailscope serve then
 starts on it. Each file is compared with
 the list of the backup before anything is written, and again as it was written.
 
+With --store the store is put into ClickHouse, into a database without rows, and the
+rest of the backup into the data directory: tailscope serve with the same --data and
+--store goes on from there. No server starts on a part of it; if it is interrupted, the
+same command goes on with it.
+
 With --verify every table is decoded too: the keys in it are counted, compared with
 what the table held when it was copied, and listed by what they hold. A key is one
 record of the store, such as a slot of ten seconds of some series. The observations in
 journals are counted. Without --data it only verifies.`,
 		Example: `  tailscope restore --from /mnt/backup/tailscope --verify
-  tailscope restore --from /mnt/backup/tailscope --verify --data /var/lib/tailscope`,
+  tailscope restore --from /mnt/backup/tailscope --verify --data /var/lib/tailscope
+  tailscope restore --from /mnt/backup/tailscope --data /var/lib/tailscope --store clickhouse://ch1:8123/tailscope`,
 		Args: exactArgs(0, ""),
 	}
 	cmd.Flags().StringVar(&from, "from", "", "the `directory` of the backup")
 	cmd.Flags().StringVar(&data, "data", "", "the data `directory` to put it into, empty or absent")
 	cmd.Flags().BoolVar(&verify, "verify", false, "decode every table, and count its keys and the observations in journals")
+	addStoreFlag(cmd, &address)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case from == "":
@@ -54,12 +61,12 @@ journals are counted. Without --data it only verifies.`,
 				return err
 			}
 		}
-		return restore(cmd.Context(), vfs.Default, from, data, verify, io)
+		return restore(cmd.Context(), vfs.Default, from, data, address, verify, io)
 	}
 	return cmd
 }
 
-func restore(ctx context.Context, fsys vfs.FS, from, data string, verify bool, io streams) error {
+func restore(ctx context.Context, fsys vfs.FS, from, data, address string, verify bool, io streams) error {
 	fsys = pebblestore.OwnerOnly(fsys)
 	c, err := readBackup(fsys, from)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -94,6 +101,9 @@ func restore(ctx context.Context, fsys vfs.FS, from, data string, verify bool, i
 	}
 	if data == "" {
 		return nil
+	}
+	if address != "" {
+		return toClickHouse(ctx, fsys, from, data, address, c, io)
 	}
 	_, err = fsys.Stat(data)
 	made := errors.Is(err, fs.ErrNotExist)
@@ -167,7 +177,7 @@ func restorable(fsys vfs.FS, data string) error {
 			return err
 		}
 		if !slices.ContainsFunc(inStore, isManifestMarker) && pebblestore.NeverOpened(fsys, fsys.PathJoin(data, storePart)) == nil {
-			allowed = append(allowed, restoringDir, storePart)
+			allowed = append(allowed, restoringDir, storePart, "LOCK") // of a server that did not start on it
 			allowed = append(allowed, besideStore...)
 		}
 	}

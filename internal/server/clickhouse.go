@@ -37,10 +37,6 @@ func (s *Server) openClickHouse(ctx context.Context) (*dataStore, error) {
 }
 
 func (s *Server) openLocked(ctx context.Context, lock io.Closer) (*dataStore, error) {
-	writer, err := serverName(s.cfg.Data)
-	if err != nil {
-		return nil, err
-	}
 	r := s.cfg.Retain
 	o := chstore.Options{
 		Address:     s.cfg.Store,
@@ -55,6 +51,10 @@ func (s *Server) openLocked(ctx context.Context, lock io.Closer) (*dataStore, er
 	st, err := chstore.Open(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("the store: %w", err)
+	}
+	writer, err := makeName(s.cfg.Data) // makes it once the store is known to be usable
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
 	}
 	return &dataStore{
 		store: lockedStore{st, lock}, writer: writer, shared: true, host: st.FirstHost(),
@@ -80,30 +80,47 @@ type lockedStore struct {
 
 func (l lockedStore) Close() error { return errors.Join(l.Store.Close(), l.lock.Close()) }
 
-// writerFile has the name under which a server writes to a store that it shares.
-const writerFile = "WRITER"
+// NameFile has, in a data directory, the name under which its server writes to a store that
+// it shares.
+const NameFile = "WRITER"
 
-var writerName = regexp.MustCompile(`^[0-9a-f]{16}$`)
+// serverName is a name, or that of a directory in which an old version has written; see
+// pebblestore.Store.Writer.
+var serverName = regexp.MustCompile(`^([0-9a-f]{16}|local)$`)
 
-// serverName returns the server's name, which is random and made once for a directory.
-func serverName(data string) (string, error) {
-	path := filepath.Join(data, writerFile)
+// ReadName returns the name of the server of a data directory. The error is fs.ErrNotExist
+// if it has none yet.
+func ReadName(data string) (string, error) {
+	path := filepath.Join(data, NameFile)
 	b, err := os.ReadFile(path)
-	switch name := strings.TrimSpace(string(b)); {
-	case err == nil && writerName.MatchString(name):
-		return name, nil
-	case err == nil:
-		return "", fmt.Errorf("%s does not have a server's name, which is 16 hexadecimal digits: restore it, or remove it if nothing in the journal is to be stored", path)
-	case !errors.Is(err, fs.ErrNotExist):
+	if err != nil {
 		return "", fmt.Errorf("read the server's name: %w", err)
+	}
+	name := strings.TrimSpace(string(b))
+	if !serverName.MatchString(name) {
+		return "", fmt.Errorf("%s does not have a server's name, which is 16 hexadecimal digits: restore it, or remove it if nothing in the journal is to be stored", path)
+	}
+	return name, nil
+}
+
+// WriteName gives the server of a data directory its name.
+func WriteName(data, name string) error {
+	if err := pebblestore.WriteFile(pebblestore.OwnerOnly(vfs.Default), filepath.Join(data, NameFile), []byte(name+"\n")); err != nil {
+		return fmt.Errorf("write the server's name: %w", err)
+	}
+	return nil
+}
+
+// makeName returns the server's name, which is random and made once for a directory.
+func makeName(data string) (string, error) {
+	name, err := ReadName(data)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return name, err
 	}
 	var random [8]byte
 	rand.Read(random[:]) // never fails
-	name := hex.EncodeToString(random[:])
-	if err := pebblestore.WriteFile(pebblestore.OwnerOnly(vfs.Default), path, []byte(name+"\n")); err != nil {
-		return "", fmt.Errorf("write the server's name: %w", err)
-	}
-	return name, nil
+	name = hex.EncodeToString(random[:])
+	return name, WriteName(data, name)
 }
 
 var clickHouseReadings = []reading[chstore.Stats]{

@@ -184,7 +184,7 @@ func TestServersOnClickHouse(t *testing.T) {
 	// A copy of a server's directory is not a second server.
 	copied := first
 	copied.Data = t.TempDir()
-	if err := os.WriteFile(filepath.Join(copied.Data, writerFile), []byte(name+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(copied.Data, NameFile), []byte(name+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Start(t.Context(), Settings{Config: copied}); !errors.Is(err, cluster.ErrTwin) {
@@ -244,7 +244,7 @@ func TestServersOnClickHouse(t *testing.T) {
 	}
 	damaged := testConfig(t.TempDir())
 	damaged.Store = first.Store
-	if err := os.WriteFile(filepath.Join(damaged.Data, writerFile), []byte("nobody\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(damaged.Data, NameFile), []byte("nobody\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Start(t.Context(), Settings{Config: damaged}); err == nil || !strings.Contains(err.Error(), "WRITER does not have a server's name") {

@@ -8,6 +8,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"tailscope/hist"
+	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
 
@@ -202,6 +203,14 @@ func (s *sum) merge(o *sum) {
 	if o.latestMs > s.latestMs || o.latestMs == s.latestMs && o.latest > s.latest {
 		s.latestMs, s.latest = o.latestMs, o.latest
 	}
+}
+
+// number returns the sum as that of numbers.
+func (s *sum) number() (n series.Number) {
+	if s.count > 0 {
+		n = series.Number{Count: s.count, Sum: s.rest, Min: s.low, Max: s.high, Last: s.latest, LastTimeMillis: s.latestMs}
+	}
+	return n
 }
 
 // total sets the sum, the extremes and the rest of h but for its buckets.

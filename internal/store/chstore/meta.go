@@ -25,6 +25,9 @@ const metaKind = "meta"
 const (
 	keyTiers                               = "tiers"
 	keyEpochs                              = "epochs"
+	keyCopy                                = "copy"   // of what a copy is being made; see OpenCopy
+	keyCopied                              = "copied" // the copy that has ended
+	keyDirect                              = "direct" // slots that no finer tier holds; of a copy
 	prefixWriter, prefixFamily, prefixForm = "writer/", "family/", "form/"
 )
 
@@ -138,6 +141,9 @@ type meta struct {
 	writers  map[string]*writerMeta
 	tiers    tiersMeta
 	epochs   uint32
+	copyOf   string // the copy that is being made, empty for none
+	copied   string // the one that has ended
+	direct   []store.DirectSlots
 	families map[string]familyMeta
 	forms    map[uint64]formMeta
 	of       map[string]uint64 // revisions by key
@@ -179,6 +185,12 @@ func (s *Store) decodeMeta(l *kindLog) (*meta, error) {
 			err = json.Unmarshal(r.Value, &m.tiers)
 		case key == keyEpochs:
 			err = json.Unmarshal(r.Value, &m.epochs)
+		case key == keyCopy:
+			m.copyOf = string(r.Value)
+		case key == keyCopied:
+			m.copied = string(r.Value)
+		case key == keyDirect:
+			err = json.Unmarshal(r.Value, &m.direct)
 		case strings.HasPrefix(key, prefixWriter):
 			w := key[len(prefixWriter):]
 			if same {
@@ -308,9 +320,17 @@ func (m *meta) extent() (first, last int64) {
 	return tier.Floor(first, hour), tier.Ceil(last, hour)
 }
 
-// horizon returns which slots questions read.
-func (m *meta) horizon() *tier.Horizon {
-	return &tier.Horizon{Floor: m.tiers.Floor, Ready: m.tiers.Done}
+// horizon returns which slots questions about a family in a view read.
+func (m *meta) horizon(family string, view series.View) *tier.Horizon {
+	h := &tier.Horizon{Floor: m.tiers.Floor, Ready: m.tiers.Done}
+	if len(m.direct) > 0 {
+		h.Direct = func(k int, t int64) bool {
+			return slices.ContainsFunc(m.direct, func(d store.DirectSlots) bool {
+				return d.Tier == k && t >= d.From && t < d.To && (d.Family == "" || d.Family == family && d.View == view)
+			})
+		}
+	}
+	return h
 }
 
 // flushed returns the highest generation of a writer that is committed, or 0.

@@ -43,6 +43,7 @@ type Store struct {
 	maintenance maintenance
 
 	versions atomic.Uint64 // of traces, the last given
+	copying  bool          // see OpenCopy
 	stats    statCounters
 
 	eraWrites uint64 // tests lower them
@@ -79,11 +80,20 @@ var settingsWanted = map[string]string{
 // Open connects to the servers of o.Address, and creates or migrates the tables. Errors
 // wrap store.ErrVersion if the tables are of a newer program.
 func Open(ctx context.Context, o Options) (*Store, error) {
+	return openWith(ctx, o, (*Store).refuseCopy)
+}
+
+// openWith connects to the servers, creates the tables, and closes the store again if check
+// returns an error.
+func openWith(ctx context.Context, o Options, check func(*Store, context.Context) error) (*Store, error) {
 	s, err := dial(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.ensureSchema(ctx); err != nil {
+	if err = s.ensureSchema(ctx); err == nil {
+		err = check(s, ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", Redact(o.Address), err), s.Close())
 	}
 	return s, nil

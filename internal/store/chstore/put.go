@@ -51,7 +51,7 @@ func (s *Store) Put(ctx context.Context, b *store.Batch) error {
 	if err := b.Check(); err != nil {
 		return fmt.Errorf("put generation %d of %s: %w", b.Generation, b.Writer, err)
 	}
-	if len(b.Points) > 0 && b.Resolution != series.Base {
+	if len(b.Points) > 0 && b.Resolution != series.Base && !s.copying {
 		return fmt.Errorf("put generation %d of %s: slots of %d s cannot be put into ClickHouse: put slots of %d s, the store makes longer ones of them", b.Generation, b.Writer, b.Resolution, series.Base)
 	}
 	p := s.putterOf(b.Writer)

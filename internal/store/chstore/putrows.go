@@ -159,8 +159,13 @@ func (x *batchRows) begin(i int) {
 // point writes a point to the tiers that it belongs to.
 func (x *batchRows) point(p *store.Point) error {
 	at := placeOf(&x.meta.tiers, p.Slot)
+	length := int64(series.Base)
+	if x.s.copying {
+		at, length = 1<<tierOf(uint16(x.batch.Resolution)), int64(x.batch.Resolution)
+	} else {
+		x.slots[p.Slot] = struct{}{}
+	}
 	finest := at.finest()
-	x.slots[p.Slot] = struct{}{}
 	if finest < 0 {
 		x.s.stats.expired.Add(1)
 		return nil
@@ -173,7 +178,7 @@ func (x *batchRows) point(p *store.Point) error {
 		}
 		x.drop[k] = struct{}{}
 	}
-	x.first, x.last = min(x.first, p.Slot), max(x.last, p.Slot+int64(series.Base))
+	x.first, x.last = min(x.first, p.Slot), max(x.last, p.Slot+length)
 	x.onDayOf(p.Slot)
 	var n series.Number
 	if x.info.Kind == series.Distribution {
@@ -189,8 +194,8 @@ func (x *batchRows) point(p *store.Point) error {
 	for t := finest; t < tier.Count; t++ {
 		switch {
 		case !at.has(t):
-		case t == 0:
-			if err := x.row(0, p.Slot, &x.hist, p.Data); err != nil {
+		case t == 0 || x.s.copying:
+			if err := x.row(t, p.Slot, &x.hist, p.Data); err != nil {
 				return err
 			}
 		default:

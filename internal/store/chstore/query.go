@@ -51,7 +51,7 @@ func (s *Store) Query(ctx context.Context, q store.Query) (*store.Result, error)
 		x.steps = (q.End - q.Start + q.Step - 1) / q.Step
 	}
 	for coarsest := tier.Count - 1; coarsest >= 0; coarsest-- {
-		x.spans, res.Start, res.End = m.horizon().Cover(q.Start, q.End, q.Step, first, last, coarsest)
+		x.spans, res.Start, res.End = m.horizon(q.Family, q.View).Cover(q.Start, q.End, q.Step, first, last, coarsest)
 		if len(x.spans) <= mostSpans {
 			break
 		}
@@ -517,9 +517,7 @@ func (x *question) point(ctx context.Context, p *store.MergedPoint, g *group, ke
 	c := g.cells[keys[0]]
 	switch {
 	case g.kind != series.Distribution:
-		if c.sum.count > 0 {
-			p.Number = series.Number{Count: c.sum.count, Sum: c.sum.rest, Min: c.sum.low, Max: c.sum.high, Last: c.sum.latest, LastTimeMillis: c.sum.latestMs}
-		}
+		p.Number = c.sum.number()
 		return nil
 	case x.q.Measure == store.Moments:
 		p.Hist = &hist.Histogram{Schema: x.q.Schema}

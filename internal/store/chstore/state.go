@@ -13,20 +13,26 @@ func (s *Store) State(ctx context.Context, writer string, prefix []byte, yield f
 	}
 	defer done()
 	m, err := s.readMeta(ctx)
+	if err != nil {
+		return fmt.Errorf("state of %s: %w", writer, err)
+	}
+	return s.readState(ctx, m, writer, prefix, yield)
+}
+
+// readState calls yield with the state of a writer as of a moment.
+func (s *Store) readState(ctx context.Context, m *meta, writer string, prefix []byte, yield func(key, value []byte) error) error {
+	r, err := s.client.read(ctx, s.first(), s.stateQuery(m, writer, prefix)+" ORDER BY key")
 	if err == nil {
-		var r *rows
-		if r, err = s.client.read(ctx, s.first(), s.stateQuery(m, writer, prefix)+" ORDER BY key"); err == nil {
-			for r.next() {
-				key, value := r.bytes(), r.bytes()
-				if r.err != nil {
-					break
-				}
-				if err := yield(key, value); err != nil {
-					return err
-				}
+		for r.next() {
+			key, value := r.bytes(), r.bytes()
+			if r.err != nil {
+				break
 			}
-			err = r.err
+			if err := yield(key, value); err != nil {
+				return err
+			}
 		}
+		err = r.err
 	}
 	if err != nil {
 		return fmt.Errorf("state of %s: %w", writer, err)

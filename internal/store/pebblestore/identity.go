@@ -167,7 +167,10 @@ func (s *Store) identify(found *identity) error {
 	}
 	if found == nil {
 		i := newIdentity(time.Now())
-		if id != 0 {
+		switch {
+		case id == 0 && s.opts.ID != 0:
+			i.id = s.opts.ID
+		case id != 0:
 			i.id = id
 			s.opts.Logger.Warn("the identity file of the store was missing; it is written again", "id", fmt.Sprintf("%016x", id))
 		}

@@ -86,6 +86,11 @@ type Options struct {
 	// is given.
 	Elapsed, Running func() time.Duration
 
+	// ID is that of a store that is created; default random. See Store.Writer.
+	ID uint64
+	// Copy opens the store as a store.CopyTarget.
+	Copy bool
+
 	// Parallelism bounds the goroutines of one query; default GOMAXPROCS.
 	Parallelism int
 

@@ -110,7 +110,7 @@ type putter struct {
 func (p *putter) put(ctx context.Context) error {
 	s := p.s
 	p.sortPoints()
-	if len(p.pts) > 0 && p.tier == 0 {
+	if len(p.pts) > 0 && p.tier == 0 && !s.opts.Copy {
 		if err := s.passOld(ctx, p.newest()); err != nil {
 			return err
 		}

@@ -180,7 +180,7 @@ func (p *putter) writeSlot(tier int, slot int64, sc scope, pts []store.Point, re
 		} else if err := p.writeChunks(tier, slot, sc, originPut, write); err != nil {
 			return err
 		}
-		if tier > 0 && tier < tierSamples {
+		if tier > 0 && tier < tierSamples && !p.s.opts.Copy {
 			p.s.mu.RLock()
 			known := p.s.direct[id.partID]
 			p.s.mu.RUnlock()
