@@ -22,6 +22,7 @@ type RealOptions struct {
 	Seed   uint64
 	Rounds int
 	Damage bool   // damage files too
+	Shards int    // of a cluster of ClickHouse that keeps the store, in place of the directory; 0: none
 	Dir    string // for data and logs
 	Logf   func(format string, args ...any)
 }
@@ -84,9 +85,16 @@ func (r *real) directory(ctx context.Context) error {
 	}
 	defer func() { a.stop(); a.done.Wait() }()
 	data := filepath.Join(disk, "data")
-	start := func() (*program.Tailscope, error) {
-		return program.StartTailscope(ctx, data, "--ingest-flush=200ms", "--config", config)
+	flags := []string{"--ingest-flush=200ms", "--config", config}
+	var c *program.ClickHouse
+	if r.o.Shards > 0 {
+		if c, err = program.StartClickHouse(ctx, r.o.Shards); err != nil {
+			return err
+		}
+		defer c.Close()
+		flags = append(flags, "--store", c.Address("faults"))
 	}
+	start := func() (*program.Tailscope, error) { return program.StartTailscope(ctx, data, flags...) }
 	t, err := start()
 	if err != nil {
 		return err
@@ -115,26 +123,48 @@ func (r *real) directory(ctx context.Context) error {
 				return err
 			}
 		}
+		var mend func() error // nil: the cluster is whole
+		if c != nil {
+			var fault string
+			if fault, mend, err = r.hurt(ctx, c); err != nil {
+				return err
+			}
+			name = fault + ", " + name
+		}
 		if err := backoff.Sleep(ctx, time.Duration(20+r.rng.IntN(400))*time.Millisecond); err != nil {
 			return err
+		}
+		if mend != nil && r.rng.IntN(2) == 0 { // else the program ends while the cluster is hurt
+			if err := mend(); err != nil {
+				return err
+			}
+			mend = nil
+			if err := backoff.Sleep(ctx, time.Duration(r.rng.IntN(1000))*time.Millisecond); err != nil {
+				return err
+			}
 		}
 		hurts := r.o.Damage && i == rounds-1
 		if strings.HasSuffix(name, stop) {
 			within, cancel := context.WithTimeout(ctx, 30*time.Second)
 			_, err = t.Stop(within)
 			cancel()
-			if err != nil {
+			// What it cannot store any more stays in its journal, and it says so.
+			if err != nil && mend == nil {
 				r.fail(fmt.Errorf("round %s, %s: %w", stretch, name, err))
 			}
 		} else {
 			t.Kill()
 			crashes++
 		}
+		if mend != nil {
+			if err := mend(); err != nil {
+				return err
+			}
+		}
 		for line, b := range l.end() {
 			all[line] = b
 		}
-		c := l.ledger.Counts()
-		r.res.Counts.add(c)
+		r.res.Counts.add(l.ledger.Counts())
 		var hurt damaged
 		var o *Outcome
 		if hurts {
@@ -200,6 +230,20 @@ func (c *Counts) add(d Counts) {
 	c.Acknowledged += d.Acknowledged
 	c.Refused += d.Refused
 	c.Unknown += d.Unknown
+}
+
+// hurt kills a node of the cluster, or makes it read-only. mend undoes that, and returns once
+// all nodes answer.
+func (r *real) hurt(ctx context.Context, c *program.ClickHouse) (fault string, mend func() error, err error) {
+	if err := backoff.Sleep(ctx, time.Duration(r.rng.IntN(600))*time.Millisecond); err != nil {
+		return "", nil, err
+	}
+	if r.rng.IntN(3) == 0 {
+		return "cluster read-only", func() error { return c.ReadOnly(ctx, false) }, c.ReadOnly(ctx, true)
+	}
+	n := c.Nodes[r.rng.IntN(len(c.Nodes))]
+	n.Kill()
+	return "kill -9 of a shard", func() error { return c.Restart(ctx, n) }, nil
 }
 
 // mountSmall mounts a disk of 400 MB on dir, if this process may.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,14 +55,15 @@ func (c *ClickHouse) Close() error {
 	return os.RemoveAll(c.dir)
 }
 
-// clickHouseServer returns the path of Debian's clickhouse-server.
+// clickHouseServer returns the path of Debian's clickhouse-server. The error wraps
+// exec.ErrNotFound if it is not installed.
 func clickHouseServer() (string, error) {
 	for _, path := range []string{"clickhouse-server", "/usr/sbin/clickhouse-server"} {
 		if bin, err := exec.LookPath(path); err == nil {
 			return bin, nil
 		}
 	}
-	return "", errors.New("clickhouse-server is not installed: run scripts/install-servers")
+	return "", fmt.Errorf("clickhouse-server is not installed: run scripts/install-servers: %w", exec.ErrNotFound)
 }
 
 // StartClickHouse runs Debian's ClickHouse with so many shards, each of one node, and
@@ -107,6 +110,38 @@ func (c *ClickHouse) Restart(ctx context.Context, n *ClickHouseNode) error {
 		return err
 	}
 	return n.untilReady(ctx)
+}
+
+// ReadOnly has all nodes refuse to write, or write again. It returns once they do.
+func (c *ClickHouse) ReadOnly(ctx context.Context, on bool) error {
+	users := clickHouseUsers
+	if on { // 2: settings may still be changed
+		users = strings.Replace(users, "<default>", "<default><readonly>2</readonly>", 1)
+	}
+	for _, n := range c.Nodes {
+		if err := os.WriteFile(filepath.Join(n.dir, "users.xml"), []byte(users), 0o644); err != nil {
+			return err
+		}
+	}
+	for _, n := range c.Nodes { // they look at the file every two seconds
+		create := "http://" + n.HTTP + "/?query=" + url.QueryEscape("CREATE DATABASE IF NOT EXISTS default")
+		err := n.until(ctx, func() bool {
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, create, nil)
+			if err != nil {
+				return false
+			}
+			res, err := http.DefaultClient.Do(req)
+			if err != nil {
+				return false
+			}
+			res.Body.Close()
+			return on == (res.StatusCode != http.StatusOK)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (n *ClickHouseNode) untilReady(ctx context.Context) error {

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -65,6 +67,24 @@ func faultCampaign(ctx context.Context, o *options, r *report.Report) error {
 		failed += campaign(sec, res, time.Since(began))
 		if err != nil {
 			return err
+		}
+	}
+	if o.wants("clickhouse") {
+		n := o.real / 5
+		if o.quick {
+			n = 5
+		}
+		began := time.Now()
+		res, err := faults.Real(ctx, faults.RealOptions{Seed: seed, Rounds: n, Shards: 3, Dir: filepath.Join(o.tmp, "clickhouse"), Logf: o.logf})
+		if errors.Is(err, exec.ErrNotFound) {
+			o.logf("ClickHouse is left out: %v", err)
+		} else {
+			sec := r.Section("The program itself, its store in ClickHouse", fmt.Sprintf("Seed %d: the same on a cluster of three shards, one of which is killed and started again, "+
+				"or all of which are read-only for a while, before the program ends or while it does.", seed))
+			failed += campaign(sec, res, time.Since(began))
+			if err != nil {
+				return err
+			}
 		}
 	}
 	if failed > 0 {

@@ -50,6 +50,23 @@ type shape struct {
 	fewest   int // observations of a point
 	most     int
 	presence float64 // share of slots in which a series is seen
+	each     bool    // the observations themselves are kept too
+}
+
+const oneOperation = "GET /api/v1/orders/{id}"
+
+// all returns the series.
+func (sh shape) all() []series.Series {
+	out := make([]series.Series, sh.series)
+	for i := range out {
+		service, tenant := serviceOf(i), tenantOf(i)
+		if sh.series != storeSeries { // many tenants of one service
+			service, tenant = "svc-0", fmt.Sprintf("tenant-%05d", i)
+		}
+		out[i] = series.Series{Family: storeFamily, Kind: series.Distribution,
+			Labels: labels.FromStrings("service", service, "operation", oneOperation, "tenant", tenant)}
+	}
+	return out
 }
 
 // storeBench measures bytes per point and the latency of questions.
@@ -60,17 +77,22 @@ func storeBench(ctx context.Context, o *options, r *report.Report) error {
 	}
 	end := time.Now().Truncate(time.Hour)
 	if o.wants("dense") {
-		dense := shape{"150–250 observations", storeSeries, slots, 150, 250, 1}
+		dense := shape{"150–250 observations", storeSeries, slots, 150, 250, 1, false}
 		if err := measureStore(ctx, o, r, dense, end, true); err != nil {
 			return err
 		}
 	}
 	if o.wants("sparse") {
-		sparse := shape{"1–3 observations", 20_000, 360, 1, 3, 0.5}
+		sparse := shape{"1–3 observations", 20_000, 360, 1, 3, 0.5, false}
 		if o.quick {
 			sparse.series = 2000
 		}
-		return measureStore(ctx, o, r, sparse, end, false)
+		if err := measureStore(ctx, o, r, sparse, end, false); err != nil {
+			return err
+		}
+	}
+	if o.wants("clickhouse") && o.peers {
+		return clickHouseBench(ctx, o, r, end)
 	}
 	return nil
 }
@@ -80,6 +102,7 @@ type point struct {
 	series int
 	data   []byte          // our form
 	h      *hist.Histogram // reused; valid until the next slot
+	nanos  []int64         // the observations, if the shape says so
 }
 
 func measureStore(ctx context.Context, o *options, r *report.Report, sh shape, end time.Time, questions bool) error {
@@ -107,15 +130,7 @@ func measureStore(ctx context.Context, o *options, r *report.Report, sh shape, e
 		defer prom.close()
 	}
 
-	all := make([]series.Series, sh.series)
-	for i := range all {
-		service, tenant := serviceOf(i), tenantOf(i)
-		if sh.series != storeSeries { // many tenants of one service
-			service, tenant = "svc-0", fmt.Sprintf("tenant-%05d", i)
-		}
-		all[i] = series.Series{Family: storeFamily, Kind: series.Distribution,
-			Labels: labels.FromStrings("service", service, "operation", "GET /api/v1/orders/{id}", "tenant", tenant)}
-	}
+	all := sh.all()
 	g := newGenerator(sh)
 	start := end.Add(-time.Duration(sh.slots) * 10 * time.Second)
 	points := 0
@@ -478,6 +493,7 @@ func (p *part) draw(g *generator) {
 		}
 		h := p.hists[i-p.from]
 		h.Reset(hist.DefaultSchema)
+		var each []int64
 		n := g.sh.fewest + p.rng.IntN(g.sh.most-g.sh.fewest+1)
 		at := p.rng.IntN(len(g.factors))
 		for k := range n {
@@ -485,12 +501,15 @@ func (p *part) draw(g *generator) {
 			if err := h.RecordNanos(ns, 1); err != nil {
 				panic(err) // cannot happen: durations are positive
 			}
+			if g.sh.each {
+				each = append(each, ns)
+			}
 		}
 		from := len(p.buf)
 		var err error
 		if p.buf, err = h.AppendBinary(p.buf); err != nil {
 			panic(err) // cannot happen: h was just recorded
 		}
-		p.points = append(p.points, point{i, p.buf[from:len(p.buf):len(p.buf)], h})
+		p.points = append(p.points, point{i, p.buf[from:len(p.buf):len(p.buf)], h, each})
 	}
 }
