@@ -5,7 +5,6 @@ package chstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -46,59 +45,52 @@ func intoDirectory(t testing.TB, from *Store) *pebblestore.Store {
 // that was interrupted is continued.
 func TestCopy(t *testing.T) {
 	ctx := context.Background()
-	for _, shards := range []int{1, 3} {
-		t.Run(fmt.Sprint(shards), func(t *testing.T) {
-			if current && shards > 1 {
-				t.Skip("the oldest version runs it")
-			}
-			c := nodes(t, shards)
-			from := directory(t, pebblestore.Options{FS: vfs.NewMem()})
-			defer func() { check(t, from.Close()) }()
-			storetest.Everything(t, from)
-			o := on(t, c)
-			o.SampleCount = keptSamples
-			for _, puts := range []int{3, 1 << 30} {
-				to, ended, err := OpenCopy(ctx, o, "this")
-				check(t, err)
-				if ended {
-					t.Error("a copy that was not made has ended")
-				}
-				err = store.Copy(ctx, from, &storetest.FailingTarget{CopyTarget: to, Puts: puts})
-				check(t, to.Close())
-				if puts > 3 {
-					check(t, err)
-					break
-				}
-				if !errors.Is(err, store.ErrFull) {
-					t.Fatalf("got %v, want ErrFull", err)
-				}
-				if _, err := Open(ctx, o); err == nil || !strings.Contains(err.Error(), "did not end") {
-					t.Fatalf("open a part of a copy: got %v", err)
-				}
-				if _, _, err := OpenCopy(ctx, o, "another"); err == nil {
-					t.Fatal("another copy begins beside the first")
-				}
-			}
-			to, ended, err := OpenCopy(ctx, o, "this")
+	c := nodes(t, 3)
+	from := directory(t, pebblestore.Options{FS: vfs.NewMem()})
+	defer func() { check(t, from.Close()) }()
+	storetest.Everything(t, from)
+	o := on(t, c)
+	o.SampleCount = keptSamples
+	for _, puts := range []int{3, 1 << 30} {
+		to, ended, err := OpenCopy(ctx, o, "this")
+		check(t, err)
+		if ended {
+			t.Error("a copy that was not made has ended")
+		}
+		err = store.Copy(ctx, from, &storetest.FailingTarget{CopyTarget: to, Puts: puts})
+		check(t, to.Close())
+		if puts > 3 {
 			check(t, err)
-			check(t, to.Close())
-			if !ended {
-				t.Error("the copy has not ended")
-			}
-			if _, _, err := OpenCopy(ctx, o, "another"); !errors.Is(err, ErrNotEmpty) {
-				t.Errorf("a copy into a store: got %v, want ErrNotEmpty", err)
-			}
-			to = open(t, o)
-			defer func() { check(t, to.Close()) }()
-			storetest.SameAnswers(t, to, from)
-			storetest.GoOn(t, from)
-			storetest.GoOn(t, to)
-			storetest.SameAnswers(t, to, from)
-			back := intoDirectory(t, to)
-			defer func() { check(t, back.Close()) }()
-			storetest.SameAnswers(t, back, to)
-		})
+			break
+		}
+		if !errors.Is(err, store.ErrFull) {
+			t.Fatalf("got %v, want ErrFull", err)
+		}
+		if _, err := Open(ctx, o); err == nil || !strings.Contains(err.Error(), "did not end") {
+			t.Fatalf("open a part of a copy: got %v", err)
+		}
+		if _, _, err := OpenCopy(ctx, o, "another"); err == nil {
+			t.Fatal("another copy begins beside the first")
+		}
 	}
+	to, ended, err := OpenCopy(ctx, o, "this")
+	check(t, err)
+	check(t, to.Close())
+	if !ended {
+		t.Error("the copy has not ended")
+	}
+	if _, _, err := OpenCopy(ctx, o, "another"); !errors.Is(err, ErrNotEmpty) {
+		t.Errorf("a copy into a store: got %v, want ErrNotEmpty", err)
+	}
+	to = open(t, o)
+	defer func() { check(t, to.Close()) }()
+	storetest.SameAnswers(t, to, from)
+	storetest.GoOn(t, from)
+	storetest.GoOn(t, to)
+	storetest.SameAnswers(t, to, from)
+	back := intoDirectory(t, to)
+	defer func() { check(t, back.Close()) }()
+	storetest.SameAnswers(t, back, to)
 }
 
 // What was put into ClickHouse by servers is copied into a directory.
