@@ -43,7 +43,7 @@ func (f *Finding) Claim() string {
 	}
 	switch {
 	case f.Between != nil:
-		return title + " " + f.betweenText()
+		return title + " " + f.betweenText(differs)
 	case f.Verdict == TooLittle && f.Coming != "":
 		return fmt.Sprintf("too early to judge %s: %s (%s)", title, f.Coming, f.Short)
 	case f.Verdict == TooLittle:
@@ -126,18 +126,27 @@ func (f *Finding) Adjective() Verdict {
 	return f.Verdict
 }
 
-// betweenText says that a quantile lies between two bumps, and what their shares did.
-func (f *Finding) betweenText() string {
+// betweenText names the values on both sides of the gap that a quantile lies in, and says what
+// the share of the upper ones did: that tells whether there was a change, and how large, where
+// the ratio of the quantile does not.
+func (f *Finding) betweenText(differs string) string {
 	b := f.Between
 	share := Finding{Figure: Figure{Kind: Errors}, Low: float64(b.Low), High: float64(b.High), Level: f.Level, Noise: math.NaN()}
-	went := fmt.Sprintf("the share in the upper one went from %s to %s", figure.Percent(float64(b.A)), figure.Percent(float64(b.B)))
-	switch {
-	case f.Verdict == Drifts:
-		went += ", which may be drift"
-	case !Moved(f.Verdict):
-		went = fmt.Sprintf("no evidence that the share in the upper one, %s and %s, %s", figure.Percent(float64(b.A)), figure.Percent(float64(b.B)), Differs(f.Sides))
+	low, high := Value(float64(b.Lower), f.Unit), Value(float64(b.Upper), f.Unit)
+	from, to := figure.Percent(float64(b.A)), figure.Percent(float64(b.B))
+	went := fmt.Sprintf("the share near %s", high)
+	switch moved := Moved(f.Verdict) || f.Verdict == Drifts; {
+	case !moved:
+		went = fmt.Sprintf("no evidence that %s %s, %s and %s", went, differs, from, to)
+	case f.Against == "" && f.Sides == "":
+		went += fmt.Sprintf(" went from %s to %s", from, to)
+	default:
+		went += fmt.Sprintf(" %s, %s and %s", differs, from, to)
 	}
-	return fmt.Sprintf("lies between two bumps of the distribution, at %s and at %s: %s %s", Value(float64(b.Lower), f.Unit), Value(float64(b.Upper), f.Unit), went, share.interval(share.ends()))
+	if f.Verdict == Drifts {
+		went += ", which may be drift"
+	}
+	return fmt.Sprintf("lies in the gap between values near %s and near %s: %s %s", low, high, went, share.interval(share.ends()))
 }
 
 // interval puts the ends of the interval into brackets, with the noise floor.
