@@ -110,7 +110,7 @@ type LabelsRequest struct {
 type TenantsRequest struct {
 	Selection
 	Quantiles Quantiles     `query:"q" doc:"quantiles between 0 and 1, parted by commas; default 0.5,0.95,0.99"`
-	Sort      string        `query:"sort" doc:"requests, errors, mean, slow, cohort, size, name or one of the quantiles; a leading minus turns it round"`
+	Sort      string        `query:"sort" doc:"suffers, requests, errors, mean, slow, cohort, size, name or one of the quantiles; a leading minus turns it round; default suffers: first those with surely more than 1 % of failed requests, then the longest p99, by the lower end of its interval"`
 	Search    string        `query:"search" doc:"part of a tenant's name"`
 	Cohort    string        `query:"cohort" doc:"only tenants of this cohort: very-large, large, medium or small"`
 	NotRare   bool          `query:"not_rare" doc:"only tenants for whom slow requests are not rare"`

@@ -16,7 +16,8 @@ func newQueryTenants(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tenants",
 		Short: "who sends the traffic and how each fares, by cohort and tenant",
-		Example: `  tailscope query tenants --service shop --sort 0.99
+		Example: `  tailscope query tenants --service shop
+  tailscope query tenants --service shop --sort requests
   tailscope query tenants --service shop --not-rare --slow 500ms --sort slow`,
 		Args: exactArgs(0, ""),
 	}

@@ -326,7 +326,7 @@ func TestAnswersAgree(t *testing.T) {
 			t.Errorf("%s has %d requests, want %d", s.Name, s.Requests, want)
 		}
 	}
-	tn, err := Tenants(ctx, st, TenantsRequest{Selection: sel, Limit: 2, Offset: 1})
+	tn, err := Tenants(ctx, st, TenantsRequest{Selection: sel, Sort: "requests", Limit: 2, Offset: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,8 +25,10 @@ const (
 type TenantsRequest struct {
 	Selection
 	Quantiles []Quantile
-	// Sort is requests (default), errors, mean, slow, cohort, size, name, or a
-	// quantile's key; a leading - turns it round.
+	// Sort is suffers (default), requests, errors, mean, slow, cohort, size, name, or a
+	// quantile's key; a leading - turns it round. Those who suffer are the tenants with surely
+	// more than one failed request in a hundred, then those with the longest p99, by the lower
+	// end of its interval. Those with too few requests for an interval come last.
 	Sort    string
 	Search  string // part of a tenant's name, in any case
 	Cohort  string // only tenants of this cohort; empty: all

@@ -23,7 +23,9 @@ type tenantOrder struct {
 func tenantKey(r TenantsRequest) (o tenantOrder, err error) {
 	name := strings.TrimPrefix(r.Sort, "-")
 	switch name {
-	case "", "requests", "share":
+	case "", "suffers":
+		o.key = func(_ *tenantTotal, i int, slow *slowTenants) float64 { return slow.suffers[i] }
+	case "requests", "share":
 		o.key = func(t *tenantTotal, _ int, _ *slowTenants) float64 { return float64(t.requests) }
 	case "errors":
 		o.key = func(t *tenantTotal, _ int, _ *slowTenants) float64 { return float64(t.errors) }
@@ -41,7 +43,7 @@ func tenantKey(r TenantsRequest) (o tenantOrder, err error) {
 		o.up = true
 	default:
 		if o.quantile = quantileNamed(r.Quantiles, name); o.quantile == nil {
-			keys := []string{"requests", "errors", "mean", "slow", "cohort", "size", "name"}
+			keys := []string{"suffers", "requests", "errors", "mean", "slow", "cohort", "size", "name"}
 			for _, q := range r.Quantiles {
 				keys = append(keys, q.Key)
 			}

@@ -39,6 +39,7 @@ type slowTenants struct {
 	above   float64   // seconds
 	share   []float64 // by tenant
 	alone   []float64 // by tenant: how many independent requests say as much as its own
+	suffers []float64 // by tenant, see suffering
 	ci      []stat.Interval
 	known   []bool // whose interval was made
 	release func()
@@ -61,7 +62,7 @@ func (s *tenantSummary) slowness(ctx context.Context, st store.Store, from float
 		return found, nil
 	}
 	x := &slowTenants{of: s, st: st, above: from, share: make([]float64, len(s.tenants)), alone: make([]float64, len(s.tenants)),
-		ci: make([]stat.Interval, len(s.tenants)), known: make([]bool, len(s.tenants)), release: release}
+		suffers: make([]float64, len(s.tenants)), ci: make([]stat.Interval, len(s.tenants)), known: make([]bool, len(s.tenants)), release: release}
 	var h hist.Histogram
 	for i := range s.tenants {
 		if err := h.UnmarshalBinary(s.tenants[i].hist); err != nil {
@@ -69,10 +70,26 @@ func (s *tenantSummary) slowness(ctx context.Context, st store.Store, from float
 			return nil, err
 		}
 		x.share[i], x.alone[i] = above(&h, from), h.Effective()
+		x.suffers[i] = suffering(&h, s.tenants[i].errors)
 		x.ci[i] = stat.Interval{Low: math.NaN(), High: math.NaN()}
 	}
 	s.slow.all = append(s.slow.all[max(0, len(s.slow.all)-mostSlownesses+1):], x)
 	return x, nil
+}
+
+// suffering returns how much a tenant suffers, to sort by: the lower end of the interval of its
+// p99, in seconds, in which a failed request counts as one that is slower than any. Those
+// whose p99 fails are ordered by how many do. It is NaN of too few requests for an interval.
+func suffering(h *hist.Histogram, failed uint64) float64 {
+	n := h.Effective()
+	if n < fewestRequests {
+		return math.NaN()
+	}
+	least, _ := wilson(0.99, n)
+	if share := float64(failed) / float64(h.Count); share >= 1-least {
+		return math.MaxFloat64 * share
+	}
+	return h.Quantile(least)
 }
 
 func (x *slowTenants) done() { x.release() }

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { bandsText, bandTitle, namingLines, slideOf, slowChoices, slowText, sortOf, tenantsCsv, tenantsMore } from './tenants';
+import { bandsText, bandTitle, bandWidths, namingLines, slideOf, slowChoices, slowText, sortOf, tenantsCsv, tenantsMore } from './tenants';
 import type { TenantsResponse } from '../shared/api/schema';
 
 const ends = [0.1, 1, 5, 10];
@@ -16,6 +16,17 @@ test('bands are named with their bounds', () => {
   expect(bandTitle(4, ends)).toBe('lost, beyond 10 s');
   expect(bandsText([0.9, 0, 0.1, 0, 0], ends)).toBe('90.0 % instant, up to 100 ms; 10.0 % patience, 1 s to 5 s');
   expect(bandsText(undefined, ends)).toBe('no requests');
+});
+
+test('a hundredth of the requests takes a third of the bar', () => {
+  const near = (got: number[], want: number[]) => got.forEach((w, i) => expect(w, String(got)).toBeCloseTo(want[i], 1));
+  near(bandWidths([0.99, 0.01, 0, 0, 0], 120), [80, 40, 0, 0, 0]);
+  near(bandWidths([0, 0.9, 0, 0.09, 0.01], 120), [0, 40, 0, 40, 40]);
+  near(bandWidths([1, 0, 0, 0, 0], 120), [120, 0, 0, 0, 0]);
+  const [most, few] = bandWidths([0.9999, 0.0001], 120);
+  expect(few).toBeGreaterThan(1.4); // what exists is seen
+  expect(most + few).toBeCloseTo(120);
+  expect(bandWidths(undefined, 120)).toEqual([]);
 });
 
 test('a share of slow requests has its interval where there is one', () => {
@@ -49,7 +60,7 @@ test('what the address says that there is not is said, and the default used', ()
 });
 
 test('the list is sorted by what there is', () => {
-  for (const s of ['requests', '-name', '0.95', '-0.5', 'size']) expect(sortOf(s)).toBe(s);
+  for (const s of ['suffers', 'requests', '-name', '0.95', '-0.5', 'size']) expect(sortOf(s)).toBe(s);
   for (const s of ['', 'nonsense', '0x95', '--name', 'p95']) expect(sortOf(s)).toBe('');
 });
 

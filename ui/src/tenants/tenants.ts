@@ -43,6 +43,24 @@ export function bandsText(shares: Num[] | undefined, ends: Num[]): string {
   return parts.length ? parts.map((p) => `${percent(p.s)} ${bandTitle(p.i, ends)}`).join('; ') : 'no requests';
 }
 
+/** The least width of a band that holds something. */
+const leastWidth = 1.5;
+
+/** The widths of bands in a bar. What lies beyond a bound is measured from the right on a log
+ * axis of three decades: all is the bar, one in a hundred a third of it, one in a thousand nothing. */
+export function bandWidths(shares: Num[] | undefined, width: number): number[] {
+  const of = (shares ?? []).map((s) => Math.max(0, s ?? 0));
+  const length = (beyond: number) => Math.max(0, 1 + Math.log10(Math.max(beyond, 1e-9)) / 3);
+  let beyond = of.reduce((a, b) => a + b, 0);
+  const raised = of.map((s) => {
+    const from = length(beyond);
+    beyond -= s;
+    return s > 0 ? Math.max(leastWidth / width, from - length(beyond)) : 0;
+  });
+  const sum = raised.reduce((a, b) => a + b, 0) || 1;
+  return raised.map((w) => (w / sum) * width);
+}
+
 /** The share of slow requests with its interval: 2.1 % (1.4–3.2 %), 0.05 % (0–0.12 %). */
 export function slowText(t: Pick<Tenant, 'slow_share' | 'slow_low' | 'slow_high'>): string {
   const share = errorRatio(t.slow_share);
@@ -77,7 +95,7 @@ export const cohortNames = ['very large', 'large', 'medium', 'small'] as const;
 const isTime = (s: string) => /^(\d+(\.\d+)?|(\d+(\.\d+)?(ns|us|µs|ms|s|m|h))+)$/.test(s) && /[1-9]/.test(s);
 
 /** How the list may be sorted, a leading minus turning it round; any other word is the default. */
-export const sortOf = (s: string): string => (/^-?(requests|errors|mean|slow|cohort|size|name|0\.5|0\.95|0\.99)$/.test(s) ? s : '');
+export const sortOf = (s: string): string => (/^-?(suffers|requests|errors|mean|slow|cohort|size|name|0\.5|0\.95|0\.99)$/.test(s) ? s : '');
 
 export function tenantsMore(more: Record<string, string[]>): TenantsMore {
   const one = (k: string) => more[k]?.[0] ?? '';
