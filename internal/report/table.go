@@ -307,6 +307,8 @@ func (u Unit) Value(f api.Float) string {
 
 func Seconds(v float64) string {
 	switch a := math.Abs(v); {
+	case math.IsNaN(v):
+		return "-"
 	case a == 0:
 		return "0s"
 	case a < 0.9995e-6:

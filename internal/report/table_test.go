@@ -2,11 +2,14 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"tailscope/api"
 )
 
 func write(t interface{ Fatal(...any) }, table *Table) []string {
@@ -86,5 +89,15 @@ GET /warehouse/warehouse/warehouse/warehouse/w…   9ms                         
 	wide.Add(row...)
 	if got := write(t, wide); len(got) < 5 || got[2] != "" || !strings.HasPrefix(got[3], "week  ") || !strings.HasPrefix(got[4], "2026-W13  ") {
 		t.Errorf("figures that do not fit stand below, beside the first column again; got\n%s", strings.Join(got, "\n"))
+	}
+}
+
+// What was not measured is a dash in every unit.
+func TestUnknownFigures(t *testing.T) {
+	nan := math.NaN()
+	for what, got := range map[string]string{"seconds": Seconds(nan), "per cent": Percent(api.Float(nan))} {
+		if got != "-" {
+			t.Errorf("unknown %s are %q", what, got)
+		}
 	}
 }
