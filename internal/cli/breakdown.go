@@ -67,7 +67,7 @@ func newQueryBreakdown(io streams) *cobra.Command {
 		Use:   "breakdown",
 		Short: "where the time of a service's requests goes, and that of the slowest",
 		Example: `  tailscope query breakdown --service shop --since 6h
-  tailscope query breakdown --service shop --operation 'GET /cart/{id}' --above 0.99
+  tailscope query breakdown --service shop --operation 'PUT /cart/{id}' --above 0.99
   tailscope query breakdown --service shop --low 200ms --high 1s`,
 		Args: exactArgs(0, ""),
 	}

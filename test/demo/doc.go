@@ -10,4 +10,6 @@
 //
 // What it measures must not be what another test does to the machine: where that is
 // allowed, it takes precedence over other programs.
+//
+// With the tag servers the examples of the help and of README are run beside a demo.
 package demo
