@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"math"
 	"slices"
@@ -83,9 +84,8 @@ func (c *HeatmapColumn) appendJSON(b []byte) []byte {
 	b = append(b, `,"max":`...)
 	b = appendFloat(b, c.Max)
 	b = appendInts(append(b, `,"rows":`...), c.Rows)
-	b = append(b, `,"counts":[`...)
-	b = appendUints(b, c.Counts)
-	return append(b, ']', '}')
+	b = appendInts(append(b, `,"counts":`...), c.Counts)
+	return append(b, '}')
 }
 
 func (w *Whole) appendJSON(b []byte) []byte {
@@ -139,9 +139,8 @@ func (g *TimelineGroup) appendJSON(b []byte) []byte {
 		b = append(appendString(b, k), ':')
 		b = appendString(b, g.Labels[k])
 	}
-	b = append(b, `},"count":[`...)
-	b = appendUints(b, g.Count)
-	b = append(b, `],"rate":`...)
+	b = appendInts(append(b, `},"count":`...), g.Count)
+	b = append(b, `,"rate":`...)
 	b = appendFloats(b, g.Rate)
 	b = append(b, `,"mean":`...)
 	b = appendFloats(b, g.Mean)
@@ -233,7 +232,7 @@ func (s *Strip) appendJSON(b []byte) []byte {
 	b = appendFloats(append(b, `{"bounds":`...), s.Bounds)
 	b = appendInts(append(b, `,"from":`...), s.From)
 	b = appendList(append(b, `,"counts":`...), s.Counts, func(counts *[]uint64, b []byte) []byte {
-		return append(appendUints(append(b, '['), *counts), ']')
+		return appendInts(b, *counts)
 	})
 	return append(b, '}')
 }
@@ -317,26 +316,44 @@ func appendList[T any](b []byte, list []T, element func(*T, []byte) []byte) []by
 	return append(b, ']')
 }
 
-// appendInts appends a list of integers.
-func appendInts[T int | int64](b []byte, ns []T) []byte {
-	b = append(b, '[')
-	for i, n := range ns {
-		if i > 0 {
-			b = append(b, ',')
+// short is the text of a number below 1000 with a comma behind it, the first byte lowest, and
+// its length.
+type short struct{ text, size uint32 }
+
+// shorts are those of all such numbers: most of a heatmap's are, and a copy of four bytes is a
+// fraction of what strconv takes.
+var shorts = makeShorts()
+
+func makeShorts() (out [1000]short) {
+	for n := range out {
+		text := append(strconv.AppendInt(nil, int64(n), 10), ',')
+		for i, c := range text {
+			out[n].text |= uint32(c) << (8 * i)
 		}
-		b = strconv.AppendInt(b, int64(n), 10)
+		out[n].size = uint32(len(text))
 	}
-	return append(b, ']')
+	return out
 }
 
-func appendUints(b []byte, ns []uint64) []byte {
-	for i, n := range ns {
-		if i > 0 {
-			b = append(b, ',')
+// appendInts appends a list of integers.
+func appendInts[T int | int64 | uint64](b []byte, ns []T) []byte {
+	b = append(b, '[')
+	for _, n := range ns {
+		switch {
+		case uint64(n) < uint64(len(shorts)):
+			s := &shorts[n]
+			b = binary.LittleEndian.AppendUint32(b, s.text)
+			b = b[:len(b)-4+int(s.size)]
+		case n < 0:
+			b = append(strconv.AppendInt(b, int64(n), 10), ',')
+		default:
+			b = append(strconv.AppendUint(b, uint64(n), 10), ',')
 		}
-		b = strconv.AppendUint(b, n, 10)
 	}
-	return b
+	if len(ns) > 0 {
+		b = b[:len(b)-1] // the last comma
+	}
+	return append(b, ']')
 }
 
 // appendFloat writes numbers as ECMAScript does, which is what encoding/json writes.

@@ -111,3 +111,15 @@ func TestFloatNull(t *testing.T) {
 		t.Error("a string was read as a number")
 	}
 }
+
+// Numbers with a text of their own are written as the others are.
+func TestAppendInts(t *testing.T) {
+	ns := []int64{math.MinInt64, -1000, -1, math.MaxInt64}
+	for n := range int64(1100) {
+		ns = append(ns, n)
+	}
+	want, err := json.Marshal(ns)
+	if got := appendInts(nil, ns); err != nil || string(got) != string(want) {
+		t.Errorf("got %s, want %s (%v)", got, want, err)
+	}
+}

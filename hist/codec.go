@@ -80,9 +80,9 @@ func (h *Histogram) AppendBinary(dst []byte) ([]byte, error) {
 	c := Cell{
 		Schema: h.Schema, Zero: h.ZeroCount, Count: h.Count, Weighted: h.Weighted, Squares: h.Squares,
 	}
-	offset, counts := h.Positive.trim()
+	offset, counts := h.Positive.Occupied()
 	c.Offset = offset
-	negOffset, negative := h.Negative.trim()
+	negOffset, negative := h.Negative.Occupied()
 	zero := thresholdIndex(h.ZeroThreshold, h.Schema)
 	if h.ZeroThreshold != DefaultZeroThreshold && h.ZeroThreshold != 0 {
 		if t, err := RoundZeroThreshold(h.ZeroThreshold, h.Schema); err != nil || t != h.ZeroThreshold {

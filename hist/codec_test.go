@@ -93,8 +93,8 @@ func encode(t interface{ Fatal(...any) }, h *Histogram) []byte {
 // summary is what a failing test prints of a histogram.
 func summary(h *Histogram) string {
 	c := h.Clone()
-	c.Positive.Offset, c.Positive.Counts = h.Positive.trim()
-	c.Negative.Offset, c.Negative.Counts = h.Negative.trim()
+	c.Positive.Offset, c.Positive.Counts = h.Positive.Occupied()
+	c.Negative.Offset, c.Negative.Counts = h.Negative.Occupied()
 	return fmt.Sprintf("%.600v", *c)
 }
 
@@ -102,8 +102,8 @@ func summary(h *Histogram) string {
 func equal(a, b *Histogram, tolerance float64) bool {
 	same := func(x, y float64) bool { return x == y || x != x && y != y }
 	sides := func(x, y *Buckets) bool {
-		xo, xc := x.trim()
-		yo, yc := y.trim()
+		xo, xc := x.Occupied()
+		yo, yc := y.Occupied()
 		return slices.Equal(xc, yc) && (len(xc) == 0 || xo == yo)
 	}
 	return a.Schema == b.Schema && a.ZeroThreshold == b.ZeroThreshold && a.ZeroCount == b.ZeroCount &&

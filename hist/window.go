@@ -61,9 +61,9 @@ func (b *Buckets) grow(first, last int32) {
 	b.Offset = int32(lo)
 }
 
-// trim returns the occupied part of the window: the counts from the first to
-// the last that is not zero, and the bucket of the first.
-func (b *Buckets) trim() (offset int32, counts []uint64) {
+// Occupied returns the occupied part of the window: the counts from the first to
+// the last that is not zero, and the bucket of the first. They share b's memory.
+func (b *Buckets) Occupied() (offset int32, counts []uint64) {
 	lo, hi := trimmed(b.Counts)
 	return b.Offset + int32(lo), b.Counts[lo:hi]
 }

@@ -3,8 +3,10 @@ package query
 import (
 	"context"
 	"math"
+	"runtime"
 	"slices"
 	"sort"
+	"sync"
 
 	"tailscope/api"
 	"tailscope/hist"
@@ -65,37 +67,52 @@ func Heatmap(ctx context.Context, st store.Store, r HeatmapRequest) (*api.Heatma
 	}
 	out.Error = api.Float(rows.relativeError())
 	out.Columns = make([]api.HeatmapColumn, len(points))
-	dense := make([]uint64, len(bounds)-1)
-	for i, p := range points {
-		clear(dense)
-		rows.add(p.Hist, dense)
-		c := api.HeatmapColumn{
-			Start: p.Start, Count: p.Hist.Count, Sum: api.Float(p.Hist.Sum), Min: api.Float(p.Hist.Min), Max: api.Float(p.Hist.Max),
-		}
-		c.Rows, c.Counts = sparse(dense)
-		for _, n := range c.Counts {
-			out.MaxCell = max(out.MaxCell, n)
-		}
-		out.Columns[i] = c
-		out.Count += c.Count
+	workers := min(runtime.GOMAXPROCS(0), 1+len(points)/columnsOfWorker)
+	most := make([]uint64, workers)
+	var work sync.WaitGroup
+	for w := range workers {
+		from, to := w*len(points)/workers, (w+1)*len(points)/workers
+		work.Go(func() { most[w] = fillColumns(out.Columns[from:to], points[from:to], rows, len(bounds)-1) })
+	}
+	work.Wait()
+	out.MaxCell = slices.Max(most)
+	for i := range out.Columns {
+		out.Count += out.Columns[i].Count
 	}
 	return out, nil
 }
 
-func sparse(dense []uint64) (rows []int, counts []uint64) {
-	n := 0
-	for _, c := range dense {
-		if c != 0 {
-			n++
+const (
+	// columnsOfWorker are those that a goroutine more is worthwhile for.
+	columnsOfWorker = 100
+	// cellsAtOnce are the cells that memory is made for: a column's own would be a piece for each.
+	cellsAtOnce = 8192
+)
+
+// fillColumns makes the columns of points in so many rows, and returns their greatest cell.
+func fillColumns(columns []api.HeatmapColumn, points []store.MergedPoint, rows rower, n int) (most uint64) {
+	dense := make([]uint64, n)
+	var at []int
+	var counts []uint64
+	for i, p := range points {
+		if cap(at)-len(at) < n {
+			at, counts = make([]int, 0, max(n, cellsAtOnce)), make([]uint64, 0, max(n, cellsAtOnce))
+		}
+		from := len(at)
+		rows.add(p.Hist, dense)
+		for row, c := range dense {
+			if c != 0 {
+				at, counts, most = append(at, row), append(counts, c), max(most, c)
+				dense[row] = 0
+			}
+		}
+		to := len(at)
+		columns[i] = api.HeatmapColumn{
+			Start: p.Start, Count: p.Hist.Count, Sum: api.Float(p.Hist.Sum), Min: api.Float(p.Hist.Min), Max: api.Float(p.Hist.Max),
+			Rows: at[from:to:to], Counts: counts[from:to:to],
 		}
 	}
-	rows, counts = make([]int, 0, n), make([]uint64, 0, n)
-	for i, c := range dense {
-		if c != 0 {
-			rows, counts = append(rows, i), append(counts, c)
-		}
-	}
-	return rows, counts
+	return most
 }
 
 // rower maps histograms onto rows shared by every column.
@@ -176,14 +193,8 @@ func (r *exponentialRows) count() int {
 func coarser(k int32, shift int8) int32 { return (k-1)>>shift + 1 }
 
 func occupied(b hist.Buckets) (lo, hi int32, ok bool) {
-	i, j := 0, len(b.Counts)-1
-	for i <= j && b.Counts[i] == 0 {
-		i++
-	}
-	for j >= i && b.Counts[j] == 0 {
-		j--
-	}
-	return b.Offset + int32(i), b.Offset + int32(j), i <= j
+	lo, counts := b.Occupied()
+	return lo, lo + int32(len(counts)) - 1, len(counts) > 0
 }
 
 func (r *exponentialRows) bounds() []float64 {
