@@ -108,17 +108,23 @@ func Requests(ctx context.Context, st store.Store, r RequestsRequest) (*Requeste
 			out.Entry = true
 		}
 	}
-	index := map[string]int{}
+	index := make(map[string]int, len(res.Groups))
+	var key []byte
+	var spare []*hist.Histogram // there may be a group for each tenant, of one step
 	for _, g := range res.Groups {
 		if entries[serviceInOf(g.Labels)] && !isRequest(g) {
 			continue
 		}
-		key := groupKey(g.Labels, by)
-		i, ok := index[key]
+		key = appendGroupKey(key[:0], g.Labels, by)
+		i, ok := index[string(key)]
 		if !ok {
 			i = len(out.Groups)
-			index[key] = i
-			out.Groups = append(out.Groups, RequestGroup{Labels: pick(g.Labels, by), Good: make([]*hist.Histogram, n), Failed: make([]*hist.Histogram, n)})
+			index[string(key)] = i
+			if len(spare) < 2*n {
+				spare = make([]*hist.Histogram, 2*n*min(len(res.Groups), 1+512/n))
+			}
+			out.Groups = append(out.Groups, RequestGroup{Labels: pick(g.Labels, by), Good: spare[:n:n], Failed: spare[n : 2*n : 2*n]})
+			spare = spare[2*n:]
 		}
 		cells := out.Groups[i].Good
 		if g.Labels.Get(series.LabelStatus) == statusError {

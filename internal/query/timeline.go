@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"sort"
-	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -216,12 +215,15 @@ func groupKey(l labels.Labels, by []string) string {
 	if len(by) == 1 {
 		return l.Get(by[0])
 	}
-	var b strings.Builder
+	return string(appendGroupKey(nil, l, by))
+}
+
+// appendGroupKey appends a key of the labels named by, which ends with each value.
+func appendGroupKey(b []byte, l labels.Labels, by []string) []byte {
 	for _, n := range by {
-		b.WriteString(l.Get(n))
-		b.WriteByte(0xff)
+		b = append(append(b, l.Get(n)...), 0xff)
 	}
-	return b.String()
+	return b
 }
 
 func pick(l labels.Labels, by []string) labels.Labels {

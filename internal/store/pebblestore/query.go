@@ -369,7 +369,15 @@ func (g *grouping) assign(u *columns, q *store.Query, d *daySelection) (err erro
 		}
 		return nil
 	}
-	seen := map[string]int32{}
+	// There may be a group for each tenant: a map that grows to those is copied many times.
+	most := 1
+	for _, c := range cols {
+		most = min(len(d.numbers), most*len(c.values))
+	}
+	seen := make(map[string]int32, most)
+	if g.byKey == nil {
+		g.byKey, g.groups = make(map[string]int32, most), make([]groupInfo, 0, most)
+	}
 	var key []byte
 	for _, n := range d.numbers {
 		key = append(key[:0], byte(u.kinds[n]))
@@ -537,16 +545,29 @@ func (x *execution) read(ctx context.Context, c *scanner, a area, acc *sums, ste
 // finish turns sums into groups in the requested order.
 func (x *execution) finish(res *store.Result, acc *sums) error {
 	groups := x.grouping.groups
-	points := make([][]store.MergedPoint, len(groups))
 	type at struct {
 		i int
 		c *cell
 	}
-	var cells []at
+	n, of := 0, make([]int, len(groups))
+	acc.each(func(i int, _ *cell) error {
+		n++
+		of[i/x.steps]++
+		return nil
+	})
+	cells := make([]at, 0, n)
 	acc.each(func(i int, c *cell) error {
 		cells = append(cells, at{i, c})
 		return nil
 	})
+	all, points := make([]store.MergedPoint, n), make([][]store.MergedPoint, len(groups))
+	for g, n := range of {
+		points[g], all = all[:0:n], all[n:]
+	}
+	var moments []hist.Histogram
+	if acc.measure == store.Moments {
+		moments = make([]hist.Histogram, n)
+	}
 	if acc.sparse != nil {
 		slices.SortFunc(cells, func(a, b at) int { return cmp.Compare(a.i, b.i) })
 	}
@@ -557,7 +578,8 @@ func (x *execution) finish(res *store.Result, acc *sums) error {
 		case groups[g].kind != series.Distribution:
 			p.Number = a.c.number
 		case acc.measure == store.Moments:
-			p.Hist = &hist.Histogram{Schema: x.q.Schema, Count: a.c.moment.Count, Sum: a.c.moment.Sum,
+			p.Hist, moments = &moments[0], moments[1:]
+			*p.Hist = hist.Histogram{Schema: x.q.Schema, Count: a.c.moment.Count, Sum: a.c.moment.Sum,
 				Min: a.c.moment.Min, Max: a.c.moment.Max, Weighted: a.c.moment.Weighted, Squares: a.c.moment.Squares}
 		default:
 			p.Hist = a.c.hist

@@ -20,6 +20,7 @@ type sums struct {
 	dense   []*cell
 	sparse  map[int]*cell
 	slab    []cell
+	hists   []hist.Histogram // of cells to come
 
 	held   *atomic.Int64 // shared by all sums of the query
 	limit  int64
@@ -117,12 +118,23 @@ func (s *sums) add(i int, kind series.Kind, data []byte) error {
 	}
 	before := sizeOf(c.hist)
 	if c.hist == nil {
-		c.hist = hist.New(s.schema)
+		c.hist = s.newHist()
 	}
 	if err := c.hist.MergeEncoded(data); err != nil {
 		return corruptPoint(err)
 	}
 	return s.grown(c, before)
+}
+
+// newHist returns an empty histogram. A cell of few observations costs less than an allocation.
+func (s *sums) newHist() *hist.Histogram {
+	if len(s.hists) == 0 {
+		s.hists = make([]hist.Histogram, min(64, 1+s.points)) // an answer may have one alone
+	}
+	h := &s.hists[0]
+	s.hists = s.hists[1:]
+	h.Reset(s.schema)
+	return h
 }
 
 // grown holds the growth of a cell's histogram.
@@ -157,7 +169,7 @@ func (s *sums) addPacked(i int, dec *runcodec.Decoder) error {
 	}
 	before := sizeOf(c.hist)
 	if c.hist == nil {
-		c.hist = hist.New(s.schema)
+		c.hist = s.newHist()
 	}
 	if err := dec.Merge(c.hist); err != nil {
 		return corruptPoint(err)
