@@ -53,7 +53,7 @@ func (s *Series) grouped(k int) *Series {
 		if s.squares != nil {
 			p.squares = append(p.squares, squares)
 		}
-		p.add(lo, row[lo:hi], sum)
+		add(&p, lo, row[lo:hi], sum)
 		clear(row[lo:hi])
 	}
 	return p.finish()

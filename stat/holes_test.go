@@ -21,7 +21,7 @@ func holed(r *rand.Rand, slots, from, to int, phi float64, shift func(int) float
 				counts[i] -= counts[i-1]
 			}
 		}
-		s.add(whole.first[t], counts, 0)
+		add(&s, whole.first[t], counts, 0)
 	}
 	return s.finish()
 }

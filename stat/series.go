@@ -44,6 +44,7 @@ func NewSeries(slots []*hist.Histogram) (*Series, error) {
 		case h == nil || h.Count == 0:
 		case none:
 			whole, none = h.Clone(), false
+		case cover(whole, h):
 		default:
 			if err := whole.Merge(h); err != nil {
 				return nil, invalidf("slots that do not merge: %v", err)
@@ -56,7 +57,7 @@ func NewSeries(slots []*hist.Histogram) (*Series, error) {
 		s.edges = []float64{0, 1}
 		s.counts = []float64{0}
 		for range slots {
-			s.add(0, nil, 0)
+			add[float64](s, 0, nil, 0)
 		}
 		return s.finish(), nil
 	}
@@ -73,14 +74,15 @@ func NewSeries(slots []*hist.Histogram) (*Series, error) {
 	kept := 0
 	for _, h := range slots {
 		if h != nil {
-			kept += len(h.Positive.Counts) + len(h.Negative.Counts) + 1
+			_, positive := h.Positive.Occupied()
+			kept += len(positive) + len(h.Negative.Counts) + 1
 		}
 	}
 	s.cum = make([]float64, 0, kept)
 	row := make([]float64, len(s.counts))
 	for _, h := range slots {
 		if h == nil || h.Count == 0 {
-			s.add(0, nil, 0)
+			add[float64](s, 0, nil, 0)
 			continue
 		}
 		if h.Schema != whole.Schema || h.ZeroThreshold != whole.ZeroThreshold || !sameBounds(h, whole) {
@@ -89,11 +91,33 @@ func NewSeries(slots []*hist.Histogram) (*Series, error) {
 				return nil, invalidf("slot that does not merge: %v", err)
 			}
 		}
+		if h.Schema != hist.Explicit && h.ZeroCount == 0 && len(h.Negative.Counts) == 0 {
+			first, counts := h.Positive.Occupied()
+			add(s, int32(l.positive)+first-l.positiveFrom, counts, h.Sum)
+			continue
+		}
 		lo, hi := l.fill(row, h)
-		s.add(int32(lo), row[lo:hi], h.Sum)
+		add(s, int32(lo), row[lo:hi], h.Sum)
 		clear(row[lo:hi])
 	}
 	return s.finish(), nil
+}
+
+// cover adds to whole what a series takes from it of h but its buckets, and reports whether its
+// windows hold those as well: the form and the extremes are taken, and no counts.
+func cover(whole, h *hist.Histogram) bool {
+	if h.Schema != whole.Schema || h.Schema == hist.Explicit || h.ZeroThreshold != whole.ZeroThreshold || h.ZeroCount > 0 && whole.ZeroCount == 0 {
+		return false
+	}
+	for _, side := range [...][2]*hist.Buckets{{&h.Positive, &whole.Positive}, {&h.Negative, &whole.Negative}} {
+		first, counts := side[0].Occupied()
+		if len(counts) > 0 && (first < side[1].Offset || int(first-side[1].Offset)+len(counts) > len(side[1].Counts)) {
+			return false
+		}
+	}
+	whole.Min, whole.Max = min(whole.Min, h.Min), max(whole.Max, h.Max)
+	whole.Error, whole.Weighted = max(whole.Error, h.Error), whole.Weighted || h.Weighted
+	return true
 }
 
 // squaresOf returns Σw² of each slot.
@@ -155,7 +179,7 @@ func NewSeriesOfCounts(edges []float64, counts [][]float64, sums []float64) (*Se
 		if sums != nil {
 			sum = sums[t]
 		}
-		s.add(int32(w.lo), counts[t][w.lo:w.hi], sum)
+		add(s, int32(w.lo), counts[t][w.lo:w.hi], sum)
 	}
 	for i, n := range s.counts {
 		if n > 0 && edges[i] > 0 {
@@ -173,13 +197,15 @@ func (s *Series) begin(slots int) {
 	s.sum = make([]float64, 0, slots)
 }
 
-// add appends a slot.
-func (s *Series) add(first int32, counts []float64, sum float64) {
-	n := 0.0
+// add appends a slot to a series.
+func add[C uint64 | float64](s *Series, first int32, counts []C, sum float64) {
+	n, at := 0.0, len(s.cum)
+	s.cum = slices.Grow(s.cum, len(counts))[:at+len(counts)]
+	cum, all := s.cum[at:], s.counts[first:]
 	for i, c := range counts {
-		n += c
-		s.cum = append(s.cum, n)
-		s.counts[int(first)+i] += c
+		n += float64(c)
+		cum[i] = n
+		all[i] += float64(c)
 	}
 	if n == 0 {
 		sum = 0

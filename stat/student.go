@@ -21,17 +21,29 @@ func tail(t, df float64) float64 {
 
 // critical returns the t with P(T > t) = p, for p in (0, 0.5].
 func critical(p, df float64) float64 {
-	if df >= manyDF {
+	of := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}
+	switch {
+	case df >= manyDF:
 		return math.Sqrt2 * math.Erfinv(1-2*p)
+	case hasExpansion(p, df):
+		// Newton's steps double the digits of an expansion that has more than two.
+		t := criticalAbout(p, df)
+		for range 3 {
+			t += (of.CDF(-t) - p) / of.Prob(t)
+		}
+		return t
 	}
-	return -distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}.Quantile(p)
+	return -of.Quantile(p)
 }
 
+// hasExpansion reports whether criticalAbout is an expansion.
+func hasExpansion(p, df float64) bool { return df >= 8 && p >= 1e-4 }
+
 // criticalAbout is critical within 0.5 % for degrees of freedom of 8 or more and p of 1e-4 or
-// more, in a hundredth of the time: by the expansion about the normal quantile (Abramowitz
+// more, in a fraction of the time: by the expansion about the normal quantile (Abramowitz
 // and Stegun, 1964, 26.7.5). It is critical otherwise.
 func criticalAbout(p, df float64) float64 {
-	if df < 8 || p < 1e-4 {
+	if !hasExpansion(p, df) {
 		return critical(p, df)
 	}
 	x := math.Sqrt2 * math.Erfinv(1-2*p)
