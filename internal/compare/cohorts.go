@@ -187,31 +187,45 @@ func (c *comparison) countTenants(ctx context.Context) (ok bool, err error) {
 		return false, nil
 	}
 	var counts [2]map[string]hist.Moment
+	g, ctx := errgroup.WithContext(ctx)
 	for i, of := range []*side{c.a, c.b} {
-		counts[i], c.tenantFailed[i] = map[string]hist.Moment{}, map[string]uint64{}
-		for _, w := range of.where().ranges(of.step) {
-			sel := c.within(w, c.only(i)...)
-			sel.Matchers = slices.DeleteFunc(sel.Matchers, func(m *labels.Matcher) bool { return m.Name == series.LabelTenant })
-			found, err := query.Requests(ctx, c.st, query.RequestsRequest{Selection: sel, Whole: true, By: []string{series.LabelTenant}, Measure: store.Moments})
-			if err != nil {
-				return false, err
-			}
-			for _, g := range found.Groups {
-				name := g.Labels.Get(series.LabelTenant)
-				n := counts[i][name]
-				n.Merge(g.Moment(0))
-				counts[i][name] = n
-				if failed := g.Failed[0]; failed != nil {
-					c.tenantFailed[i][name] += failed.Count
-				}
-			}
-		}
-		// A tenant's share is of all requests, also where some tenants are asked for.
-		c.tenantTotals[i] = totalOf(counts[i]).Count
-		maps.DeleteFunc(counts[i], func(name string, _ hist.Moment) bool { return !c.asksFor(name) })
+		g.Go(func() (err error) {
+			counts[i], c.tenantFailed[i], err = c.countTenantsOf(ctx, i, of)
+			// A tenant's share is of all requests, also where some tenants are asked for.
+			c.tenantTotals[i] = totalOf(counts[i]).Count
+			maps.DeleteFunc(counts[i], func(name string, _ hist.Moment) bool { return !c.asksFor(name) })
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return false, err
 	}
 	c.tenantCounts = counts
 	return true, nil
+}
+
+// countTenantsOf returns the requests of each tenant on a side, whichever are asked for, and
+// those of them that failed.
+func (c *comparison) countTenantsOf(ctx context.Context, i int, of *side) (counts map[string]hist.Moment, failed map[string]uint64, err error) {
+	counts, failed = map[string]hist.Moment{}, map[string]uint64{}
+	for _, w := range of.where().ranges(of.step) {
+		sel := c.within(w, c.only(i)...)
+		sel.Matchers = slices.DeleteFunc(sel.Matchers, func(m *labels.Matcher) bool { return m.Name == series.LabelTenant })
+		found, err := query.Requests(ctx, c.st, query.RequestsRequest{Selection: sel, Whole: true, By: []string{series.LabelTenant}, Measure: store.Moments})
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, g := range found.Groups {
+			name := g.Labels.Get(series.LabelTenant)
+			n := counts[name]
+			n.Merge(g.Moment(0))
+			counts[name] = n
+			if g.Failed[0] != nil {
+				failed[name] += g.Failed[0].Count
+			}
+		}
+	}
+	return counts, failed, nil
 }
 
 // asksFor reports whether a tenant is among those that are asked for.

@@ -14,9 +14,11 @@ import (
 	"context"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"golang.org/x/sync/errgroup"
 
 	"tailscope/api"
 	"tailscope/hist"
@@ -233,6 +235,7 @@ type comparison struct {
 	hints    []api.Shape // see spike
 	before   *api.Shape  // a spike of side A that is left out
 	left     []span      // what belongs to neither side
+	usual    func() (usualDay, error)
 }
 
 // Compare judges what differs between the two sides. Its sentence begins with a small letter:
@@ -338,16 +341,20 @@ func (c *comparison) compareDistributions(ctx context.Context) error {
 	if c.brief {
 		return nil
 	}
-	if err := c.more(whole, strata); err != nil {
-		return err
+	c.usual = sync.OnceValues(func() (usualDay, error) { return c.usualDifference(ctx) })
+	// Each has a part of the answer.
+	var work errgroup.Group
+	work.Go(func() error { return c.tenants(ctx) })
+	work.Go(func() error { return c.more(whole, strata) })
+	work.Go(func() error { return c.operations(whole) })
+	work.Go(c.cohortRows)
+	if c.mayBeSeason() {
+		work.Go(func() error {
+			_, err := c.usual()
+			return err
+		})
 	}
-	if err := c.operations(whole); err != nil {
-		return err
-	}
-	if err := c.tenants(ctx); err != nil {
-		return err
-	}
-	if err := c.cohortRows(); err != nil {
+	if err := work.Wait(); err != nil {
 		return err
 	}
 	return c.warn(ctx, whole, strata)
@@ -356,6 +363,7 @@ func (c *comparison) compareDistributions(ctx context.Context) error {
 // compareNumbers judges counters, gauges, and what falls to each request.
 func (c *comparison) compareNumbers(ctx context.Context) error {
 	c.out.Covered = api.Float(math.NaN())
+	c.usual = func() (usualDay, error) { return c.usualDifference(ctx) }
 	whole, each, names := c.numbers()
 	if err := c.judge(whole, whole); err != nil {
 		return err

@@ -3,9 +3,12 @@ package compare
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"tailscope/api"
 	"tailscope/internal/figure"
@@ -172,13 +175,21 @@ const leastCovered = 0.5
 // judge fills in the measures: raw ones, and those of strata at their common mix.
 func (c *comparison) judge(whole, s *strata) error {
 	asked := c.asked()
-	for _, m := range asked {
-		out, _, err := c.judged(m, whole, s, c.out.Of)
-		if err != nil {
+	c.out.Measures = make([]api.CompareMeasure, len(asked))
+	var work errgroup.Group
+	work.SetLimit(runtime.GOMAXPROCS(0))
+	for i, m := range asked {
+		work.Go(func() error {
+			out, _, err := c.judged(m, whole, s, c.out.Of)
+			if err == nil {
+				out.Adjusted = out.Judged().P
+			}
+			c.out.Measures[i] = out
 			return err
-		}
-		out.Adjusted = out.Judged().P
-		c.out.Measures = append(c.out.Measures, out)
+		})
+	}
+	if err := work.Wait(); err != nil {
+		return err
 	}
 	var count []*api.CompareMeasure // in the verdict
 	for i := range c.out.Measures {

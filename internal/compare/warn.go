@@ -76,7 +76,7 @@ func (c *comparison) warnTime(ctx context.Context) error {
 	}
 	if c.several() {
 		c.warnWindows()
-	} else if err := c.warnSeason(ctx); err != nil {
+	} else if err := c.warnSeason(); err != nil {
 		return err
 	}
 	return c.warnMarks(ctx)
@@ -219,8 +219,7 @@ func (c *comparison) warnRequests(ratio float64) {
 
 // warnSeason says when hours of the day, or another kind of day, may be what
 // differs, and how to compare without them.
-func (c *comparison) warnSeason(ctx context.Context) error {
-	const near = 1800
+func (c *comparison) warnSeason() error {
 	free := func(t int64) bool {
 		d := time.Unix(t, 0).In(c.Zone).Weekday()
 		return d == time.Saturday || d == time.Sunday
@@ -234,17 +233,16 @@ func (c *comparison) warnSeason(ctx context.Context) error {
 		}
 		return nil
 	}
-	off := c.hoursApart()
-	if off < near {
+	if !c.mayBeSeason() {
 		return nil
 	}
-	usual, known, err := c.usualDifference(ctx)
+	usual, err := c.usual()
 	switch {
 	case err != nil:
 		return err
-	case usual != "":
-		c.warning("season", "the same hours of an earlier day differ as well (%s): compare with the same hours of earlier days, %s", usual, c.earlier(LikeWorkday))
-	case !known && off >= apartUnknown:
+	case usual.what != "":
+		c.warning("season", "the same hours of an earlier day differ as well (%s): compare with the same hours of earlier days, %s", usual.what, c.earlier(LikeWorkday))
+	case !usual.known && c.hoursApart() >= apartUnknown:
 		c.warning("season", "the sides are of hours far apart, and there is no earlier day to see a daily season by: once there is, compare with the same hours of earlier days, %s", c.earlier(LikeWorkday))
 	}
 	return nil
@@ -253,6 +251,13 @@ func (c *comparison) warnSeason(ctx context.Context) error {
 // apartUnknown is from how many seconds between the sides on a season is feared of
 // which nothing is known.
 const apartUnknown = 3 * 3600
+
+// mayBeSeason reports whether the sides are of other hours of the day, so that an earlier day says
+// whether these differ by themselves.
+func (c *comparison) mayBeSeason() bool {
+	const near = 1800
+	return c.Label == "" && c.Seconds == nil && !c.several() && !c.paired && c.hoursApart() >= near
+}
 
 // hoursApart returns how far apart the hours of the day are at which the sides begin, in
 // seconds.
@@ -266,10 +271,16 @@ func (c *comparison) hoursApart() int64 {
 // differs.
 func (c *comparison) oneHour() bool { return c.paired || c.several() || c.hoursApart() < apartUnknown }
 
+// usualDay is what the same hours of an earlier day differ by, empty if by nothing; known says
+// that there is a day with enough data.
+type usualDay struct {
+	what  string
+	known bool
+}
+
 // usualDifference compares the same hours of an earlier day: the last that is like
-// side B's, else the same day of the week before, else the day before. It returns
-// what differs there, empty if nothing does, and whether a day has enough data.
-func (c *comparison) usualDifference(ctx context.Context) (what string, known bool, err error) {
+// side B's, else the same day of the week before, else the day before.
+func (c *comparison) usualDifference(ctx context.Context) (out usualDay, err error) {
 	r := c.Request
 	r.Mark, r.Label, r.Days, r.Like, r.Include, r.Live = "", "", 1, LikeWorkday, nil, false
 	r.brief, r.Level, r.Matchers = true, 0.99, c.given
@@ -279,25 +290,26 @@ func (c *comparison) usualDifference(ctx context.Context) (what string, known bo
 	a, b := c.a.window(), c.b.window()
 	days, err := (&comparison{Request: r}).earlierDays(b)
 	if err != nil {
-		return "", false, nil // a side is longer than a day
+		return out, nil // a side is longer than a day
 	}
 	for _, n := range append(days, 7, 1) {
 		r.A, r.B, r.Days, r.Like = c.earlierWindow(a, n), c.earlierWindow(b, n), 0, ""
-		out, err := Compare(ctx, c.st, r)
+		found, err := Compare(ctx, c.st, r)
 		switch {
 		case err != nil && ctx.Err() == nil: // no series then, too many, or damaged: only a warning is lost
 			continue
 		case err != nil:
-			return "", false, err
-		case out.Verdict == judge.TooLittle:
+			return out, err
+		case found.Verdict == judge.TooLittle:
 			continue
 		}
-		if judge.Moved(out.Verdict) || out.Verdict == judge.Drifts {
-			what = figure.Sentence(out.Sentence)
+		if judge.Moved(found.Verdict) || found.Verdict == judge.Drifts {
+			out.what = figure.Sentence(found.Sentence)
 		}
-		return what, true, nil
+		out.known = true
+		return out, nil
 	}
-	return "", false, nil
+	return out, nil
 }
 
 // window returns the range of a side.
