@@ -79,7 +79,7 @@ func TestBadInput(t *testing.T) {
 		{"timeline", "offset=tomorrow", 400, "offset", "is not a duration"},
 		{"timeline", "offset=1500ms", 400, "offset", "not whole seconds"},
 		{"timeline", "offset=-1d", 200, "", ""},
-		{"tenants", "sort=speed", 400, "sort", "write one of requests, errors, mean, slow, cohort, size, name, 0.5"},
+		{"tenants", "sort=speed", 400, "sort", "write one of suffers, requests, errors, mean, slow, cohort, size, name, 0.5"},
 		{"tenants", "cohort=huge", 400, "cohort", "write one of very large, large"},
 		{"tenants", "cohort=very-large&not_rare=true&slow=300ms&rare=0.5%25&sort=slow", 200, "", ""},
 		{"tenants", "slow=0", 400, "slow", "write a time such as 1s"},

@@ -274,7 +274,7 @@ func TestCohortSelects(t *testing.T) {
 	if fmt.Sprint(cohorts) != "[very large large]" {
 		t.Errorf("by cohort: %q", cohorts)
 	}
-	code, body = ask("/api/v1/tenants", "match", `{service="cart",cohort="very large"}`)
+	code, body = ask("/api/v1/tenants", "match", `{service="cart",cohort="very large"}`, "sort", "requests")
 	if list := read[api.TenantsResponse](t, code, body).Tenants; len(list) != 2 || list[0].Name != "whale" || list[0].Cohort != "very large" {
 		t.Errorf("tenants %+v", list)
 	}
