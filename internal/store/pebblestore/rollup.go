@@ -188,8 +188,9 @@ func sortByNumber(dst, src []located, numbers int) []located {
 	return dst
 }
 
-// defaultRollSeries is the number of series added up at once, which bounds memory.
-const defaultRollSeries = 1 << 16
+// defaultRollSeries is the number of series added up at once, which bounds memory: ten
+// minutes of so many take some 15 MB.
+const defaultRollSeries = 1 << 14
 
 func (r *roller) roll(tier int, slot int64, sc scope) (added freshState, points int, err error) {
 	u, err := r.s.units.get(dayOf(slot), sc)
