@@ -168,7 +168,8 @@ func TestRedisShadowStops(t *testing.T) {
 		}
 		return err == nil
 	})
-	w := start(t, Options{Primary: primary, Shadows: []Shadow{{Name: "new", Role: pair.Candidate, Servers: []string{addr}}}})
+	// The buffer holds all of it, so that a slow machine is not the cause.
+	w := start(t, Options{Primary: primary, ConnBuffer: 16 << 20, Shadows: []Shadow{{Name: "new", Role: pair.Candidate, Servers: []string{addr}}}})
 	c := dial(t, w.addr)
 	defer c.Close()
 	for i := range 2000 {
