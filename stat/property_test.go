@@ -51,6 +51,11 @@ func TestSeriesIsItsMergedHistogram(t *testing.T) {
 		if i := rapid.IntRange(0, 29).Draw(t, "coarser"); slots[i] != nil {
 			slots[i].Reduce(3)
 		}
+		if i := rapid.IntRange(0, 29).Draw(t, "wider"); slots[i] != nil {
+			if err := slots[i].SetZeroThreshold(rapid.SampledFrom([]float64{0, 0.25, 0.5}).Draw(t, "threshold")); err != nil {
+				t.Fatal(err)
+			}
+		}
 		s := seriesOf(t, slots)
 		whole := hist.New(hist.DefaultSchema)
 		for _, h := range slots {
@@ -67,7 +72,7 @@ func TestSeriesIsItsMergedHistogram(t *testing.T) {
 		if got, want := s.quantile(p), whole.Quantile(p); math.Abs(got-want) > 1e-9*want {
 			t.Fatalf("quantile %v is %v, want %v", p, got, want)
 		}
-		v := math.Exp(rapid.Float64Range(-2, 2).Draw(t, "v"))
+		v := max(math.Exp(rapid.Float64Range(-2, 2).Draw(t, "v")), whole.ZeroThreshold) // within the zero bucket a series spreads evenly
 		want, _, _ := whole.AtMost(v)
 		got := 0.0
 		for i := range s.Slots() {

@@ -104,14 +104,17 @@ func NewSeries(slots []*hist.Histogram) (*Series, error) {
 }
 
 // cover adds to whole what a series takes from it of h but its buckets, and reports whether its
-// windows hold those as well: the form and the extremes are taken, and no counts.
+// occupied buckets span those as well: the form and the extremes are taken, and no counts.
+// Windows do not suffice: a later slot's zero threshold may reach a bucket of h below all
+// that whole has, and whole would get no zero bucket.
 func cover(whole, h *hist.Histogram) bool {
 	if h.Schema != whole.Schema || h.Schema == hist.Explicit || h.ZeroThreshold != whole.ZeroThreshold || h.ZeroCount > 0 && whole.ZeroCount == 0 {
 		return false
 	}
 	for _, side := range [...][2]*hist.Buckets{{&h.Positive, &whole.Positive}, {&h.Negative, &whole.Negative}} {
 		first, counts := side[0].Occupied()
-		if len(counts) > 0 && (first < side[1].Offset || int(first-side[1].Offset)+len(counts) > len(side[1].Counts)) {
+		from, held := side[1].Occupied()
+		if len(counts) > 0 && (first < from || int(first-from)+len(counts) > len(held)) {
 			return false
 		}
 	}

@@ -34,6 +34,10 @@ func TestSeriesOfOtherHistograms(t *testing.T) {
 	if err := wide.SetZeroThreshold(0.25); err != nil {
 		t.Fatal(err)
 	}
+	high := exponential(0, 4000)
+	if err := high.SetZeroThreshold(128); err != nil {
+		t.Fatal(err)
+	}
 	for name, slots := range map[string][]*hist.Histogram{
 		"negative":        {exponential(5, -4, -3, -1, 0, 0, 2), nil, exponential(5, -2, 8, 9)},
 		"coarser later":   {exponential(8, 1, 2, 3), exponential(2, 4, 5), exponential(8, 6)},
@@ -41,7 +45,9 @@ func TestSeriesOfOtherHistograms(t *testing.T) {
 		"unequal bounds":  {explicit([]float64{1, 2, 5}, 0.5, 1.5, 9), explicit([]float64{1, 5}, 3, 4, 4)},
 		"explicit beside": {explicit([]float64{1, 2, 5}, 1.5, 1.5, 4), exponential(3, 3, 4, 4)},
 		"wide zero":       {wide, exponential(5, 0, 1, 3)},
-		"only zeros":      {exponential(5, 0, 0), exponential(5, 0)},
+		// The first slot has room for the second below its lowest bucket.
+		"below a later zero": {exponential(0, 4000, 1000), exponential(0, 30), high},
+		"only zeros":         {exponential(5, 0, 0), exponential(5, 0)},
 	} {
 		whole := slots[0].Clone()
 		for _, h := range slots[1:] {
