@@ -90,7 +90,7 @@ func page(ctx context.Context, o *options, r *report.Report) error {
 		{"heatmap of 6 h, one tenant", 0, "/api/v1/heatmap", q(six, "match", `{service="checkout",tenant="tenant-00000"}`, "width", "1280")},
 		{"heatmap of a week at 1,280 columns", 50, "/api/v1/heatmap", q(start, "match", checkout, "width", "1280")},
 		{"timeline of 6 h at 1,280 columns: mean, p50, p95, p99", 0, "/api/v1/timeline", q(six, "match", checkout, "width", "1280", "q", "0.5,0.95,0.99")},
-		{"top tenants of 6 h", 100, "/api/v1/tenants", q(six, "match", checkout, "limit", "50")},
+		{"top tenants of 6 h", 100, "/api/v1/tenants", q(six, "match", checkout, "sort", "requests", "limit", "50")},
 		{"labels of 6 h", 0, "/api/v1/labels", q(six, "match", checkout)},
 		{"p99 by operation of 6 h", 0, "/api/v1/distribution", q(six, "match", checkout, "by", "operation", "q", "0.99")},
 		{"p99 by tenant of 6 h", 0, "/api/v1/distribution", q(six, "match", checkout, "by", "tenant", "q", "0.99")},
