@@ -250,9 +250,32 @@ func (x *exampleRun) command(ctx context.Context, dir, line string) *exec.Cmd {
 	return cmd
 }
 
-// isAnswer reports whether what a command ended with says what was found, and not that it failed.
-func isAnswer(out string) bool {
-	return !strings.Contains("\n"+out, "\ntailscope: ") || strings.Contains(out, "\ntailscope: scaling is not fitted: ")
+// isAnswer reports whether an exit code and what a command wrote say what was found, and not that
+// it failed. A shell that finds no program exits with 126 or 127, one killed by a signal with more.
+func isAnswer(code int, out string) bool {
+	return code < 126 && !crash.MatchString(out) &&
+		(!strings.Contains("\n"+out, "\ntailscope: ") || strings.Contains(out, "\ntailscope: scaling is not fitted: "))
+}
+
+// crash is what the runtime of Go writes at the end of a program that panics.
+var crash = regexp.MustCompile(`(?m)^(panic: |fatal error: |goroutine \d+ )`)
+
+func TestIsAnswer(t *testing.T) {
+	for out, want := range map[string]bool{
+		"3 checks are CRITICAL\n":                                        true,
+		"x\ntailscope: scaling is not fitted: no request was seen\n":     true,
+		"a table\ntailscope: the server does not answer\n":               false,
+		"panic: index out of range [-1]\n\ngoroutine 1 [running]:\n":     false,
+		"a table\nfatal error: out of memory\n\nruntime stack:\n":        false,
+		"a table\ngoroutine 7 [running]:\ntailscope/stat.NewSeries(...)": false,
+	} {
+		if got := isAnswer(1, out); got != want {
+			t.Errorf("exit code 1 after %q: got %v, want %v", out, got, want)
+		}
+	}
+	if isAnswer(127, "sh: tailscop: not found\n") {
+		t.Error("a program that was not found is an answer")
+	}
 }
 
 // until runs a line, and interrupts it once it has done enough. An exit code that says what was
@@ -284,7 +307,7 @@ func (x *exampleRun) until(t *testing.T, dir, line string, most time.Duration, e
 		select {
 		case err := <-ended:
 			var exit *exec.ExitError
-			if errors.As(err, &exit) && exit.Exited() && (interrupted || isAnswer(said())) {
+			if errors.As(err, &exit) && exit.Exited() && !crash.MatchString(said()) && (interrupted || isAnswer(exit.ExitCode(), said())) {
 				err = nil
 			}
 			if most == 0 && !interrupted {
@@ -358,7 +381,7 @@ func section(help, heading string) string {
 }
 
 // readmeExamples returns the command lines in blocks of README, but for the demo, beside which all
-// run, and for the scenario of docs/examples, which takes long and has a test of its own.
+// run, and for the scenario of docs/examples, which takes long.
 func readmeExamples(t *testing.T) (lines []string) {
 	t.Helper()
 	root, err := program.Root()
