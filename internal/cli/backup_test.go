@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"tailscope/internal/server"
 	"tailscope/internal/store"
 	"tailscope/internal/store/pebblestore"
 )
@@ -397,13 +398,34 @@ func TestRestoreStoppedAnywhere(t *testing.T) {
 			if got := marks(again); got != 20 {
 				t.Fatalf("after %d writes: %d of 20 marks restored", n, got)
 			}
-			if _, err := again.Stat("/back/" + restoringDir); err == nil {
-				t.Fatalf("after %d writes: %s is left", n, restoringDir)
+			if _, err := again.Stat("/back/" + server.RestoringDir); err == nil {
+				t.Fatalf("after %d writes: %s is left", n, server.RestoringDir)
 			}
 		}
 	}
 	if refused == 0 {
 		t.Error("no start was refused")
+	}
+}
+
+// A restore into ClickHouse goes on until it has ended, whatever it has moved into place, and
+// not once it has.
+func TestRestoreIntoClickHouseGoesOn(t *testing.T) {
+	mem := vfs.NewMem()
+	for _, name := range []string{"LOCK", "journal/generation-2.journal", server.NameFile, server.RestoringDir + "/whole/store/000001.log"} {
+		writeMem(t, mem, "/back/"+name, "")
+	}
+	must(t, restorable(mem, "/back"))
+	must(t, removeMoved(mem, "/back"))
+	left, err := mem.List("/back")
+	must(t, err)
+	if slices.Sort(left); !slices.Equal(left, []string{server.RestoringDir, "LOCK"}) {
+		t.Errorf("before it goes on there are %q", left)
+	}
+	writeMem(t, mem, "/back/"+server.NameFile, "")
+	must(t, mem.RemoveAll("/back/"+server.RestoringDir))
+	if err := restorable(mem, "/back"); err == nil {
+		t.Error("a restore over a server's directory is not refused")
 	}
 }
 

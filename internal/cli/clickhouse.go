@@ -82,7 +82,7 @@ func fromClickHouse(ctx context.Context, fsys vfs.FS, data, address, dir string)
 // goes on with it.
 func toClickHouse(ctx context.Context, fsys vfs.FS, from, data, address string, c backupContents, io streams) (err error) {
 	where := chstore.Redact(address)
-	_, left := fsys.Stat(fsys.PathJoin(data, restoringDir))
+	_, left := fsys.Stat(fsys.PathJoin(data, server.RestoringDir))
 	to, ended, err := chstore.OpenCopy(ctx, chstore.Options{Address: address}, "the backup of store "+c.Store+" of "+c.Made.Format(time.RFC3339))
 	if ended && left != nil { // it was not this directory's
 		err = errors.Join(fmt.Errorf("restore to %s, which holds this backup: %w", where, chstore.ErrNotEmpty), to.Close())
@@ -104,10 +104,10 @@ func toClickHouse(ctx context.Context, fsys vfs.FS, from, data, address string, 
 // fillClickHouse copies the store of a backup, unless that has ended, and puts the rest into
 // the data directory.
 func fillClickHouse(ctx context.Context, fsys vfs.FS, from, data string, c backupContents, to *chstore.Store, ended bool) error {
-	if err := removeRest(fsys, data); err != nil {
+	if err := removeMoved(fsys, data); err != nil { // what no server starts beside stays
 		return err
 	}
-	whole := fsys.PathJoin(data, restoringDir, "whole")
+	whole := fsys.PathJoin(data, server.RestoringDir, "whole")
 	if err := putBack(ctx, fsys, from, whole, c.Files); err != nil {
 		return err
 	}
@@ -132,5 +132,5 @@ func fillClickHouse(ctx context.Context, fsys vfs.FS, from, data string, c backu
 	if err := server.WriteName(data, st.Writer()); err != nil {
 		return err
 	}
-	return fsys.RemoveAll(fsys.PathJoin(data, restoringDir))
+	return fsys.RemoveAll(fsys.PathJoin(data, server.RestoringDir))
 }

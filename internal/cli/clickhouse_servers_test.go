@@ -57,7 +57,7 @@ func TestMoveToClickHouse(t *testing.T) {
 		if name, err := server.ReadName(moved); err != nil || name != storetest.CopiedServer {
 			t.Errorf("got the name %q, %v, want %s", name, err, storetest.CopiedServer)
 		}
-		if _, err := os.Stat(filepath.Join(moved, restoringDir)); !os.IsNotExist(err) {
+		if _, err := os.Stat(filepath.Join(moved, server.RestoringDir)); !os.IsNotExist(err) {
 			t.Errorf("the rest of the restore: got %v", err)
 		}
 	}
@@ -70,8 +70,7 @@ func TestMoveToClickHouse(t *testing.T) {
 	if _, err := os.Stat(other); !os.IsNotExist(err) {
 		t.Errorf("a restore that is refused has written: %v", err)
 	}
-	must(t, os.Remove(filepath.Join(moved, server.NameFile)))
-	must(t, os.Mkdir(filepath.Join(moved, restoringDir), 0o700))
+	must(t, os.MkdirAll(filepath.Join(moved, server.RestoringDir, "whole"), 0o700))
 	run(exitOK, restored...)
 	isMoved()
 

@@ -16,6 +16,7 @@ import (
 
 	"tailscope/internal/agg"
 	"tailscope/internal/figure"
+	"tailscope/internal/server"
 	"tailscope/internal/store/pebblestore"
 )
 
@@ -156,10 +157,6 @@ func printContents(ctx context.Context, fsys vfs.FS, from string, c backupConten
 	return nil
 }
 
-// restoringDir is the directory that a restore writes to, in the data directory so that both
-// are on one disk. It is removed last.
-const restoringDir = ".restoring"
-
 // restorable refuses a data directory that holds anything but the rest of an
 // interrupted restore. No server starts on such a rest: see putBack.
 func restorable(fsys vfs.FS, data string) error {
@@ -171,13 +168,14 @@ func restorable(fsys vfs.FS, data string) error {
 		return err
 	}
 	allowed := []string{lostFound}
-	if slices.Contains(names, restoringDir) {
+	if slices.Contains(names, server.RestoringDir) {
 		inStore, err := fsys.List(fsys.PathJoin(data, storePart))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		if !slices.ContainsFunc(inStore, isManifestMarker) && pebblestore.NeverOpened(fsys, fsys.PathJoin(data, storePart)) == nil {
-			allowed = append(allowed, restoringDir, storePart, "LOCK") // of a server that did not start on it
+			allowed = append(allowed, server.RestoringDir, storePart, "LOCK")  // of a server that did not start on it
+			allowed = append(allowed, server.NameFile, server.NameFile+".tmp") // which a restore into ClickHouse writes
 			allowed = append(allowed, besideStore...)
 		}
 	}
@@ -194,7 +192,15 @@ func isManifestMarker(name string) bool { return strings.HasPrefix(name, "marker
 
 // removeRest removes what a restore that did not end has left.
 func removeRest(fsys vfs.FS, data string) error {
-	for _, part := range append([]string{storePart}, append(besideStore, restoringDir)...) {
+	if err := removeMoved(fsys, data); err != nil {
+		return err
+	}
+	return fsys.RemoveAll(fsys.PathJoin(data, server.RestoringDir))
+}
+
+// removeMoved removes what a restore that did not end has moved into place.
+func removeMoved(fsys vfs.FS, data string) error {
+	for _, part := range append([]string{storePart, server.NameFile}, besideStore...) {
 		if err := fsys.RemoveAll(fsys.PathJoin(data, part)); err != nil {
 			return err
 		}
@@ -206,7 +212,7 @@ func removeRest(fsys vfs.FS, data string) error {
 // them. The identity of the store takes its place first and the marker of its
 // manifest last: on what is in between no server starts.
 func putBack(ctx context.Context, fsys vfs.FS, from, data string, files []pebblestore.BackupFile) error {
-	tmp := fsys.PathJoin(data, restoringDir)
+	tmp := fsys.PathJoin(data, server.RestoringDir)
 	copied := func(f pebblestore.BackupFile) error {
 		if err := ctx.Err(); err != nil {
 			return err

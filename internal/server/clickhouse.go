@@ -37,6 +37,10 @@ func (s *Server) openClickHouse(ctx context.Context) (*dataStore, error) {
 }
 
 func (s *Server) openLocked(ctx context.Context, lock io.Closer) (*dataStore, error) {
+	// The journal would be stored under a name of its own, although the store has a part of it.
+	if _, err := os.Stat(filepath.Join(s.cfg.Data, RestoringDir)); !errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.Join(err, fmt.Errorf("a restore into %s did not end: run the same tailscope restore again", s.cfg.Data))
+	}
 	r := s.cfg.Retain
 	o := chstore.Options{
 		Address:     s.cfg.Store,
@@ -83,6 +87,10 @@ func (l lockedStore) Close() error { return errors.Join(l.Store.Close(), l.lock.
 // NameFile has, in a data directory, the name under which its server writes to a store that
 // it shares.
 const NameFile = "WRITER"
+
+// RestoringDir is the directory that a restore writes to, in the data directory so that both
+// are on one disk. It is removed last: until then no server of a shared store starts.
+const RestoringDir = ".restoring"
 
 // serverName is a name, or that of a directory in which an old version has written; see
 // pebblestore.Store.Writer.

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -268,6 +270,21 @@ func TestSecondServerIsRefused(t *testing.T) {
 	s, err := Start(t.Context(), Settings{Config: testConfig(dir)})
 	if !errors.Is(err, store.ErrLocked) || s != nil {
 		t.Fatalf("got %v, want an error that says the directory is in use", err)
+	}
+}
+
+// Its journal would be counted twice.
+func TestRestoreThatDidNotEndIsRefused(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.Store = "clickhouse://127.0.0.1:1/none"
+	if err := os.Mkdir(filepath.Join(cfg.Data, RestoringDir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := Start(t.Context(), Settings{Config: cfg}); err == nil || !strings.Contains(err.Error(), "restore again") || s != nil {
+		t.Fatalf("got %v, want an error that says how the restore ends", err)
+	}
+	if _, err := ReadName(cfg.Data); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it has a name: %v", err)
 	}
 }
 
