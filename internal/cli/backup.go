@@ -346,7 +346,7 @@ func copyAll(ctx context.Context, fsys vfs.FS, data, to, address string, before 
 			return nil, err
 		}
 	}
-	files, err := pebblestore.Backup(ctx, fsys, from, pebblestore.BackupTo{Dir: to, Part: storePart, Run: run, Have: before})
+	files, err := pebblestore.Backup(ctx, fsys, from, pebblestore.BackupTo{Dir: to, Part: storePart, Run: run, Have: before, Anew: address != ""})
 	return append(out, files...), err
 }
 

@@ -40,6 +40,9 @@ type BackupTo struct {
 	Run  string // directory in the backup for what only this run writes; still empty
 	// Have lists the files of the previous backup, none of which is changed or removed.
 	Have []BackupFile
+	// Anew copies every table: the store numbers its tables from the first again, so that
+	// one of the previous backup may have the name, the size and the end of another.
+	Anew bool
 }
 
 // backupTries bounds how often Backup starts over because the store has changed.
@@ -56,7 +59,10 @@ const backupTries = 20
 func Backup(ctx context.Context, fsys vfs.FS, dir string, to BackupTo) ([]BackupFile, error) {
 	c := storeCopy{fs: OwnerOnly(fsys), dir: dir, to: to, have: map[string]BackupFile{}, taken: map[string]bool{}}
 	for _, f := range to.Have {
-		c.have[f.Name], c.taken[f.Path()] = f, true
+		c.taken[f.Path()] = true
+		if !to.Anew {
+			c.have[f.Name] = f
+		}
 	}
 	for _, d := range []string{to.Part, path.Join(to.Run, to.Part)} {
 		if err := c.fs.MkdirAll(c.path(d), 0o700); err != nil {
