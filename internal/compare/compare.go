@@ -342,18 +342,19 @@ func (c *comparison) compareDistributions(ctx context.Context) error {
 		return nil
 	}
 	c.usual = sync.OnceValues(func() (usualDay, error) { return c.usualDifference(ctx) })
-	// Each has a part of the answer.
+	// Each has a part of the answer. What reads is one after the other: the budget of a question
+	// is given out in the same order each time, and so the same is answered.
 	var work errgroup.Group
-	work.Go(func() error { return c.tenants(ctx) })
+	work.Go(func() error {
+		err := c.tenants(ctx)
+		if err == nil && c.mayBeSeason() {
+			_, err = c.usual()
+		}
+		return err
+	})
 	work.Go(func() error { return c.more(whole, strata) })
 	work.Go(func() error { return c.operations(whole) })
 	work.Go(c.cohortRows)
-	if c.mayBeSeason() {
-		work.Go(func() error {
-			_, err := c.usual()
-			return err
-		})
-	}
 	if err := work.Wait(); err != nil {
 		return err
 	}
