@@ -97,7 +97,7 @@ func toClickHouse(ctx context.Context, fsys vfs.FS, from, data, address string, 
 	if err := fillClickHouse(ctx, fsys, from, data, c, to, ended); err != nil {
 		return withHint(fmt.Errorf("restore to %s and %s: %w", data, where, err), "the backup is whole; run the same command again to go on")
 	}
-	_, err = fmt.Fprintf(io.out, "%s: %s restored, the store to %s; tailscope serve --data %s --store %s starts on it\n", data, figure.Counted(len(c.Files), "file"), where, data, where)
+	_, err = fmt.Fprintf(io.out, "%s: %s restored, the store to %s; tailscope serve with --data %s and the same --store starts on it\n", data, figure.Counted(len(c.Files), "file"), where, data)
 	return err
 }
 
