@@ -39,11 +39,8 @@ func Look(ctx context.Context, records store.Records) ([]Member, error) {
 	return members, nil
 }
 
-// Limits beyond which Servers reports.
-const (
-	longLag  = time.Minute
-	farAhead = 10 * time.Second
-)
+// longLag is the lag beyond which Servers reports.
+const longLag = time.Minute
 
 // Servers returns members as the API has them, and what is wrong with them.
 func Servers(members []Member) (servers []api.ClusterServer, findings []api.ClusterFinding) {
@@ -68,9 +65,9 @@ func Servers(members []Member) (servers []api.ClusterServer, findings []api.Clus
 				Next:  "see why in its log; ClickHouse is away, full, or slower than what comes",
 			})
 		}
-		if ahead := m.Ahead.Truncate(time.Second); ahead > farAhead || ahead < -farAhead {
+		if clock := figure.Clock(m.Ahead.Seconds()); clock != "" {
 			findings = append(findings, api.ClusterFinding{
-				Where: m.Writer, What: "its clock is at least " + clockText(ahead),
+				Where: m.Writer, What: "its clock is at least " + clock,
 				Costs: "What it measures itself lies at wrong times, and data expires by the clock of the server that maintains.",
 				Next:  "synchronise the clocks, such as with chrony",
 			})
@@ -84,12 +81,4 @@ func Servers(members []Member) (servers []api.ClusterServer, findings []api.Clus
 		findings = append(findings, f)
 	}
 	return servers, findings
-}
-
-// clockText says how far a clock is from that of who looks.
-func clockText(ahead time.Duration) string {
-	if ahead < 0 {
-		return figure.Duration(-ahead) + " behind"
-	}
-	return figure.Duration(ahead) + " ahead"
 }

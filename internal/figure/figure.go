@@ -155,6 +155,22 @@ func Duration(d time.Duration) string {
 	return s
 }
 
+// Clock writes how far a clock is ahead of that of who looks, in seconds, or behind it if that is
+// negative: 12s ahead. It returns an empty text for ten seconds and less, which is not worth a
+// finding, and for NaN.
+func Clock(ahead float64) string {
+	const most = 10
+	seconds := math.Trunc(math.Abs(ahead))
+	if !(seconds > most) {
+		return ""
+	}
+	way := " ahead"
+	if ahead < 0 {
+		way = " behind"
+	}
+	return Duration(time.Duration(seconds)*time.Second) + way
+}
+
 // Sentence returns s with a capital letter at its beginning, unless it begins with
 // the name of a percentile, such as p99.
 func Sentence(s string) string {

@@ -14,11 +14,8 @@ import (
 	"tailscope/internal/store"
 )
 
-// Limits beyond which findings are reported.
-const (
-	mostAhead = 10 * time.Second // of a node's clock
-	leastFree = 0.1              // of a node's disks
-)
+// leastFree is the share of a node's disks below which a finding is reported.
+const leastFree = 0.1
 
 // askWithin bounds the time in which a node has to describe itself.
 const askWithin = 3 * time.Second
@@ -92,12 +89,8 @@ func findings(n *api.ClusterNode) (out []api.ClusterFinding) {
 	found := func(what, costs, next string) {
 		out = append(out, api.ClusterFinding{Where: n.Host, What: what, Costs: costs, Next: next})
 	}
-	if ahead := math.Abs(float64(n.Ahead)); ahead > mostAhead.Seconds() {
-		way := "ahead"
-		if n.Ahead < 0 {
-			way = "behind"
-		}
-		found(fmt.Sprintf("its clock is %s %s", figure.Duration(time.Duration(ahead)*time.Second), way), "Its logs, and Keeper, go by it; Tailscope does not.", "synchronise the clocks, such as with chrony")
+	if clock := figure.Clock(float64(n.Ahead)); clock != "" {
+		found("its clock is "+clock, "Its logs, and Keeper, go by it; Tailscope does not.", "synchronise the clocks, such as with chrony")
 	}
 	if n.Delayed > 0 && 2*n.Crowded >= n.Delayed {
 		found(fmt.Sprintf("a partition has %d parts, and from %d on insertions are slowed down", n.Crowded, n.Delayed), "Beyond that what arrives waits in the servers' journals.",
