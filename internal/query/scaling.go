@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -148,6 +149,8 @@ func (s *scaled) fit(i int) error {
 		warn("%s: %s", why, next)
 	}
 	switch {
+	case errors.Is(err, scaling.ErrTooLittle) && len(own) == 0 && len(s.points) > 0:
+		none(fmt.Sprintf("%s has no whole step of %ds with requests", cmp.Or(c.Name, "the time before the first mark"), s.found.Step), "ask again later, or for shorter steps")
 	case errors.Is(err, scaling.ErrTooLittle) && len(own) == 0:
 		none("no request was seen in this range", "ask for a longer one")
 	case errors.Is(err, scaling.ErrTooLittle):

@@ -97,18 +97,26 @@ func TestScalingSaysWhatIsMissing(t *testing.T) {
 		asked   int
 		want    string
 		points  int
+		mark    int64 // seconds
 	}{
-		{"nothing", 10, 0, 10, "no request was seen in this range: ask for a longer one", 0},
-		{"few requests", 10, 0.1, 10, "10 of 10 steps of 60s have fewer than 20 requests", 10},
-		{"few steps", 3, 4, 3, "3 points", 3},
+		{"nothing", 10, 0, 10, "no request was seen in this range: ask for a longer one", 0, 0},
+		{"few requests", 10, 0.1, 10, "10 of 10 steps of 60s have fewer than 20 requests", 10, 0},
+		{"few steps", 3, 4, 3, "3 points", 3, 0},
+		{"a mark in the last step", 10, 4, 10, "canary has no whole step of 60s with requests: ask again later, or for shorter steps", 10, 570},
 		// The fourth minute has not ended where the range ends.
-		{"a step that has not ended", 4, 4, 4, "3 points", 3},
+		{"a step that has not ended", 4, 4, 4, "3 points", 3, 0},
 	} {
 		r := ofShop(tc.asked)
 		if strings.Contains(tc.name, "not ended") {
 			r.End = r.End.Add(-20 * time.Second)
 		}
-		out, err := Scaling(t.Context(), scaledStore(t, tc.minutes, func(int) float64 { return tc.rate }), r)
+		st := scaledStore(t, tc.minutes, func(int) float64 { return tc.rate })
+		if tc.mark > 0 {
+			if err := store.PutMark(t.Context(), st, store.Mark{ID: "a", Name: "canary", Time: time.Unix(querytest.Epoch+tc.mark, 0)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, err := Scaling(t.Context(), st, r)
 		if err != nil {
 			t.Fatal(err)
 		}
