@@ -55,7 +55,7 @@ func fromClickHouse(ctx context.Context, fsys vfs.FS, data, address, dir string)
 	if err != nil {
 		return err
 	}
-	from, err := chstore.Open(ctx, chstore.Options{Address: address})
+	from, err := chstore.OpenExisting(ctx, chstore.Options{Address: address})
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func fromClickHouse(ctx context.Context, fsys vfs.FS, data, address, dir string)
 	switch n, err := from.Flushed(ctx, name); {
 	case err != nil:
 		return err
-	case n == 0: // Open makes a database that does not exist
+	case n == 0:
 		return fmt.Errorf("server %s has put nothing into %s: give the address that it has with --store", name, chstore.Redact(address))
 	}
 	content, err := from.Content(ctx)

@@ -75,6 +75,11 @@ func TestMoveToClickHouse(t *testing.T) {
 	isMoved()
 
 	again, back := filepath.Join(dir, "again"), filepath.Join(dir, "back")
+	for range 2 { // the first makes no database either
+		if said := run(exitFailed, "backup", "--data", moved, "--store", c.Address("none"), "--to", again); !strings.Contains(said, "no tables of Tailscope") {
+			t.Errorf("a backup of a database that is not there: %s", said)
+		}
+	}
 	for range 2 { // the second takes the place of the first
 		run(exitOK, "backup", "--data", moved, "--store", address, "--to", again)
 	}

@@ -27,7 +27,7 @@ var ErrNotEmpty = errors.New("a copy is made into an empty database")
 // rows, but those of a copy of the same, which may have been interrupted; ended reports that
 // it was not. Otherwise the error wraps ErrNotEmpty.
 func OpenCopy(ctx context.Context, o Options, of string) (s *Store, ended bool, err error) {
-	s, err = openWith(ctx, o, func(s *Store, ctx context.Context) error {
+	s, err = openWith(ctx, o, (*Store).ensureSchema, func(s *Store, ctx context.Context) error {
 		s.copying = true
 		ended, err = s.beginCopy(ctx, of)
 		return err

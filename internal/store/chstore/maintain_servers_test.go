@@ -257,6 +257,9 @@ func TestSchema(t *testing.T) {
 	if _, err := Open(ctx, o); !errors.Is(err, store.ErrVersion) {
 		t.Errorf("tables of a newer version: got %v, want ErrVersion", err)
 	}
+	if _, err := OpenExisting(ctx, o); !errors.Is(err, store.ErrVersion) {
+		t.Errorf("what exists, of a newer version: got %v, want ErrVersion", err)
+	}
 	row = appendString(appendUint32(nil, schemaVersion+2), "cluster x, 5 shards")
 	check(t, s.client.insert(ctx, s.first(), s.qualified("versions"), "(version, layout)", row))
 	if _, err := Open(ctx, o); err == nil || !strings.Contains(err.Error(), `made for "cluster x, 5 shards"`) {

@@ -80,17 +80,23 @@ var settingsWanted = map[string]string{
 // Open connects to the servers of o.Address, and creates or migrates the tables. Errors
 // wrap store.ErrVersion if the tables are of a newer program.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	return openWith(ctx, o, (*Store).refuseCopy)
+	return openWith(ctx, o, (*Store).ensureSchema, (*Store).refuseCopy)
 }
 
-// openWith connects to the servers, creates the tables, and closes the store again if check
-// returns an error.
-func openWith(ctx context.Context, o Options, check func(*Store, context.Context) error) (*Store, error) {
+// OpenExisting is Open, but creates and migrates nothing: errors wrap store.ErrVersion if the
+// tables are not those of this program.
+func OpenExisting(ctx context.Context, o Options) (*Store, error) {
+	return openWith(ctx, o, (*Store).checkSchema, (*Store).refuseCopy)
+}
+
+// openWith connects to the servers, and closes the store again if one of the checks, in this
+// order, returns an error.
+func openWith(ctx context.Context, o Options, schema, check func(*Store, context.Context) error) (*Store, error) {
 	s, err := dial(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	if err = s.ensureSchema(ctx); err == nil {
+	if err = schema(s, ctx); err == nil {
 		err = check(s, ctx)
 	}
 	if err != nil {

@@ -155,6 +155,20 @@ func (s *Store) ensureSchema(ctx context.Context) error {
 	return s.client.insert(ctx, first, s.qualified("versions"), "(version, layout)", appendString(appendUint32(nil, schemaVersion), layout))
 }
 
+// checkSchema returns an error unless the tables are there, and of schemaVersion.
+func (s *Store) checkSchema(ctx context.Context) error {
+	version, err := s.readVersion(ctx)
+	switch {
+	case err != nil:
+		return err
+	case version == 0:
+		return fmt.Errorf("database %s has no tables of Tailscope: give the address that servers have", s.address.database)
+	case version != schemaVersion:
+		return fmt.Errorf("database %s has tables of version %d, this program reads version %d: use the program of its servers: %w", s.address.database, version, schemaVersion, store.ErrVersion)
+	}
+	return s.checkTables(ctx)
+}
+
 // layout is what the tables depend on beside their version: rows are where a change of it
 // would not look for them.
 func (s *Store) layout() string {
