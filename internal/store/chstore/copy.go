@@ -244,8 +244,8 @@ func (c *content) seriesOn(ctx context.Context, shard int, where string) (map[li
 }
 
 // copyRows bounds the rows, of points or of samples, that one statement reads, but for those
-// of one slot or one second.
-const copyRows = 100_000
+// of one slot or one second. A point with all its buckets has some kilobytes.
+const copyRows = 20_000
 
 // Batches yields what each shard holds: its points by tier and time, its samples by time.
 func (c *content) Batches(ctx context.Context, yield func(*store.Batch) error) error {
@@ -483,8 +483,12 @@ func (x *shardContent) samples(ctx context.Context, from, to int64) error {
 	return x.yield(&b)
 }
 
-// copyTraces is the number of kept traces that one statement reads.
-const copyTraces = 100
+// One statement reads copyTraces kept traces, or as many as have copyTraceBytes. Their ids are
+// spread over all granules: the fewer, the more often all that there is would be read.
+const (
+	copyTraces     = 2000
+	copyTraceBytes = 64 << 20
+)
 
 // KeptTraces yields the kept traces of each shard, in order of their ids.
 func (c *content) KeptTraces(ctx context.Context, yield func([]store.Trace) error) error {
@@ -502,13 +506,13 @@ func (c *content) KeptTraces(ctx context.Context, yield func([]store.Trace) erro
 }
 
 func (c *content) tracesOn(ctx context.Context, shard int, yield func([]store.Trace) error) error {
-	r, err := c.ask(ctx, shard, "SELECT id, max(version) FROM "+c.local("traces")+" GROUP BY id ORDER BY id")
+	r, err := c.ask(ctx, shard, "SELECT id, max(version), toUInt64(max(length(data))) FROM "+c.local("traces")+" GROUP BY id ORDER BY id")
 	if err != nil {
 		return err
 	}
 	for r.next() {
 		var current []string
-		for len(current) < copyTraces && r.next() {
+		for bytes := uint64(0); len(current) < copyTraces && bytes < copyTraceBytes && r.next(); bytes += r.uint64() {
 			current = append(current, "("+fixed(r.take(16))+fmt.Sprintf(", %d)", r.uint64()))
 		}
 		if r.err != nil {
