@@ -190,6 +190,10 @@ func (s *Store) decodeMeta(l *kindLog) (*meta, error) {
 		case key == keyCopied:
 			m.copied = string(r.Value)
 		case key == keyDirect:
+			if same {
+				m.direct = old.direct
+				continue
+			}
 			err = json.Unmarshal(r.Value, &m.direct)
 		case strings.HasPrefix(key, prefixWriter):
 			w := key[len(prefixWriter):]
@@ -323,11 +327,16 @@ func (m *meta) extent() (first, last int64) {
 // horizon returns which slots questions about a family in a view read.
 func (m *meta) horizon(family string, view series.View) *tier.Horizon {
 	h := &tier.Horizon{Floor: m.tiers.Floor, Ready: m.tiers.Done}
-	if len(m.direct) > 0 {
+	var direct [tier.Count][]store.DirectSlots // a question asks of each slot
+	any := false
+	for _, d := range m.direct {
+		if d.Family == "" || d.Family == family && d.View == view {
+			direct[d.Tier], any = append(direct[d.Tier], d), true
+		}
+	}
+	if any {
 		h.Direct = func(k int, t int64) bool {
-			return slices.ContainsFunc(m.direct, func(d store.DirectSlots) bool {
-				return d.Tier == k && t >= d.From && t < d.To && (d.Family == "" || d.Family == family && d.View == view)
-			})
+			return slices.ContainsFunc(direct[k], func(d store.DirectSlots) bool { return t >= d.From && t < d.To })
 		}
 	}
 	return h

@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"tailscope/internal/series"
+	"tailscope/internal/store"
 )
 
 // A set of numbers has what was added, in whichever order, and reads what it writes and what
@@ -51,5 +54,30 @@ func TestPutNumbers(t *testing.T) {
 func TestEmptyNumbersAreNotWritten(t *testing.T) {
 	if got := encodeMeta(writerMeta{Aborted: putNumbers{}.with()}); got != `{"Flushed":0,"Epochs":null,"First":0,"Last":0}` {
 		t.Errorf("got %s", got)
+	}
+}
+
+// A question reads the direct slots of its family and view, and those of all.
+func TestDirectSlotsOfAQuestion(t *testing.T) {
+	m := meta{direct: []store.DirectSlots{
+		{Tier: 1, From: 0, To: 600}, {Tier: 2, From: 0, To: 600, Family: "a", View: series.Total}, {Tier: 2, From: 600, To: 1200, Family: "b", View: series.Total},
+	}}
+	for _, c := range []struct {
+		family string
+		view   series.View
+		tier   int
+		at     int64
+		want   bool
+	}{
+		{"c", series.Full, 1, 599, true}, {"c", series.Full, 1, 600, false}, {"c", series.Full, 2, 0, false},
+		{"a", series.Total, 2, 599, true}, {"a", series.Full, 2, 599, false}, {"a", series.Total, 2, 600, false}, {"b", series.Total, 2, 600, true},
+	} {
+		if got := m.horizon(c.family, c.view).Direct(c.tier, c.at); got != c.want {
+			t.Errorf("%s in view %v, tier %d at %d: got %v, want %v", c.family, c.view, c.tier, c.at, got, c.want)
+		}
+	}
+	m.direct = m.direct[1:]
+	if m.horizon("a", series.Full).Direct != nil {
+		t.Error("a question that has no direct slots looks for them")
 	}
 }

@@ -58,8 +58,17 @@ func (s *Store) Outline(ctx context.Context) (*store.Outline, error) {
 	}
 	s.mu.RUnlock()
 	slices.SortFunc(o.Direct, func(a, b store.DirectSlots) int {
-		return cmp.Or(cmp.Compare(a.Tier, b.Tier), cmp.Compare(a.From, b.From), cmp.Compare(a.Family, b.Family), cmp.Compare(a.View, b.View))
+		return cmp.Or(cmp.Compare(a.Tier, b.Tier), cmp.Compare(a.Family, b.Family), cmp.Compare(a.View, b.View), cmp.Compare(a.From, b.From))
 	})
+	joined := o.Direct[:0] // neighbours are one
+	for _, d := range o.Direct {
+		if last := len(joined) - 1; last >= 0 && joined[last].To == d.From && joined[last].Tier == d.Tier && joined[last].Family == d.Family && joined[last].View == d.View {
+			joined[last].To = d.To
+		} else {
+			joined = append(joined, d)
+		}
+	}
+	o.Direct = joined
 	if o.Kinds, err = s.recordKinds(); err != nil {
 		return nil, err
 	}

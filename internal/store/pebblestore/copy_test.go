@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -39,4 +40,22 @@ func TestCopy(t *testing.T) {
 	storetest.GoOn(t, from)
 	storetest.GoOn(t, to)
 	storetest.SameAnswers(t, to, from)
+}
+
+// A copy reads the list of direct slots with each question: neighbours are told as one.
+func TestOutlineJoinsDirectSlots(t *testing.T) {
+	s := open(t, Options{})
+	defer s.Close()
+	for _, part := range []int64{7200, 0, 3600, 14400} {
+		s.direct[partID{1, part}] = true
+	}
+	s.direct[partID{2, 18000}] = true
+	o, err := s.Outline(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []store.DirectSlots{{Tier: 1, From: 0, To: 10800}, {Tier: 1, From: 14400, To: 18000}, {Tier: 2, From: 18000, To: 39600}}
+	if !slices.Equal(o.Direct, want) {
+		t.Errorf("got %v, want %v", o.Direct, want)
+	}
 }
