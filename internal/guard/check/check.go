@@ -43,9 +43,9 @@ type Notifier interface {
 	// Events hands over events in their order. When it returns nil they are on
 	// disk and will be delivered at least once.
 	Events(ctx context.Context, receivers []string, events []event.Event) error
-	// Delivered returns a function that reports whether the receivers have got, or for
-	// good refused, all events that they were handed so far.
-	Delivered(receivers []string) func() bool
+	// Lacking returns a function that returns the receivers that have neither got nor for
+	// good refused all events that they were handed so far.
+	Lacking(receivers []string) func() []string
 	// Take begins a turn of this server, of those that share a store: it delivers until ctx
 	// is done. What waits of an earlier turn is dropped. known are, by receiver, events of
 	// the open incidents that it may know of, oldest first.

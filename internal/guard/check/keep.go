@@ -197,14 +197,14 @@ func (e *Engine) sendEvents(ctx context.Context, all bool) error {
 		if err := e.o.Notifier.Events(ctx, receivers, events); err != nil {
 			return err
 		}
-		delivered := e.o.Notifier.Delivered(receivers)
+		lacking := e.o.Notifier.Lacking(receivers)
 		e.mu.Lock()
 		for _, o := range e.owed[:n] {
 			if e.o.Once == nil {
 				e.putRecord(o.key(), nil)
 				continue
 			}
-			o.delivered = delivered
+			o.lacking = lacking
 			e.handed = append(e.handed, o)
 		}
 		e.owed = slices.Delete(e.owed, 0, n)

@@ -92,7 +92,7 @@ func (n *notes) Events(_ context.Context, receivers []string, events []event.Eve
 }
 
 // Delivered: what it is told counts as delivered at once.
-func (n *notes) Delivered([]string) func() bool { return func() bool { return true } }
+func (n *notes) Lacking([]string) func() []string { return func() []string { return nil } }
 
 func (n *notes) Take(context.Context, map[string][]event.Event) error { return nil }
 

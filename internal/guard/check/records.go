@@ -28,7 +28,7 @@ import (
 //	c id               a condition: its labels of Each and its machine
 //	t id NUL time      a transition
 //	i id               an incident, or one that was marked
-//	o number           events that receivers have not been handed yet
+//	o number           an event, and the receivers that it is owed to
 //	m id               a maintenance window that was posted
 //	p profile NUL id   a learned profile
 //
@@ -39,8 +39,8 @@ import (
 //	q name             a request of another server, later with its answer
 //
 // Changes and their events are stored by one write. Events are handed to the notifier
-// after that, and deleted by the next write: at once, or where servers share the store once
-// they are delivered. So after a crash receivers get events again
+// after that, and deleted by the next write: at once, or where servers share the store for each
+// receiver once it has got them. So after a crash receivers get events again
 // that they may not have got, and never one of an incident that is not stored.
 const kind = "checks"
 
@@ -79,10 +79,10 @@ type incident struct{ api.Incident }
 // pendingEvents are events that the notifier has not been handed yet.
 type pendingEvents struct {
 	number    uint64
-	untold    bool        // waits for a story, see addStories
-	delivered func() bool // of those that were handed, see dropDelivered
-	Receivers []string    `json:"receivers"`
-	Event     eventJSON   `json:"event"`
+	untold    bool            // waits for a story, see addStories
+	lacking   func() []string // receivers that have been handed it and have not got it; see forgetDelivered
+	Receivers []string        `json:"receivers"` // that have not got it
+	Event     eventJSON       `json:"event"`
 }
 
 func (o *pendingEvents) key() string { return fmt.Sprintf("o%016x", o.number) }

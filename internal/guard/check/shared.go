@@ -185,16 +185,22 @@ func (e *Engine) knownIncidents() map[string][]event.Event {
 	return known
 }
 
-// forgetDelivered forgets the events that receivers have got. Needs keeping.
+// forgetDelivered notes which receivers have got events, and forgets those that all have. Needs
+// keeping.
 func (e *Engine) forgetDelivered() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.handed = slices.DeleteFunc(e.handed, func(o *pendingEvents) bool {
-		if !o.delivered() {
-			return false
+		lack := o.lacking()
+		if len(lack) == 0 {
+			e.putRecord(o.key(), nil)
+			return true
 		}
-		e.putRecord(o.key(), nil)
-		return true
+		if len(lack) < len(o.Receivers) {
+			o.Receivers = lack
+			e.putRecord(o.key(), o)
+		}
+		return false
 	})
 }
 

@@ -370,6 +370,37 @@ func TestOneServerGuards(t *testing.T) {
 	})
 }
 
+// A receiver that is down has nobody told again, however often another server takes over.
+func TestOneReceiverIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, dir, p := storetest.NewTwin(), t.TempDir(), newProbes()
+		if err := os.Mkdir(filepath.Join(dir, "worst"), 0o700); err != nil { // is not a file
+			t.Fatal(err)
+		}
+		p.set("c:80", 2.5)
+		all := []*member{join(t, shared, "a", dir, sharedFile, p), join(t, shared, "b", dir, sharedFile, p)}
+		for range 2 {
+			time.Sleep(time.Minute)
+			guard := guardOf(t, all...)
+			guard.kill()
+			all = append(othersOf(guard, all...), join(t, shared, guard.name, dir, sharedFile, p))
+		}
+		time.Sleep(time.Minute)
+		if err := os.Remove(filepath.Join(dir, "worst")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		for _, receiver := range []string{"all", "worst"} {
+			if got, want := told(t, dir, receiver), "opened/1:CRITICAL"; got != want {
+				t.Errorf("%s is told %q, want %q", receiver, got, want)
+			}
+		}
+		for _, m := range all {
+			m.stop()
+		}
+	})
+}
+
 // A server whose files differ from those of the server that guards says so.
 func TestServersWithOtherFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

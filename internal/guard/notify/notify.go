@@ -222,21 +222,22 @@ func (n *Notifier) currentTurn() context.Context {
 	return n.turn
 }
 
-// Delivered returns a function that reports whether the receivers have got, or for good
-// refused, all events that Events has handed over to them so far. What waits for a receiver
-// that was removed since does not count.
-func (n *Notifier) Delivered(receivers []string) func() bool {
-	last := map[*worker]uint64{}
-	for _, l := range n.workersNamed(receivers) {
-		last[l] = l.events.last()
+// Lacking returns a function that returns the receivers, in their order, that have neither got
+// nor for good refused all events that Events has handed over to them so far. One that was
+// removed since is not among them.
+func (n *Notifier) Lacking(receivers []string) func() []string {
+	workers := n.workersNamed(receivers)
+	last := make([]uint64, len(workers))
+	for i, l := range workers {
+		last[i] = l.events.last()
 	}
-	return func() bool {
-		for l, seq := range last {
-			if l.events.waits(seq) {
-				return false
+	return func() (lack []string) {
+		for i, l := range workers {
+			if l.events.waits(last[i]) {
+				lack = append(lack, l.name)
 			}
 		}
-		return true
+		return lack
 	}
 }
 
