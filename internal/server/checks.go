@@ -43,16 +43,15 @@ func (s *Server) startChecks(ctx context.Context) error {
 
 	targets := sla.NewTargets(s.store)
 	st := query.WithCohorts(s.store, tenants)
-	records := s.own
 	var once func(context.Context, func(context.Context) error) (bool, error)
 	if s.cluster != nil {
-		records, once = s.store, func(ctx context.Context, do func(context.Context) error) (bool, error) {
+		once = func(ctx context.Context, do func(context.Context) error) (bool, error) {
 			return s.once(ctx, workChecks, do)
 		}
 	}
 	s.checks, err = check.Open(ctx, check.Options{
 		Store:     st,
-		Records:   records,
+		Records:   s.store, // a directory restored from a shared store has the keys of that
 		Once:      once,
 		Server:    s.data.writer,
 		Cache:     s.samples,

@@ -13,6 +13,8 @@ import (
 	"tailscope/api"
 	"tailscope/client"
 	"tailscope/internal/config"
+	"tailscope/internal/store"
+	"tailscope/internal/store/pebblestore"
 )
 
 const checksOf = `receivers:
@@ -105,5 +107,40 @@ func TestChecks(t *testing.T) {
 		if !strings.Contains(body, want) {
 			t.Errorf("/metrics lacks %s", want)
 		}
+	}
+}
+
+// A directory restored from a store that servers shared goes on with their checks, whichever of
+// them was the first of that store.
+func TestChecksOfARestoredDirectory(t *testing.T) {
+	cfg := testConfig(filepath.Join(t.TempDir(), "data"))
+	file := filepath.Join(t.TempDir(), "checks.yaml")
+	if err := os.WriteFile(file, []byte("checks: {up: {every: 1h, value: {tcp: {address: 127.0.0.1:1}}}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Checks = []string{file}
+	st, err := pebblestore.Open(t.Context(), pebblestore.Options{Dir: filepath.Join(cfg.Data, "store")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, record := range map[string]store.RecordWrite{
+		"servers": {Key: "first", Value: []byte("0123456789abcdef")},
+		"checks":  {Key: "mw", Value: fmt.Appendf(nil, `{"id": "w", "name": "disks", "checks": ["up"], "start": 1, "end": %d}`, time.Now().Add(time.Hour).Unix())},
+	} {
+		if _, err := st.PutRecords(t.Context(), kind, record); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Start(t.Context(), Settings{Config: cfg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, s)
+	c := &client.Client{Address: s.Addr()}
+	if r, err := c.Maintenance(t.Context()); err != nil || len(r.Windows) != 1 || r.Windows[0].ID != "w" {
+		t.Errorf("maintenance: %+v, %v, want that of the shared store", r, err)
 	}
 }

@@ -38,7 +38,7 @@ type Options struct {
 	Once func(ctx context.Context, do func(context.Context) error) (did bool, err error)
 	// Server is the name of this one, where servers share the store.
 	Server  string
-	Records store.Records    // states and incidents; of this server alone (store.OwnRecords) without Once; default Store's
+	Records store.Records    // states and incidents, of all servers that share the store; default Store's
 	Cache   *history.Cache   // over Store, of who puts and maintains through it; default: each look-up reads
 	History *history.History // default: one over Cache
 	File    spec.File
