@@ -123,11 +123,12 @@ func TestChecksOfARestoredDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for kind, record := range map[string]store.RecordWrite{
-		"servers": {Key: "first", Value: []byte("0123456789abcdef")},
-		"checks":  {Key: "mw", Value: fmt.Appendf(nil, `{"id": "w", "name": "disks", "checks": ["up"], "start": 1, "end": %d}`, time.Now().Add(time.Hour).Unix())},
+	window := fmt.Appendf(nil, `{"id": "w", "name": "disks", "checks": ["up"], "start": 1, "end": %d}`, time.Now().Add(time.Hour).Unix())
+	for kind, records := range map[string][]store.RecordWrite{
+		"servers": {{Key: "first", Value: []byte("0123456789abcdef")}},
+		"checks":  {{Key: "mw", Value: window}, {Key: "d", Value: []byte(`["down"]`)}, {Key: "f", Value: []byte("0123456789abcdef")}},
 	} {
-		if _, err := st.PutRecords(t.Context(), kind, record); err != nil {
+		if _, err := st.PutRecords(t.Context(), kind, records...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -142,5 +143,8 @@ func TestChecksOfARestoredDirectory(t *testing.T) {
 	c := &client.Client{Address: s.Addr()}
 	if r, err := c.Maintenance(t.Context()); err != nil || len(r.Windows) != 1 || r.Windows[0].ID != "w" {
 		t.Errorf("maintenance: %+v, %v, want that of the shared store", r, err)
+	}
+	if r, err := c.Checks(t.Context(), api.ChecksRequest{}); err != nil || r.Trouble != "" {
+		t.Errorf("a server alone says %q, %v", r.Trouble, err)
 	}
 }

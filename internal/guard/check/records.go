@@ -263,7 +263,9 @@ func (e *Engine) install() {
 	e.enterKnown()
 	e.lessons.install(learned, e.profiles)
 	e.rebuildWindows()
-	e.guarded = guarded
+	if e.o.Once != nil { // else it is of a shared store that this one was restored from
+		e.guarded = guarded
+	}
 }
 
 func transitionKey(id string, at time.Time) string {
