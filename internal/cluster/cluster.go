@@ -445,7 +445,9 @@ func (c *Cluster) holderAlive(r leaseRecord, now time.Time) bool {
 
 // Do calls do if this server holds the work, and reports whether it did. The context of
 // do ends when the lease can no longer be relied on; then an error of do wraps ErrExpired.
-// The work is not given back before do returns.
+// The work is not given back before do returns. If its error is store.ErrConflict, another
+// server may have written what do writes, and the lease is not relied on before Round has read
+// it again: the clock by which it is valid may have stood still.
 func (c *Cluster) Do(ctx context.Context, work string, do func(context.Context) error) (did bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -486,6 +488,13 @@ func (c *Cluster) Do(ctx context.Context, work string, do func(context.Context) 
 	if err := do(ctx); err != nil {
 		if errors.Is(context.Cause(ctx), ErrExpired) {
 			err = fmt.Errorf("%s: %w: %w", work, ErrExpired, err)
+		}
+		if errors.Is(err, store.ErrConflict) {
+			c.mu.Lock()
+			if c.leases[work].revision == h.revision {
+				delete(c.leases, work)
+			}
+			c.mu.Unlock()
 		}
 		return true, err
 	}

@@ -256,6 +256,28 @@ func TestLateServerHoldsNothingYet(t *testing.T) {
 	})
 }
 
+// Work whose records another server has written is not done again before the lease is read
+// anew, though by the clock of a machine that was suspended it is valid.
+func TestConflictDoubtsTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		works := work(1)
+		a := start(t, storetest.NewTwin(), "a", works)
+		time.Sleep(Every / 2)
+		conflict := fmt.Errorf("keep: %w", store.ErrConflict)
+		if did, err := a.Do(t.Context(), works[0], func(context.Context) error { return conflict }); !did || !errors.Is(err, store.ErrConflict) {
+			t.Errorf("got %v, %v, want the conflict", did, err)
+		}
+		if got := holders(t, works, a); got != "" {
+			t.Errorf("after a conflict the work is held by %q", got)
+		}
+		time.Sleep(Every)
+		if got := holders(t, works, a); got != "a" {
+			t.Errorf("after the lease was read anew: %q, want a", got)
+		}
+		a.stop()
+	})
+}
+
 // Servers are killed, frozen, stopped and started at random; nothing is done by two at
 // once, and what can be held is held soon.
 func TestNothingIsHeldTwice(t *testing.T) {

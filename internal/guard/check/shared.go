@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -26,7 +27,10 @@ const (
 // round guards if that is this server's work, until it no longer is, or else reads what
 // the server that guards has found.
 func (e *Engine) round(ctx context.Context) error {
-	if did, err := e.o.Once(ctx, e.takeTurn); did || err != nil {
+	switch did, err := e.o.Once(ctx, e.takeTurn); {
+	case errors.Is(err, store.ErrConflict):
+		return nil // the turn is another server's
+	case did || err != nil:
 		return err
 	}
 	e.keeping.Lock()
@@ -38,15 +42,19 @@ func (e *Engine) round(ctx context.Context) error {
 	return e.follow(ctx)
 }
 
-// takeTurn guards until ctx is done, or another server has begun to.
+// takeTurn guards until ctx is done, or another server has begun to: then the error is
+// store.ErrConflict.
 func (e *Engine) takeTurn(ctx context.Context) error {
-	ctx, lose := context.WithCancel(ctx)
-	defer lose()
-	err := e.resume(ctx, lose)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err := e.resume(ctx, func() { cancel(store.ErrConflict) })
 	if err == nil {
 		e.o.Logger.Info("this server guards the checks")
 		e.guard(ctx)
 		e.o.Logger.Info("this server no longer guards the checks")
+		if cause := context.Cause(ctx); errors.Is(cause, store.ErrConflict) {
+			err = cause
+		}
 	}
 	e.retire()
 	return err

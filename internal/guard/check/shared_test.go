@@ -401,6 +401,32 @@ func TestOneReceiverIsDown(t *testing.T) {
 	})
 }
 
+// A server that finds the fence changed does not write it again before it has read whose turn
+// it is.
+func TestLostTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, dir, p := storetest.NewTwin(), t.TempDir(), newProbes()
+		a := join(t, shared, "a", dir, sharedFile, p)
+		time.Sleep(cluster.Every + cluster.Every/5) // it has just read who is there
+		if _, err := shared.PutRecords(t.Context(), kind, store.RecordWrite{Key: fenceKey, Value: []byte("b"), IfRevision: store.AnyRevision}); err != nil {
+			t.Fatal(err)
+		}
+		window := api.Maintenance{Name: "disks", End: api.UnixTime(time.Now().Add(time.Hour))}
+		if _, err := a.AddMaintenance(t.Context(), window); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("a change by a server whose turn is over: %v", err)
+		}
+		time.Sleep(2 * lookEvery)
+		if a.guarding() {
+			t.Error("it guards again right after it lost its turn")
+		}
+		time.Sleep(cluster.Every)
+		if !a.guarding() {
+			t.Error("it does not guard, though the lease is its own")
+		}
+		a.stop()
+	})
+}
+
 // A server whose files differ from those of the server that guards says so.
 func TestServersWithOtherFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
