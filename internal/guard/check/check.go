@@ -48,6 +48,7 @@ type Notifier interface {
 	Lacking(receivers []string) func() []string
 	// Take begins a turn of this server, of those that share a store: it delivers until ctx
 	// is done. What waits of an earlier turn is dropped. known are, by receiver, events of
-	// the open incidents that it may know of, oldest first.
-	Take(ctx context.Context, known map[string][]event.Event) error
+	// the open incidents that it may know of, oldest first. holds is asked before each
+	// delivery; its error says why the turn may be over.
+	Take(ctx context.Context, known map[string][]event.Event, holds func(context.Context) error) error
 }

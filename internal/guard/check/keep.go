@@ -154,7 +154,7 @@ func (e *Engine) save(ctx context.Context) error {
 		writes = append(writes, store.RecordWrite{Key: key, Value: value, IfRevision: store.AnyRevision})
 	}
 	if e.o.Once != nil {
-		writes = append(writes, store.RecordWrite{Key: fenceKey, Value: []byte(e.o.Server), IfRevision: e.fence})
+		writes = append(writes, store.RecordWrite{Key: fenceKey, Value: e.turn, IfRevision: e.fence})
 	}
 	fence, err := e.o.Records.PutRecords(ctx, kind, writes...)
 	if err == nil {

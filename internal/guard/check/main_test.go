@@ -94,7 +94,9 @@ func (n *notes) Events(_ context.Context, receivers []string, events []event.Eve
 // Delivered: what it is told counts as delivered at once.
 func (n *notes) Lacking([]string) func() []string { return func() []string { return nil } }
 
-func (n *notes) Take(context.Context, map[string][]event.Event) error { return nil }
+func (n *notes) Take(context.Context, map[string][]event.Event, func(context.Context) error) error {
+	return nil
+}
 
 func (n *notes) failing(err error) {
 	n.mu.Lock()

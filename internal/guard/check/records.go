@@ -34,7 +34,7 @@ import (
 //
 // Of servers that share a store also:
 //
-//	f                  the fence: the name of the server that guards
+//	f                  the fence: the name of the server that guards, and a random name of its turn
 //	d                  the names of its definitions
 //	q name             a request of another server, later with its answer
 //

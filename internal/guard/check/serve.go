@@ -37,6 +37,7 @@ type Engine struct {
 	keeping   sync.Mutex // one put at a time; before mu
 	// Guarded by keeping, of servers that share a store:
 	fence    uint64             // revision of the fence
+	turn     []byte             // its value
 	lose     func()             // ends the turn of this server; nil: it has none
 	decoded  map[string]decoded // records as last read, by key
 	followed time.Time          // when that was

@@ -1,7 +1,9 @@
 package check
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -67,7 +69,8 @@ func (e *Engine) resume(ctx context.Context, lose func()) error {
 	defer e.replacing.Unlock()
 	e.keeping.Lock()
 	defer e.keeping.Unlock()
-	fence, err := e.o.Records.PutRecords(ctx, kind, store.RecordWrite{Key: fenceKey, Value: []byte(e.o.Server), IfRevision: store.AnyRevision})
+	turn := []byte(e.o.Server + " " + rand.Text())
+	fence, err := e.o.Records.PutRecords(ctx, kind, store.RecordWrite{Key: fenceKey, Value: turn, IfRevision: store.AnyRevision})
 	if err != nil {
 		return fmt.Errorf("take over the checks: %w", err)
 	}
@@ -75,7 +78,7 @@ func (e *Engine) resume(ctx context.Context, lose func()) error {
 	if _, err := e.read(ctx); err != nil {
 		return fmt.Errorf("take over the checks: %w", err)
 	}
-	e.fence, e.lose = fence, lose
+	e.fence, e.turn, e.lose = fence, turn, lose
 	e.mu.Lock()
 	e.guards, e.since, e.trouble = true, e.o.Now(), ""
 	e.open, e.records, e.dirty = map[string]*condition{}, map[string][]byte{}, nil
@@ -92,7 +95,17 @@ func (e *Engine) resume(ctx context.Context, lose func()) error {
 	e.mu.Lock()
 	known := e.knownIncidents()
 	e.mu.Unlock()
-	return e.o.Notifier.Take(ctx, known)
+	return e.o.Notifier.Take(ctx, known, func(ctx context.Context) error {
+		f, err := e.o.Records.GetRecord(ctx, kind, fenceKey)
+		if err == nil && !bytes.Equal(f.Value, turn) {
+			lose()
+			err = store.ErrConflict
+		}
+		if err != nil {
+			return fmt.Errorf("see whether this server still guards the checks: %w", err)
+		}
+		return nil
+	})
 }
 
 // retire ends the turn of this server. What it has not stored is void: the next one goes on

@@ -44,6 +44,13 @@ type link struct {
 	mu     sync.Mutex
 	frozen chan struct{}
 	dead   bool
+	full   bool // records of checks cannot be put
+}
+
+func (l *link) keepNothing(full bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.full = full
 }
 
 func (l *link) pass() error {
@@ -90,6 +97,12 @@ func (l *link) ListRecords(ctx context.Context, kind, prefix string, yield func(
 func (l *link) PutRecords(ctx context.Context, kind string, writes ...store.RecordWrite) (uint64, error) {
 	if err := l.pass(); err != nil {
 		return 0, err
+	}
+	l.mu.Lock()
+	full := l.full && kind == "checks"
+	l.mu.Unlock()
+	if full {
+		return 0, store.ErrFull
 	}
 	return l.Store.PutRecords(ctx, kind, writes...)
 }
@@ -398,6 +411,41 @@ func TestOneReceiverIsDown(t *testing.T) {
 		for _, m := range all {
 			m.stop()
 		}
+	})
+}
+
+// What waits for a receiver is not told by a server whose turn is over, though it does not know
+// that yet.
+func TestOverTurnTellsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, dir, p := storetest.NewTwin(), t.TempDir(), newProbes()
+		for _, receiver := range []string{"all", "worst"} {
+			if err := os.Mkdir(filepath.Join(dir, receiver), 0o700); err != nil { // is not a file
+				t.Fatal(err)
+			}
+		}
+		p.set("c:80", 2.5)
+		a := join(t, shared, "a", dir, sharedFile, p)
+		time.Sleep(4 * time.Minute)
+		a.link.keepNothing(true) // its keeper does not find out
+		if _, err := shared.PutRecords(t.Context(), kind, store.RecordWrite{Key: fenceKey, Value: []byte("b"), IfRevision: store.AnyRevision}); err != nil {
+			t.Fatal(err)
+		}
+		for _, receiver := range []string{"all", "worst"} {
+			if err := os.Remove(filepath.Join(dir, receiver)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(4 * time.Minute)
+		if got := told(t, dir, "all") + told(t, dir, "worst"); got != "" {
+			t.Errorf("in the turn of another it tells %q", got)
+		}
+		a.link.keepNothing(false)
+		time.Sleep(time.Minute)
+		if got := told(t, dir, "all"); got != "opened/1:CRITICAL" {
+			t.Errorf("in its next turn it tells %q", got)
+		}
+		a.stop()
 	})
 }
 

@@ -62,6 +62,7 @@ type Notifier struct {
 	workers  map[string]*worker
 	closed   bool
 	turn     context.Context // done: this server does not deliver
+	holds    func(context.Context) error
 
 	handing sync.Mutex // one call of Events at a time
 	// taken holds the events of a failed call by the workers that took them, so that
@@ -98,7 +99,7 @@ func Open(ctx context.Context, o Options) (*Notifier, error) {
 	if o.make == nil {
 		o.make = func(r spec.Receiver) (sender, error) { return newSender(r, o.Now) }
 	}
-	n := &Notifier{o: o, workers: map[string]*worker{}, turn: context.Background()}
+	n := &Notifier{o: o, workers: map[string]*worker{}, turn: context.Background(), holds: func(context.Context) error { return nil }}
 	if o.Shared {
 		over, end := context.WithCancel(n.turn)
 		end()
@@ -199,8 +200,10 @@ func (n *Notifier) Reconcile(open func() (map[string]bool, error)) error {
 
 // Take begins the turn of this server, of those that share what receivers are owed: until
 // ctx is done it delivers what Events hands over from now on. known are, by receiver,
-// events of the open incidents that another server may have told it, oldest first.
-func (n *Notifier) Take(ctx context.Context, known map[string][]event.Event) error {
+// events of the open incidents that another server may have told it, oldest first. holds is
+// asked before each delivery, as a machine that was suspended does not know that its turn is
+// over; while it returns an error nothing is delivered.
+func (n *Notifier) Take(ctx context.Context, known map[string][]event.Event, holds func(context.Context) error) error {
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	n.mu.Lock()
@@ -211,8 +214,16 @@ func (n *Notifier) Take(ctx context.Context, known map[string][]event.Event) err
 		}
 		defer l.wakeUp()
 	}
-	n.turn = ctx
+	n.turn, n.holds = ctx, holds
 	return nil
+}
+
+// holdsTurn returns an error if this server's turn is over, or may be.
+func (n *Notifier) holdsTurn(ctx context.Context) error {
+	n.mu.RLock()
+	holds := n.holds
+	n.mu.RUnlock()
+	return holds(ctx)
 }
 
 // currentTurn returns a context that is done when this server does not deliver.

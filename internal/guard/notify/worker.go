@@ -29,6 +29,8 @@ const (
 	patience = 10
 	// logInterval is the time between two logged losses.
 	logInterval = time.Minute
+	// retryTurn is the time until it is asked again whose turn it is.
+	retryTurn = time.Second
 )
 
 // sender implements one receiver's protocol. One goroutine calls its methods.
@@ -308,6 +310,9 @@ func (l *worker) step() time.Duration {
 		if due := l.resent.Add(a.resend).Sub(now); due > 0 {
 			return min(due, idle)
 		}
+		if !l.mayDeliver(timeout) {
+			return retryTurn
+		}
 		l.resend(rs, timeout)
 		return 0
 	}
@@ -322,6 +327,9 @@ func (l *worker) step() time.Duration {
 	poison := l.headFail >= patience && l.headFail%2 == 0
 	if poison {
 		n = 2
+	}
+	if !l.mayDeliver(timeout) {
+		return retryTurn
 	}
 	messages, err := q.front(n)
 	if err != nil {
@@ -338,6 +346,14 @@ func (l *worker) step() time.Duration {
 	}
 	l.deliver(q, s, timeout, messages)
 	return 0
+}
+
+// mayDeliver reports whether it is still this server's turn. It counts no failure: the receiver
+// is not at fault.
+func (l *worker) mayDeliver(timeout time.Duration) bool {
+	ctx, cancel := l.sending(timeout)
+	defer cancel()
+	return l.n.holdsTurn(ctx) == nil
 }
 
 // deliver sends messages and finishes those delivered, from the front.

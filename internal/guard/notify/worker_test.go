@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -610,6 +611,37 @@ func TestOrphans(t *testing.T) {
 		}
 		if _, err := os.Stat(filepath.Join(dir, "r-well")); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("an empty spool stays: %v", err)
+		}
+	})
+}
+
+// A server that cannot tell whether its turn lasts delivers nothing, and goes on once it can.
+func TestNothingIsDeliveredInDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{about_: takesEvents}
+		b := newBench(t, t.TempDir(), map[string]*fake{"r": f}, func(o *Options) { o.Shared = true })
+		defer b.close()
+		var doubt atomic.Bool
+		holds := func(context.Context) error {
+			if doubt.Load() {
+				return errors.New("the store is away")
+			}
+			return nil
+		}
+		if err := b.n.Take(t.Context(), nil, holds); err != nil {
+			t.Fatal(err)
+		}
+		b.sendEvents(1, "r")
+		after(time.Second)
+		doubt.Store(true)
+		b.sendEvents(2, "r")
+		after(time.Minute)
+		b.same("in doubt", f.numbers(), upTo(1))
+		doubt.Store(false)
+		after(retryTurn)
+		b.same("after it", f.numbers(), upTo(3))
+		if s := b.n.States()[0]; s.Failed != 0 {
+			t.Errorf("%d attempts count as failed", s.Failed)
 		}
 	})
 }
