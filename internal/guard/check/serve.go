@@ -140,6 +140,9 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 // states. Of servers that share a store one does so, and the others read what it finds.
 func (e *Engine) Run(ctx context.Context) {
 	if e.o.Once == nil {
+		if err := e.endSharing(ctx); err != nil {
+			e.o.Logger.Error("receivers may be told of incidents again, or not of their end", "error", err)
+		}
 		e.guard(ctx)
 		return
 	}

@@ -108,6 +108,32 @@ func (e *Engine) resume(ctx context.Context, lose func()) error {
 	})
 }
 
+// endSharing goes on alone from what servers have told receivers that shared the store which
+// this one was restored from.
+func (e *Engine) endSharing(ctx context.Context) error {
+	if e.o.Notifier == nil {
+		return nil
+	}
+	_, err := e.o.Records.GetRecord(ctx, kind, fenceKey)
+	if errors.Is(err, store.ErrNoRecord) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read who guarded the checks: %w", err)
+	}
+	e.mu.Lock()
+	known := e.knownIncidents()
+	e.mu.Unlock()
+	if err := e.o.Notifier.Take(context.WithoutCancel(ctx), known, func(context.Context) error { return nil }); err != nil {
+		return fmt.Errorf("go on from the servers that shared the store: %w", err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.putRecord(fenceKey, nil)
+	e.putRecord(namesKey, nil)
+	return nil
+}
+
 // retire ends the turn of this server. What it has not stored is void: the next one goes on
 // from what is stored.
 func (e *Engine) retire() {

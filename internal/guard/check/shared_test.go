@@ -414,6 +414,52 @@ func TestOneReceiverIsDown(t *testing.T) {
 	})
 }
 
+// One server goes on alone from what servers have stored that shared its store: receivers are
+// told nothing again, and the end of what they were told.
+func TestSharingEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, dir, p := storetest.NewTwin(), t.TempDir(), newProbes()
+		p.set("c:80", 2.5)
+		a := join(t, shared, "a", dir, sharedFile, p)
+		time.Sleep(time.Minute)
+		a.stop()
+		ag, err := agg.Open(t.Context(), shared, agg.Options{Writer: "b", Dir: t.TempDir(), Retention: 60 * 24 * time.Hour, FlushInterval: 10 * time.Second, SyncInterval: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the second time it has been alone before
+			file := readFile(t, fmt.Sprintf(sharedFile, dir))
+			told, err := notify.Open(t.Context(), notify.Options{Dir: filepath.Join(dir, "spools"), Receivers: file.Receivers})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := Open(t.Context(), Options{Store: shared, Agg: ag, Prober: p, Notifier: told, File: file})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			var run sync.WaitGroup
+			run.Go(func() { e.Run(ctx) })
+			time.Sleep(time.Minute)
+			p.set("c:80", 0.5)
+			time.Sleep(time.Minute)
+			cancel()
+			run.Wait()
+			if err := told.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := ag.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		for _, receiver := range []string{"all", "worst"} {
+			if got, want := told(t, dir, receiver), "opened/1:CRITICAL resolved/2:OK"; got != want {
+				t.Errorf("%s is told %q, want %q", receiver, got, want)
+			}
+		}
+	})
+}
+
 // What waits for a receiver is not told by a server whose turn is over, though it does not know
 // that yet.
 func TestOverTurnTellsNothing(t *testing.T) {
