@@ -51,7 +51,9 @@ func isRun(at string) bool {
 // besideStore lists the parts of a data directory that a backup holds beside the
 // store. The journal is copied before the store: a generation that the store stores
 // meanwhile is copied twice, and counts once.
-var besideStore = []string{"journal", "receivers"}
+var besideStore = []string{"journal", receiversPart}
+
+const receiversPart = "receivers"
 
 type backupContents struct {
 	Format int                      `json:"format"` // in 1, every file lies under its name
@@ -332,6 +334,9 @@ func copyAll(ctx context.Context, fsys vfs.FS, data, to, address string, before 
 		}
 	}
 	for _, part := range besideStore {
+		if address != "" && part == receiversPart {
+			continue // servers that share a store have in it what receivers are owed
+		}
 		files, err := copyPart(ctx, fsys, data, part, to, run)
 		if err != nil {
 			return nil, err
