@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -18,6 +19,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"tailscope/internal/guard/check/event"
+	"tailscope/internal/guard/check/spec"
+	"tailscope/internal/guard/notify"
 	"tailscope/internal/server"
 	"tailscope/internal/store"
 	"tailscope/internal/store/pebblestore"
@@ -551,6 +555,30 @@ func TestBackupOfSpools(t *testing.T) {
 	must(t, restore(ctx, mem, "/kept", "/new", "", true, streams{out: new(bytes.Buffer), err: new(bytes.Buffer)}))
 	if b, err := pebblestore.ReadFile(mem, "/new/receivers/r-mail/events/0000000000000001.spool"); err != nil || string(b) != "waits" {
 		t.Errorf("the spool after the restore: %q %v", b, err)
+	}
+}
+
+// What waits for receivers is not lost on the way into ClickHouse, whose servers would drop it.
+func TestWaitingMessagesAreNotMoved(t *testing.T) {
+	data, s := dataDir(t)
+	must(t, s.Close())
+	hook := spec.Receiver{Webhook: &spec.Webhook{URL: spec.Text{Plain: "http://127.0.0.1:1"}}}
+	n, err := notify.Open(t.Context(), notify.Options{Dir: filepath.Join(data, "receivers"), Receivers: map[string]spec.Receiver{"hook": hook}, Logger: slog.New(slog.DiscardHandler)})
+	must(t, err)
+	opened := event.Event{Incident: "i", Seq: 1, Kind: event.Opened, To: event.Critical, Time: time.Now()}
+	must(t, n.Events(t.Context(), []string{"hook"}, []event.Event{opened}))
+	must(t, n.Close(t.Context()))
+	kept, moved := filepath.Join(t.TempDir(), "kept"), filepath.Join(t.TempDir(), "moved")
+	if code, out, errs := command(t, "", "backup", "--data", data, "--to", kept); code != exitOK {
+		t.Fatalf("exit %d, %s%s", code, out, errs)
+	}
+	before := treeOf(t, kept)
+	code, _, errs := command(t, "", "restore", "--from", kept, "--data", moved, "--store", "clickhouse://127.0.0.1:1/moved")
+	if code != exitUsage || !strings.Contains(errs, "holds 1 message for receivers") || !strings.Contains(errs, "restore it without --store") {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+	if !maps.Equal(treeOf(t, kept), before) {
+		t.Error("the backup has changed")
 	}
 }
 

@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/spf13/cobra"
 
 	"tailscope/internal/figure"
+	"tailscope/internal/guard/notify"
 	"tailscope/internal/server"
 	"tailscope/internal/store"
 	"tailscope/internal/store/chstore"
@@ -81,6 +84,13 @@ func fromClickHouse(ctx context.Context, fsys vfs.FS, data, address, dir string)
 // rest into the data directory, whose server gets its name last. Until then the same call
 // goes on with it.
 func toClickHouse(ctx context.Context, fsys vfs.FS, from, data, address string, c backupContents, io streams) (err error) {
+	switch n, err := waitingMessages(fsys, from, c); {
+	case err != nil:
+		return fmt.Errorf("count what waits for receivers in %s: %w", from, err)
+	case n > 0:
+		return usage{withHint(fmt.Errorf("%s holds %s for receivers, which servers of a store in ClickHouse would not deliver", from, figure.Counted(n, "message")),
+			"restore it without --store, start that server until its receivers have got them, and back it up anew; nothing was changed")}
+	}
 	where := chstore.Redact(address)
 	_, left := fsys.Stat(fsys.PathJoin(data, server.RestoringDir))
 	to, ended, err := chstore.OpenCopy(ctx, chstore.Options{Address: address}, "the backup of store "+c.Store+" of "+c.Made.Format(time.RFC3339))
@@ -99,6 +109,28 @@ func toClickHouse(ctx context.Context, fsys vfs.FS, from, data, address string, 
 	}
 	_, err = fmt.Fprintf(io.out, "%s: %s restored, the store to %s; tailscope serve with --data %s and the same --store starts on it\n", data, figure.Counted(len(c.Files), "file"), where, data)
 	return err
+}
+
+// waitingMessages returns the number of messages that wait for receivers in a backup.
+func waitingMessages(fsys vfs.FS, from string, c backupContents) (n int, err error) {
+	dir, err := os.MkdirTemp("", "tailscope-receivers-") // counting opens spools, which writes
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	for _, f := range c.Files {
+		if !strings.HasPrefix(f.Name, receiversPart+"/") {
+			continue
+		}
+		to := joinSlashed(fsys, dir, f.Name)
+		if err := fsys.MkdirAll(fsys.PathDir(to), 0o700); err != nil {
+			return 0, err
+		}
+		if err := pebblestore.CopyFile(fsys, joinSlashed(fsys, from, f.Path()), to); err != nil {
+			return 0, err
+		}
+	}
+	return notify.Waiting(filepath.Join(dir, receiversPart))
 }
 
 // fillClickHouse copies the store of a backup, unless that has ended, and puts the rest into

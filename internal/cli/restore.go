@@ -33,8 +33,8 @@ the list of the backup before anything is written, and again as it was written.
 
 With --store the store is put into ClickHouse, into a database without rows, and the
 rest of the backup into the data directory: tailscope serve with the same --data and
---store goes on from there. No server starts on a part of it; if it is interrupted, the
-same command goes on with it.
+--store goes on from there. A backup with messages that wait for receivers is refused. No
+server starts on a part of it; if it is interrupted, the same command goes on with it.
 
 With --verify every table is decoded too: the keys in it are counted, compared with
 what the table held when it was copied, and listed by what they hold. A key is one

@@ -397,7 +397,7 @@ func (n *Notifier) removeOrphans() {
 			continue
 		}
 		path := filepath.Join(n.o.Dir, d.Name())
-		waiting, err := n.countWaiting(path)
+		waiting, err := countWaiting(path, n.o.Now)
 		switch _, latest := diskUsage(path); {
 		case err != nil:
 			n.o.Logger.Warn("the spool of a removed receiver cannot be read", "receiver", name, "dir", path, "err", err)
@@ -415,8 +415,28 @@ func (n *Notifier) removeOrphans() {
 // ageReference returns the moment from which ages are counted.
 func (n *Notifier) ageReference() time.Time { return n.o.Now().Add(-n.o.Leapt()) }
 
+// Waiting returns the number of messages that wait in the spools of a directory that no
+// Notifier uses. A directory that is not there has none.
+func Waiting(dir string) (waiting int, err error) {
+	dirs, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
+	for _, d := range dirs {
+		if _, err := receiverName(d.Name()); err != nil || !d.IsDir() {
+			continue
+		}
+		n, err := countWaiting(filepath.Join(dir, d.Name()), time.Now)
+		if err != nil {
+			return 0, fmt.Errorf("spool %s: %w", d.Name(), err)
+		}
+		waiting += n
+	}
+	return waiting, nil
+}
+
 // countWaiting returns the number of messages in a receiver's directory.
-func (n *Notifier) countWaiting(dir string) (waiting int, err error) {
+func countWaiting(dir string, now func() time.Time) (waiting int, err error) {
 	for _, kind := range []string{"events", "results"} {
 		ids, err := segmentIDs(filepath.Join(dir, kind))
 		switch {
@@ -425,7 +445,7 @@ func (n *Notifier) countWaiting(dir string) (waiting int, err error) {
 		case err != nil:
 			return waiting, err
 		}
-		s, err := openSpool(filepath.Join(dir, kind), spoolBytes, n.o.Now)
+		s, err := openSpool(filepath.Join(dir, kind), spoolBytes, now)
 		if err != nil {
 			return waiting, err
 		}
