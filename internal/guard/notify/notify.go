@@ -206,6 +206,9 @@ func (n *Notifier) Reconcile(open func() (map[string]bool, error)) error {
 func (n *Notifier) Take(ctx context.Context, known map[string][]event.Event, holds func(context.Context) error) error {
 	n.changing.Lock()
 	defer n.changing.Unlock()
+	n.handing.Lock()
+	n.taken = nil // what was taken in an earlier turn is dropped
+	n.handing.Unlock()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for name, l := range n.workers {

@@ -1,8 +1,11 @@
 package notify
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"tailscope/internal/guard/check/event"
 )
@@ -33,5 +36,40 @@ func TestOneSpoolFails(t *testing.T) {
 		after(0)
 		b.same("well", well.numbers(), []int{1, 2})
 		b.same("bad", bad.numbers(), []int{1, 2})
+	})
+}
+
+// What a spool took in a turn that is over is dropped, and is handed over again.
+func TestTakenInAnEarlierTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad, well := &fake{about_: takesEvents}, &fake{about_: takesEvents}
+		well.set(always(errors.New("down")))
+		b := newBench(t, t.TempDir(), map[string]*fake{"bad": bad, "well": well}, func(o *Options) { o.Shared = true })
+		defer b.close()
+		e := []event.Event{someEvent("i", 1, event.Opened, event.OK, event.Critical, t0)}
+		take := func(turn context.Context) {
+			if err := b.n.Take(turn, nil, func(context.Context) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		turn, end := context.WithCancel(t.Context())
+		take(turn)
+		q := b.n.worker("bad").events
+		q.mu.Lock()
+		_ = q.spool.segments[len(q.spool.segments)-1].file.Close()
+		q.mu.Unlock()
+		if err := b.n.Events(t.Context(), []string{"bad", "well"}, e); err == nil {
+			t.Fatal("it was taken")
+		}
+		after(0)
+		end()
+		well.set(nil)
+		take(t.Context())
+		if err := b.n.Events(t.Context(), []string{"bad", "well"}, e); err != nil {
+			t.Fatal(err)
+		}
+		after(time.Minute)
+		b.same("well", well.numbers(), []int{1})
+		b.same("bad", bad.numbers(), []int{1})
 	})
 }
