@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tailscope/internal/guard/check/event"
 	"tailscope/internal/store"
 	"tailscope/internal/store/storetest"
 )
@@ -126,5 +127,28 @@ func TestLearnedProfilesFollowTheCalendar(t *testing.T) {
 		}
 		w.expect(zone(), "America/New_York")
 		w.stop()
+	})
+}
+
+// An event that is not of a check is told once, however often it is tried while it cannot be
+// stored.
+func TestTellIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "checks: {c: {every: 1h, value: {tcp: {address: 'c:80'}}}}")
+		defer func() { w.stop() }()
+		verdict := event.Event{Incident: "mark-m", Seq: 1, Kind: event.Verdict, Key: event.Key{Check: "deploy"}, Text: "p99 is 30 % slower"}
+		w.store.kill()
+		for range 3 {
+			if err := w.Tell(t.Context(), []string{"ops"}, verdict); err == nil {
+				t.Error("it is told and not stored")
+			}
+			time.Sleep(time.Second)
+		}
+		w.store.revive()
+		if err := w.Tell(t.Context(), []string{"ops"}, verdict); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+		w.expect(w.notes.take(), "deploy verdict 1 OK>OK: p99 is 30 % slower")
 	})
 }

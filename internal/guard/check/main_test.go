@@ -91,7 +91,7 @@ func (n *notes) Events(_ context.Context, receivers []string, events []event.Eve
 	return nil
 }
 
-// Delivered: what it is told counts as delivered at once.
+// Lacking: what it is told counts as delivered at once.
 func (n *notes) Lacking([]string) func() []string { return func() []string { return nil } }
 
 func (n *notes) Take(context.Context, map[string][]event.Event, func(context.Context) error) error {
@@ -127,6 +127,12 @@ func (m *mortal) kill() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.dead = true
+}
+
+func (m *mortal) revive() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dead = false
 }
 
 func (m *mortal) alive() error {

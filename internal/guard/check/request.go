@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,8 +65,11 @@ func (e *Engine) perform(r *request) (any, error) {
 	case r.Forget != "":
 		return e.deleteIncident(r.Forget)
 	case r.Event != nil && e.o.Notifier != nil:
-		v := r.Event.decode()
-		e.owe(r.Receivers, &v)
+		same := func(o *pendingEvents) bool { return o.Event.Incident == r.Event.Incident && o.Event.Seq == r.Event.Seq }
+		if !slices.ContainsFunc(e.owed, same) && !slices.ContainsFunc(e.handed, same) { // tried again
+			v := r.Event.decode()
+			e.owe(r.Receivers, &v)
+		}
 	}
 	return nil, nil
 }
