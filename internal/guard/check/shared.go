@@ -58,7 +58,13 @@ func (e *Engine) takeTurn(ctx context.Context) error {
 			err = cause
 		}
 	}
+	failed := err != nil && ctx.Err() == nil
 	e.retire()
+	if failed {
+		e.mu.Lock()
+		e.trouble = "the checks are not guarded: " + err.Error()
+		e.mu.Unlock()
+	}
 	return err
 }
 
@@ -160,6 +166,9 @@ func (e *Engine) follow(ctx context.Context) error {
 	defer e.keeping.Unlock()
 	e.mu.Lock()
 	guards := e.guards
+	if !guards {
+		e.trouble = ""
+	}
 	e.mu.Unlock()
 	if guards {
 		return nil

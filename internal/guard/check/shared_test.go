@@ -414,6 +414,36 @@ func TestOneReceiverIsDown(t *testing.T) {
 	})
 }
 
+// A server whose turn it is and that cannot take it says so.
+func TestTurnCannotBeTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, dir, p := storetest.NewTwin(), t.TempDir(), newProbes()
+		a, b := join(t, shared, "a", dir, sharedFile, p), join(t, shared, "b", dir, sharedFile, p)
+		time.Sleep(2 * cluster.Every)
+		guard := guardOf(t, a, b)
+		other := othersOf(guard, a, b)[0]
+		other.link.keepNothing(true)
+		guard.kill()
+		trouble := func() string {
+			r, err := other.List(t.Context(), ListRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r.Trouble
+		}
+		time.Sleep(cluster.Dead + 2*cluster.Every)
+		if got := trouble(); !strings.HasPrefix(got, "the checks are not guarded: take over the checks: ") {
+			t.Errorf("the page says %q", got)
+		}
+		other.link.keepNothing(false)
+		time.Sleep(2 * lookEvery)
+		if got := trouble(); got != "" || !other.guarding() {
+			t.Errorf("once it can: %q", got)
+		}
+		other.stop()
+	})
+}
+
 // One server goes on alone from what servers have stored that shared its store: receivers are
 // told nothing again, and the end of what they were told.
 func TestSharingEnds(t *testing.T) {

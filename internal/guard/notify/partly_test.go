@@ -3,6 +3,8 @@ package notify
 import (
 	"context"
 	"errors"
+	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,5 +73,30 @@ func TestTakenInAnEarlierTurn(t *testing.T) {
 		after(time.Minute)
 		b.same("well", well.numbers(), []int{1})
 		b.same("bad", bad.numbers(), []int{1})
+	})
+}
+
+// A spool that cannot be begun anew does not keep a server from its turn.
+func TestTurnOnAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{about_: takesEvents}
+		b := newBench(t, t.TempDir(), map[string]*fake{"r": f}, func(o *Options) { o.Shared = true })
+		defer b.close()
+		q := b.n.worker("r").events
+		q.mu.Lock()
+		next := q.spool.path(q.spool.segments[len(q.spool.segments)-1].id + 1)
+		q.mu.Unlock()
+		if err := os.Mkdir(next, 0o700); err != nil { // is not a file
+			t.Fatal(err)
+		}
+		if err := b.n.Take(t.Context(), nil, func(context.Context) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		b.sendEvents(1, "r")
+		after(time.Second)
+		b.same("what it could still write", f.numbers(), upTo(1))
+		if got := b.log.text(); !strings.Contains(got, "the spool cannot be written") {
+			t.Errorf("the log says %q", got)
+		}
 	})
 }

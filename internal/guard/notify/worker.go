@@ -241,7 +241,14 @@ func (l *worker) restart(known []event.Event) error {
 	if !a.events {
 		known = nil
 	}
-	return errors.Join(l.events.restart(wantedEvents(r, known, func(string) bool { return false })), l.results.restart(nil))
+	err := errors.Join(l.events.restart(wantedEvents(r, known, func(string) bool { return false })), l.results.restart(nil))
+	if l.n.o.Shared && err != nil && !errors.Is(err, errClosed) {
+		// What is on disk is not read in a later turn either. A full disk must not keep this
+		// server from guarding.
+		l.log.Error("the spool cannot be written; events wait in the store, and are delivered once it can", "err", err)
+		return nil
+	}
+	return err
 }
 
 // run delivers until the worker is stopped.
