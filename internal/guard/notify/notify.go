@@ -114,8 +114,8 @@ func Open(ctx context.Context, o Options) (*Notifier, error) {
 
 // Replace exchanges the receivers. What waits for one whose name stays goes on to
 // wait, and is delivered by the new definition. What waits for one that goes is
-// kept on disk in case it comes back, for as long as its age allows. If a
-// definition is wrong nothing is changed.
+// kept on disk in case it comes back, for as long as its age allows; where servers share what
+// receivers are owed it is dropped. If a definition is wrong nothing is changed.
 func (n *Notifier) Replace(receivers map[string]spec.Receiver) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -172,7 +172,10 @@ func (n *Notifier) replace(ctx context.Context, receivers map[string]spec.Receiv
 		if err != nil {
 			n.o.Logger.Error("close the spool of a removed receiver", "receiver", l.name, "err", err)
 		}
-		if waiting > 0 {
+		switch {
+		case waiting > 0 && n.o.Shared:
+			n.o.Logger.Warn("a receiver was removed from the configuration with messages undelivered; they are dropped", "receiver", l.name, "messages", waiting)
+		case waiting > 0:
 			n.o.Logger.Warn("a receiver was removed from the configuration with messages undelivered; they are kept, and delivered if it comes back under the same name",
 				"receiver", l.name, "messages", waiting, "dir", l.dir)
 		}
@@ -409,6 +412,8 @@ func (n *Notifier) removeOrphans() {
 		case n.ageReference().Sub(latest) > spoolAgeEvents:
 			n.o.Logger.Warn("the spool of a removed receiver is deleted: it is older than any message is kept", "receiver", name, "messages", waiting)
 			_ = os.RemoveAll(path)
+		case n.o.Shared:
+			n.o.Logger.Warn("a spool belongs to no receiver of the configuration; a server that shares its store does not deliver it: delete the directory", "receiver", name, "messages", waiting, "dir", path)
 		default:
 			n.o.Logger.Warn("a spool belongs to no receiver of the configuration; it is delivered if one of this name comes back", "receiver", name, "messages", waiting, "dir", path)
 		}

@@ -401,6 +401,30 @@ func TestReplace(t *testing.T) {
 	})
 }
 
+// Servers that share what receivers are owed drop that of a receiver which is removed.
+func TestReplaceOfServersThatShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone := &fake{about_: takesEvents, mood: always(errors.New("connection refused"))}
+		b := newBench(t, t.TempDir(), map[string]*fake{"gone": gone}, func(o *Options) { o.Shared = true })
+		defer b.close()
+		if err := b.n.Take(t.Context(), nil, func(context.Context) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		b.sendEvents(2, "gone")
+		after(time.Second)
+		lacking := b.n.Lacking([]string{"gone"})
+		if got := lacking(); !slices.Equal(got, []string{"gone"}) {
+			t.Errorf("%q lack events, want the receiver that is down", got)
+		}
+		if err := b.n.Replace(nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := lacking(); len(got) > 0 || !strings.Contains(b.log.text(), "they are dropped") {
+			t.Errorf("%q lack events, and the log says %s", got, b.log.text())
+		}
+	})
+}
+
 // Close waits for a send as long as it may, and keeps the rest.
 func TestClose(t *testing.T) {
 	dir := t.TempDir()
