@@ -98,6 +98,9 @@ func (e *Engine) keepOnce(ctx context.Context) error {
 	err := e.save(ctx)
 	if err == nil {
 		err = e.sendEvents(ctx, false)
+		if errors.Is(err, event.ErrTurnOver) {
+			err = nil // they are stored
+		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.unstored, e.trouble = time.Time{}, ""

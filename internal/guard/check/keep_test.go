@@ -152,3 +152,23 @@ func TestTellIsTriedAgain(t *testing.T) {
 		w.expect(w.notes.take(), "deploy verdict 1 OK>OK: p99 is 30 % slower")
 	})
 }
+
+// That another server tells the receivers by now is not an error: events are stored.
+func TestTurnIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "checks: {c: {every: 1h, value: {tcp: {address: 'c:80'}}}}")
+		defer func() { w.stop() }()
+		w.notes.failing(fmt.Errorf("receiver ops: %w", event.ErrTurnOver))
+		if err := w.Tell(t.Context(), []string{"ops"}, event.Event{Incident: "mark-m", Seq: 1, Kind: event.Verdict}); err != nil {
+			t.Error(err)
+		}
+		if err := w.keepOnce(t.Context()); err != nil {
+			t.Error(err)
+		}
+		w.notes.failing(nil)
+		time.Sleep(2 * keepEvery)
+		if got := w.notes.take(); !strings.Contains(got, "verdict") {
+			t.Errorf("later it is told %q", got)
+		}
+	})
+}

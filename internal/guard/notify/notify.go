@@ -305,7 +305,7 @@ func (n *Notifier) Events(ctx context.Context, receivers []string, events []even
 		return err
 	}
 	if n.currentTurn().Err() != nil {
-		return errors.New("another server tells the receivers")
+		return event.ErrTurnOver
 	}
 	workers := n.workersNamed(receivers)
 	if len(workers) == 1 {

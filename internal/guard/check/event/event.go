@@ -4,11 +4,16 @@
 package event
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 )
+
+// ErrTurnOver reports that events were not taken as another server, of those that share a store,
+// tells the receivers by now.
+var ErrTurnOver = errors.New("another server tells the receivers")
 
 // Level is the state of a check, with the numbers of Nagios plugins.
 type Level uint8
