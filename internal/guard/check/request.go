@@ -64,7 +64,9 @@ func (e *Engine) perform(r *request) (any, error) {
 		return e.markIncident(r.Mark)
 	case r.Forget != "":
 		return e.deleteIncident(r.Forget)
-	case r.Event != nil && e.o.Notifier != nil:
+	case r.Event == nil:
+		return nil, &query.Error{Code: query.CodeInvalid, Message: "the server that guards the checks does not know this request: run one version of tailscope on all servers of the store"}
+	case e.o.Notifier != nil:
 		same := func(o *pendingEvents) bool { return o.Event.Incident == r.Event.Incident && o.Event.Seq == r.Event.Seq }
 		if !slices.ContainsFunc(e.owed, same) && !slices.ContainsFunc(e.handed, same) { // tried again
 			v := r.Event.decode()
@@ -213,7 +215,8 @@ func (e *Engine) answerRequests(ctx context.Context) error {
 	err := e.o.Records.ListRecords(ctx, kind, requestPrefix, func(x store.Record) error {
 		r := &request{}
 		if err := json.Unmarshal(x.Value, r); err != nil {
-			return fmt.Errorf("request %q: %w", strings.TrimPrefix(x.Key, requestPrefix), err)
+			e.o.Logger.Error("read what another server asks for", "request", strings.TrimPrefix(x.Key, requestPrefix), "error", err)
+			r = &request{} // which is refused
 		}
 		asked[x.Key] = r
 		return nil
