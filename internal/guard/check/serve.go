@@ -311,7 +311,7 @@ func (e *Engine) enter(d *definition, each map[string]string, seen time.Time) {
 	c := in.condition
 	e.conditions[c.id] = c
 	c.in, c.seen, c.receivers = in, seen, in.c.Receivers
-	if c.machine.Incident != nil {
+	if c.machine.Incident != nil && e.guards {
 		e.open[c.id] = c
 	}
 	d.instances = append(d.instances, in) // beyond what runs under way read
