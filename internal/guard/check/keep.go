@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -148,13 +149,18 @@ func (e *Engine) save(ctx context.Context) error {
 	}
 	records := e.records
 	e.records = map[string][]byte{}
+	asked := maps.Clone(e.asked)
 	e.mu.Unlock()
 	if len(records) == 0 {
 		return nil
 	}
 	writes := make([]store.RecordWrite, 0, len(records))
 	for key, value := range records {
-		writes = append(writes, store.RecordWrite{Key: key, Value: value, IfRevision: store.AnyRevision})
+		w := store.RecordWrite{Key: key, Value: value, IfRevision: store.AnyRevision}
+		if revision, ok := asked[key]; ok {
+			w.IfRevision = revision
+		}
+		writes = append(writes, w)
 	}
 	if e.o.Once != nil {
 		writes = append(writes, store.RecordWrite{Key: fenceKey, Value: e.turn, IfRevision: e.fence})
@@ -162,9 +168,12 @@ func (e *Engine) save(ctx context.Context) error {
 	fence, err := e.o.Records.PutRecords(ctx, kind, writes...)
 	if err == nil {
 		e.fence = fence
+		e.mu.Lock()
+		maps.DeleteFunc(e.asked, func(key string, _ uint64) bool { _, put := records[key]; return put })
+		e.mu.Unlock()
 	} else {
 		if e.lose != nil && errors.Is(err, store.ErrConflict) {
-			e.lose() // another server has written the fence
+			e.lose() // another server has written the fence, or taken back a request
 		}
 		e.mu.Lock()
 		for key, value := range records { // what was noted since is newer

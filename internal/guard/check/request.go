@@ -91,7 +91,7 @@ func do[T any](ctx context.Context, e *Engine, r *request) (*T, error) {
 	guards := e.guards
 	e.mu.Unlock()
 	if guards {
-		out, err := e.change(ctx, r, "")
+		out, err := e.change(ctx, r, "", 0)
 		of, _ := out.(*T)
 		return of, err
 	}
@@ -104,13 +104,15 @@ func do[T any](ctx context.Context, e *Engine, r *request) (*T, error) {
 }
 
 // change makes a change, with the answer to the record of that key if there is one, and stores
-// it.
-func (e *Engine) change(ctx context.Context, r *request, key string) (any, error) {
+// it. If the record is no longer at the revision, who asked has given up: then nothing is
+// stored, the error is store.ErrConflict, and the turn ends, as what is in memory is void.
+func (e *Engine) change(ctx context.Context, r *request, key string, revision uint64) (any, error) {
 	e.mu.Lock()
 	out, err := e.perform(r)
 	if key != "" {
 		r.Answer = e.answerOf(out, err)
 		e.putRecord(key, r)
+		e.asked[key] = revision
 	}
 	e.mu.Unlock()
 	if err != nil && key == "" {
@@ -210,7 +212,7 @@ func (e *Engine) accept(ctx context.Context, a *answer, err error) (json.RawMess
 // answerRequests makes the changes that other servers ask for, and forgets answers that
 // nobody has fetched.
 func (e *Engine) answerRequests(ctx context.Context) error {
-	asked := map[string]*request{}
+	asked, revisions := map[string]*request{}, map[string]uint64{}
 	now := e.o.Now()
 	err := e.o.Records.ListRecords(ctx, kind, requestPrefix, func(x store.Record) error {
 		r := &request{}
@@ -218,7 +220,7 @@ func (e *Engine) answerRequests(ctx context.Context) error {
 			e.o.Logger.Error("read what another server asks for", "request", strings.TrimPrefix(x.Key, requestPrefix), "error", err)
 			r = &request{} // which is refused
 		}
-		asked[x.Key] = r
+		asked[x.Key], revisions[x.Key] = r, x.Revision
 		return nil
 	})
 	if err != nil {
@@ -232,7 +234,7 @@ func (e *Engine) answerRequests(ctx context.Context) error {
 			continue
 		}
 		if r := asked[key]; r.Answer == nil {
-			if _, err := e.change(ctx, r, key); err != nil && ctx.Err() != nil {
+			if _, err := e.change(ctx, r, key, revisions[key]); err != nil && ctx.Err() != nil {
 				return err
 			}
 		} else if age := now.Sub(r.Answer.At); age > keepAnswers || age < -keepAnswers {

@@ -63,6 +63,7 @@ type Engine struct {
 	openNow     []*window // those that are open
 	dirty       []*condition
 	records     map[string][]byte // to be put; nil: to be deleted
+	asked       map[string]uint64 // revisions that records of requests must have to be put
 	owed        []*pendingEvents  // events that the notifier has not been handed
 	handed      []*pendingEvents  // that it has been, and has not delivered
 	guards      bool              // this server runs the checks
@@ -114,7 +115,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	e := &Engine{
 		o: o, asker: measurer{o.Store, o.Target}, loop: newLoop(o.Now), wake: make(chan struct{}, 1), defined: make(chan struct{}, 1),
 		byName: map[string]*definition{}, conditions: map[string]*condition{}, open: map[string]*condition{}, incidents: map[string]*incident{},
-		posted: map[string]api.Maintenance{}, records: map[string][]byte{}, short: make(requests, 8), long: make(requests, 2),
+		posted: map[string]api.Maintenance{}, records: map[string][]byte{}, asked: map[string]uint64{}, short: make(requests, 8), long: make(requests, 2),
 	}
 	e.began = o.Now()
 	e.since, e.guards = e.began, o.Once == nil

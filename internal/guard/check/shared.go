@@ -157,6 +157,7 @@ func (e *Engine) retire() {
 		c.dirty = false
 	}
 	e.guards, e.lose, e.decoded, e.followed = false, nil, nil, time.Time{}
+	e.asked = map[string]uint64{}
 	e.dirty, e.records, e.owed, e.handed, e.unstored, e.trouble = nil, map[string][]byte{}, nil, nil, time.Time{}, ""
 }
 

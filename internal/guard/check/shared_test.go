@@ -442,6 +442,40 @@ func TestUnknownRequests(t *testing.T) {
 	})
 }
 
+// What a user was told is not done, as nobody answered in time, is not done later.
+func TestRequestTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, dir, p := storetest.NewTwin(), t.TempDir(), newProbes()
+		a := join(t, shared, "a", dir, sharedFile, p)
+		time.Sleep(2 * lookEvery)
+		window := &api.Maintenance{Name: "disks", End: api.UnixTime(time.Now().Add(time.Hour))}
+		b, err := json.Marshal(request{Maintenance: window})
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed, err := shared.PutRecords(t.Context(), kind, store.RecordWrite{Key: "qa", Value: b})
+		if err == nil {
+			_, err = shared.PutRecords(t.Context(), kind, store.RecordWrite{Key: "qa", IfRevision: listed})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.change(t.Context(), &request{Maintenance: window}, "qa", listed); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("a request that was taken back: %v", err)
+		}
+		time.Sleep(2 * cluster.Every)
+		a.mu.Lock()
+		if len(a.posted) > 0 || !a.guards {
+			t.Errorf("it has %d windows, guards: %v", len(a.posted), a.guards)
+		}
+		a.mu.Unlock()
+		if _, err := shared.GetRecord(t.Context(), kind, "qa"); !errors.Is(err, store.ErrNoRecord) {
+			t.Errorf("the request came back: %v", err)
+		}
+		a.stop()
+	})
+}
+
 // A server whose turn it is and that cannot take it says so.
 func TestTurnCannotBeTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
