@@ -192,6 +192,7 @@ func (f *FrameDecoder) Decode(frame []byte, yield func(spans []Span)) error {
 	if err != nil {
 		return err
 	}
+	defer f.shrink()
 	if cap(f.body) < h.Unpacked {
 		f.body = make([]byte, 0, h.Unpacked)
 	}
@@ -199,7 +200,6 @@ func (f *FrameDecoder) Decode(frame []byte, yield func(spans []Span)) error {
 	if err != nil || len(body) != h.Unpacked {
 		return fmt.Errorf("the body does not unpack to %d bytes (%v): %w", h.Unpacked, err, ErrCorrupt)
 	}
-	defer f.shrink()
 	f.d = decoder{b: body, strings: append(f.d.strings[:0], ""), identities: f.d.identities[:0]}
 	f.names = f.names[:0]
 	left := h.Spans

@@ -124,6 +124,24 @@ func TestFrameRefuses(t *testing.T) {
 	}
 }
 
+// A giant frame that does not unpack leaves no giant buffer behind.
+func TestFrameShrinks(t *testing.T) {
+	a, _, _ := start(t, Options{})
+	frame := append([]byte(frameMagic), frameVersion)
+	frame = binary.AppendUvarint(frame, 1)
+	frame = binary.AppendUvarint(frame, 64<<20)
+	d, err := NewFrameDecoder(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Decode(append(frame, "not zstd"...), func([]Span) {}); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("got %v, want %v", err, ErrCorrupt)
+	}
+	if n := cap(d.body); n != 0 {
+		t.Errorf("%d bytes are held", n)
+	}
+}
+
 // Whatever the bytes of a body, decoding ends with an error or with spans that survive another
 // round, and that an assembler takes.
 func FuzzDecodeFrame(f *testing.F) {
