@@ -105,8 +105,7 @@ func (a *Aggregator) NewBatch() *Batch {
 	now := a.o.Now()
 	b.now = now.UnixNano()
 	b.base = b.now / slotNanos
-	b.from = max(b.now-int64(a.o.Leapt())-int64(a.o.Retention), 0)
-	b.to = b.now + int64(a.o.MaxAhead)
+	b.from, b.to = a.accepts(b.now)
 	b.late = b.now - b.now%slotNanos - 2*int64(a.o.FlushInterval)
 	b.lates, b.rejects = 0, Rejects{}
 	b.buf = append(append(b.buf[:0], noHeader[:]...), frameEntries)
@@ -126,6 +125,13 @@ func (a *Aggregator) NewBatch() *Batch {
 	clear(b.members) // of references to names
 	b.groups, b.members = b.groups[:0], b.members[:0]
 	return b
+}
+
+// Accepts returns the range [from, to] of ends that batches accept now, in Unix nanoseconds.
+func (a *Aggregator) Accepts() (from, to int64) { return a.accepts(a.o.Now().UnixNano()) }
+
+func (a *Aggregator) accepts(now int64) (from, to int64) {
+	return max(now-int64(a.o.Leapt())-int64(a.o.Retention), 0), now + int64(a.o.MaxAhead)
 }
 
 // Epoch returns the epoch that the batch is pinned to: the batch may use targets

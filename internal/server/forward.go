@@ -25,7 +25,7 @@ func (s *Server) startForwarding() {
 		return
 	}
 	r := forward.New(forward.Options{
-		Assembler: s.traces, Writer: s.data.writer, Members: s.cluster.Members,
+		Assembler: s.traces, Writer: s.data.writer, Members: s.cluster.Members, Accepts: s.agg.Accepts, Longest: s.cfg.LongestSpan,
 		QueueBytes: s.shares.Traces / forwardShare, Now: s.now, Logger: s.log.With("part", "spans"),
 	})
 	s.forward = r
@@ -123,6 +123,7 @@ var forwardReadings = []reading[forward.Stats]{
 	{"tailscope_forward_bytes_sent_total", "Bytes of these spans as sent.", counts, func(s forward.Stats) float64 { return float64(s.Bytes) }},
 	{"tailscope_forward_frames_sent_total", "Requests that sent them.", counts, func(s forward.Stats) float64 { return float64(s.Frames) }},
 	{"tailscope_forward_spans_received_total", "Spans that other servers sent here.", counts, func(s forward.Stats) float64 { return float64(s.Received) }},
+	{"tailscope_forward_spans_untimely_total", "Spans that other servers sent here, which were too old, too new or too long to be taken.", counts, func(s forward.Stats) float64 { return float64(s.Untimely) }},
 	{"tailscope_forward_spans_dropped_total", "Spans for other servers dropped: the queue was full, they waited too long, or were refused.", counts, func(s forward.Stats) float64 { return float64(s.Dropped) }},
 	{"tailscope_forward_spans_rerouted_total", "Spans that waited for a server that went, and were routed anew.", counts, func(s forward.Stats) float64 { return float64(s.Rerouted) }},
 	{"tailscope_forward_failures_total", "Requests to other servers that failed.", counts, func(s forward.Stats) float64 { return float64(s.Failures) }},

@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -61,6 +62,11 @@ type Options struct {
 	Assembler *traces.Assembler // puts together what is this server's
 	Writer    string            // this server's name in the store
 	Members   func() []cluster.Member
+	// Accepts returns the range [from, to] of ends, in Unix nanoseconds, of spans that are taken
+	// from other servers, and Longest their longest duration, as of spans that senders send;
+	// default all, and 24 h.
+	Accepts func() (from, to int64)
+	Longest time.Duration
 	// QueueBytes bounds what waits for all servers together, in bytes; default 16 MiB.
 	QueueBytes int64
 	Timeout    time.Duration // of one request; default 5 s
@@ -71,6 +77,10 @@ type Options struct {
 }
 
 func (o *Options) ensureDefaults() {
+	if o.Accepts == nil {
+		o.Accepts = func() (from, to int64) { return 0, math.MaxInt64 }
+	}
+	o.Longest = cmp.Or(o.Longest, 24*time.Hour)
 	o.QueueBytes = cmp.Or(o.QueueBytes, 16<<20)
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
 	if o.HTTP == nil {
@@ -112,7 +122,8 @@ type Stats struct {
 	Rerouted uint64 // spans routed anew because their server went
 	Failures uint64 // requests that failed, and are repeated
 	Dropped  uint64 // spans: the queue was full, or they waited too long, or were refused
-	Received uint64 // spans that other servers sent here
+	Received uint64 // spans that other servers sent here, and that were taken
+	Untimely uint64 // spans that other servers sent here, too old, too new or too long to be taken
 	Refused  uint64 // requests of other servers that were not taken
 
 	Peers      int   // other servers that take spans
@@ -378,8 +389,17 @@ func (r *Router) receive(to string, frame []byte, reserve func(bytes int) bool) 
 		return http.StatusServiceUnavailable, 0, err
 	}
 	defer r.decoders.Put(d)
-	if err := d.Decode(frame, r.o.Assembler.AddRouted); err != nil {
+	first, last := r.o.Accepts()
+	err = d.Decode(frame, func(list []traces.Span) {
+		list = slices.DeleteFunc(list, func(s traces.Span) bool {
+			return s.End < first || s.End > last || s.End-s.Start > int64(r.o.Longest)
+		})
+		spans += len(list)
+		r.o.Assembler.AddRouted(list)
+	})
+	if err != nil {
 		return http.StatusBadRequest, 0, err
 	}
-	return http.StatusOK, h.Spans, nil
+	r.count(func(s *Stats) { s.Untimely += uint64(h.Spans - spans) })
+	return http.StatusOK, spans, nil
 }

@@ -699,6 +699,31 @@ func TestReceiveRefuses(t *testing.T) {
 	}
 }
 
+// Spans from another server are taken where those of a sender are: none too old, too new or too
+// long.
+func TestReceiveTimes(t *testing.T) {
+	g := newGroup(t, 1)
+	n := g.nodes[0]
+	now := g.clock.now().UnixNano()
+	from, to := now-int64(48*time.Hour), now+int64(10*time.Minute)
+	n.o.Accepts, n.o.Longest = func() (int64, int64) { return from, to }, time.Hour
+	e, err := traces.NewFrameEncoder(n.a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range []traces.Span{
+		{Start: from - 2, End: from - 1}, {Start: from - 1, End: from}, {Start: now, End: to}, {Start: now, End: to + 1},
+		{Start: now - int64(time.Hour), End: now}, {Start: now - int64(time.Hour) - 1, End: now}, {Start: 1, End: 1 << 60},
+	} {
+		x.TraceID, x.ID, x.Name = store.TraceID{1}, [8]byte{byte(i + 1)}, n.a.Name(&traces.Identity{Service: "shop", Kind: "server"})
+		e.Add([]traces.Span{x})
+	}
+	code, answer := n.Receive(t.Context(), "server-0", e.Frame(), func(int) bool { return true })
+	if st := n.Stats(); code != 200 || string(answer) != `{"spans":3}` || st.Received != 3 || st.Untimely != 4 || n.a.Stats().Spans != 3 {
+		t.Errorf("%d %s, %+v, %d spans added; want 3 of 7 taken", code, answer, st, n.a.Stats().Spans)
+	}
+}
+
 // Run sends by itself, and ends with its context.
 func TestRun(t *testing.T) {
 	g := newGroup(t, 2)
