@@ -212,14 +212,14 @@ func (in *Ingester) remember(ctx context.Context, s *service, records map[string
 		}
 		out[k] = b
 	}
-	if in.o.Routes != nil {
-		if err := in.shareRoutes(ctx, s); err != nil {
+	if in.o.Routes == nil {
+		routes, changed, err := s.learned()
+		if err != nil {
 			return err
 		}
-	} else if routes, changed, err := s.learned(); err != nil {
-		return err
-	} else if changed {
-		out[routesKey(s.name)] = routes
+		if changed {
+			out[routesKey(s.name)] = routes
+		}
 	}
 	sequences, err := s.sequencePositions()
 	if err != nil {
@@ -228,7 +228,11 @@ func (in *Ingester) remember(ctx context.Context, s *service, records map[string
 	if sequences != nil {
 		out[sequencesKey(s.name)] = sequences
 	}
-	return in.o.State.Save(ctx, out)
+	err = in.o.State.Save(ctx, out)
+	if in.o.Routes != nil { // afterwards: lines whose position is not saved would count twice
+		err = errors.Join(err, in.shareRoutes(ctx, s))
+	}
+	return err
 }
 
 func (in *Ingester) begin(key string) bool {

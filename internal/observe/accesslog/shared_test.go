@@ -2,6 +2,8 @@ package accesslog
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,5 +99,35 @@ func TestServersShareRoutes(t *testing.T) {
 	}
 	if got := third("/carts/new"); got != "GET /carts/{name}" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// readableOnce is records that can be read once, and then fail.
+type readableOnce struct {
+	store.Records
+	read bool
+}
+
+func (r *readableOnce) GetRecord(ctx context.Context, kind, key string) (store.Record, error) {
+	if r.read {
+		return store.Record{}, errors.New("the store is away")
+	}
+	r.read = true
+	return r.Records.GetRecord(ctx, kind, key)
+}
+
+// Lines count once though what was learned of routes cannot be shared after them.
+func TestPositionIsSavedBeforeRoutes(t *testing.T) {
+	l, routes, state := newLedger(), &readableOnce{Records: storetest.NewTwin()}, newMemory()
+	in := New(Options{Sink: l, Traces: l, State: state, Routes: routes, Now: func() time.Time { return noon }})
+	if err := importText(t, in, Config{}, example); err == nil || !strings.Contains(err.Error(), "the store is away") {
+		t.Fatalf("got %v, want that the store is away", err)
+	}
+	routes.read = false
+	if err := importText(t, in, Config{}, example); !errors.Is(err, ErrAlready) {
+		t.Errorf("got %v, want %v", err, ErrAlready)
+	}
+	if n := l.requests(); n != 1 {
+		t.Errorf("%d requests are counted, want 1", n)
 	}
 }
