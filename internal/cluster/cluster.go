@@ -60,11 +60,13 @@ type Options struct {
 	Records store.Records
 	Writer  string       // the server's name in the store
 	Address string       // base URL at which other servers reach it; may be empty
-	Spans   string       // base URL at which it takes spans of other servers; empty: it takes none
 	Version string       // of the program
 	Work    []string     // names of the pieces of work that this server can hold
 	State   func() State // what the server tells with each renewal; nil: nothing
 	Logger  *slog.Logger // default discards
+	// Spans returns the base URL at which the server takes spans of other servers, or "" while
+	// it takes none; nil: never. It is asked with each renewal.
+	Spans func() string
 }
 
 // Member is a server as another sees it.
@@ -212,7 +214,11 @@ var errAlive = fmt.Errorf("%w: if the data directory was copied, delete the file
 
 // record returns the own record with that number of renewals.
 func (c *Cluster) record(beat uint64) memberRecord {
-	return memberRecord{Incarnation: c.incarnation, Beat: beat, Address: c.o.Address, Spans: c.o.Spans, Version: c.o.Version, Since: c.since.UTC().Round(0), Work: c.o.Work}
+	r := memberRecord{Incarnation: c.incarnation, Beat: beat, Address: c.o.Address, Version: c.o.Version, Since: c.since.UTC().Round(0), Work: c.o.Work}
+	if c.o.Spans != nil {
+		r.Spans = c.o.Spans()
+	}
+	return r
 }
 
 // readMember returns a member's record, and revision 0 if there is none.

@@ -145,6 +145,23 @@ func TestWorkThatSomeCannotHold(t *testing.T) {
 	})
 }
 
+// A server that starts or stops is a member that takes no spans.
+func TestSpansWhileReady(t *testing.T) {
+	address := ""
+	c, err := Join(t.Context(), Options{Records: storetest.NewTwin(), Writer: "a", Spans: func() string { return address }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, address = range []string{"", "http://10.0.0.7:4318", ""} {
+		if err := c.Round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if m := c.Members()[0]; m.Spans != address || !m.Alive {
+			t.Errorf("other servers see %+v, want spans taken at %q", m, address)
+		}
+	}
+}
+
 func TestWorkIsDivided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		works, twin := work(12), storetest.NewTwin()

@@ -26,7 +26,7 @@ func (s *Server) startCluster(ctx context.Context) (err error) {
 		work = append(work, workChecks)
 	}
 	s.cluster, err = cluster.Join(ctx, cluster.Options{
-		Records: s.store, Writer: s.data.writer, Address: s.cfg.PageURL, Spans: s.spansAddress(ctx), Version: s.version,
+		Records: s.store, Writer: s.data.writer, Address: s.cfg.PageURL, Spans: s.whileReady(s.spansAddress(ctx)), Version: s.version,
 		Work: work, State: s.describe, Logger: s.log.With("part", "cluster"),
 	})
 	if err != nil {
@@ -47,6 +47,27 @@ func (s *Server) startCluster(ctx context.Context) (err error) {
 		return nil
 	})
 	return nil
+}
+
+// whileReady returns a function that returns the address while the server is ready, and "" while
+// it starts or stops.
+func (s *Server) whileReady(address string) func() string {
+	return func() string {
+		if s.ready.Load() {
+			return address
+		}
+		return ""
+	}
+}
+
+// announceReady tells the servers of the store at once that this one takes spans.
+func (s *Server) announceReady(ctx context.Context) {
+	if s.cluster == nil {
+		return
+	}
+	if err := s.cluster.Round(ctx); err != nil {
+		s.log.Warn("other servers do not send spans here yet; they are told with the next renewal", "error", err)
+	}
 }
 
 // once calls do if no other server of the store has that work, and reports whether it

@@ -47,6 +47,18 @@ func TestSpansAddress(t *testing.T) {
 	}
 }
 
+// A server says that it takes spans while it is ready alone.
+func TestSpansWhileReady(t *testing.T) {
+	s := &Server{}
+	spans := s.whileReady("http://10.0.0.7:4318")
+	for _, ready := range []bool{false, true, false} {
+		s.ready.Store(ready)
+		if got := spans(); (got != "") != ready {
+			t.Errorf("ready %v: %q", ready, got)
+		}
+	}
+}
+
 // Spans that were not sent are told for a day.
 func TestForwardProblems(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)

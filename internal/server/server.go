@@ -189,6 +189,7 @@ func Start(ctx context.Context, set Settings) (_ *Server, err error) {
 	s.weighProgram()
 	s.metrics.registry.MustRegister(memoryCollector{s}, listenerCollector{s.listeners})
 	s.ready.Store(true)
+	s.announceReady(ctx)
 	s.log.Info("ready", "listen", s.Addr(), "otlp_grpc", s.OTLPGRPC(), "otlp_http", s.OTLPHTTP(), "data", s.cfg.Data, "version", s.version)
 	return s, nil
 }
