@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"sync"
 	"time"
 
@@ -192,13 +193,54 @@ const routesKind = "routes"
 // load reads what was saved, by any server.
 func (r *routes) load(ctx context.Context, from store.Records) error {
 	err := from.ListRecords(ctx, routesKind, "", func(x store.Record) error {
-		r.adopt(&x)
+		if !ofServer.MatchString(x.Key) {
+			r.adopt(&x)
+		}
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("learned routes: %w", err)
 	}
 	return nil
+}
+
+// ofServer matches the beginning of keys of versions in which each server of a store but the
+// first learned for itself (store.OwnRecords).
+var ofServer = regexp.MustCompile(`^@[0-9a-f]{16}/`)
+
+// shareOwn adds what servers learned for themselves to what all share, and deletes it there. It
+// is called after load, before anything is learned.
+func (r *routes) shareOwn(ctx context.Context, in store.Records) error {
+	var old []store.RecordWrite
+	err := in.ListRecords(ctx, routesKind, "@", func(x store.Record) error {
+		if prefix := ofServer.FindString(x.Key); prefix != "" {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			service := x.Key[len(prefix):]
+			had := r.saved[service]
+			r.put(service, savedRoutes{joinVariables(had.variables, x.Value), had.revision, true})
+			old = append(old, store.RecordWrite{Key: x.Key, IfRevision: store.AnyRevision})
+		}
+		return nil
+	})
+	if err == nil && len(old) > 0 {
+		if err = r.save(ctx, in); err == nil {
+			_, err = in.PutRecords(ctx, routesKind, old...)
+		}
+	}
+	return err
+}
+
+// joinVariables returns the variables of both saved forms, in theirs; a malformed one has none.
+func joinVariables(a, b []byte) []byte {
+	both := route.NewTree[struct{}]()
+	for _, saved := range [][]byte{a, b} {
+		var vs []route.Variable
+		if json.Unmarshal(saved, &vs) == nil {
+			both.Restore(vs)
+		}
+	}
+	return encodeVariables(both.Variables())
 }
 
 // adopt has a service go by what is recorded of it.
@@ -224,12 +266,8 @@ func (r *routes) adopt(x *store.Record) {
 		return
 	}
 	now := savedRoutes{variables: append([]byte(nil), x.Value...), revision: x.Revision}
-	var own []route.Variable
-	if had.unsaved && json.Unmarshal(had.variables, &own) == nil && json.Unmarshal(x.Value, &vs) == nil {
-		both := route.NewTree[struct{}]()
-		both.Restore(own)
-		both.Restore(vs)
-		now.variables, now.unsaved = encodeVariables(both.Variables()), true
+	if had.unsaved && json.Unmarshal(x.Value, &vs) == nil {
+		now.variables, now.unsaved = joinVariables(had.variables, x.Value), true
 	}
 	r.put(x.Key, now)
 }

@@ -355,3 +355,36 @@ func withoutRoutes(t testing.TB) [][]byte {
 	}
 	return out
 }
+
+// What servers learned for themselves before they shared it is of their services, and is shared.
+func TestOwnRoutesAreShared(t *testing.T) {
+	st := storetest.NewTwin()
+	variable := func(path string) []byte { return []byte(fmt.Sprintf(`[{"path":[%q]}]`, path)) }
+	const prefix = "@0123456789abcdef/"
+	for key, path := range map[string]string{"shop": "users", prefix + "shop": "carts", prefix + "pay": "cards", "@scope/app": "items"} {
+		if _, err := st.PutRecords(t.Context(), routesKind, store.RecordWrite{Key: key, Value: variable(path)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := newRoutes(1)
+	if err := r.load(t.Context(), st); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.shareOwn(t.Context(), st); err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	if err := st.ListRecords(t.Context(), routesKind, "", func(x store.Record) error {
+		got += x.Key + string(x.Value) + "\n"
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := `@scope/app[{"path":["items"]}]
+pay[{"path":["cards"]}]
+shop[{"path":["carts"]},{"path":["users"]}]
+`
+	if got != want || len(r.saved) != 3 || len(r.unsaved()) != 0 {
+		t.Errorf("got\n%swant\n%s%d services, want 3", got, want, len(r.saved))
+	}
+}

@@ -141,6 +141,11 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 		if err = s.r.routes.load(ctx, o.Routes); err != nil {
 			return nil, fmt.Errorf("otlp: %w", err)
 		}
+		if o.Shared {
+			if err := s.r.routes.shareOwn(ctx, o.Routes); err != nil {
+				o.Log.Warn("routes that servers learned for themselves before this version are not shared yet; the next start tries again", "error", err)
+			}
+		}
 	}
 	var lc net.ListenConfig
 	if s.grpcListener == nil && o.GRPC != "" {
