@@ -663,6 +663,34 @@ func TestQueue(t *testing.T) {
 	}
 }
 
+// A frame has more spans than a full one only if one message does.
+func TestFramesAreBounded(t *testing.T) {
+	c := &clock{t: time.Unix(1_700_000_000, 0)}
+	a, _ := newAssembler(t, c)
+	r := New(Options{Assembler: a, Writer: "a", Members: func() []cluster.Member {
+		return []cluster.Member{{Writer: "a", Alive: true}, {Writer: "b", Alive: true, Spans: "http://127.0.0.1:1"}}
+	}, Now: c.now})
+	defer r.Close(t.Context())
+	p := r.all()[0]
+	for _, n := range []int{1000, fullFrame - 1000, fullFrame - 1, 2, fullFrame + 1, 1} {
+		spans := make([]traces.Span, n)
+		for i := range spans {
+			spans[i] = traces.Span{TraceID: store.TraceID{1}, ID: [8]byte{1}, Start: 1, End: 2}
+		}
+		p.Send(spans)
+	}
+	if err := p.seal(); err != nil {
+		t.Fatal(err)
+	}
+	var got []int
+	for _, f := range p.frames {
+		got = append(got, f.spans)
+	}
+	if want := []int{fullFrame, fullFrame - 1, 2, fullFrame + 1, 1}; !slices.Equal(got, want) {
+		t.Errorf("frames of %v spans, want %v", got, want)
+	}
+}
+
 // Only a frame for this server, whole and of a version that it knows, is taken.
 func TestReceiveRefuses(t *testing.T) {
 	g := newGroup(t, 1)

@@ -205,6 +205,7 @@ func (p *peer) seal() (err error) {
 		}
 	}
 	p.sealing.each(func(spans []traces.Span) {
+		flush(max(fullFrame+1-len(spans), 1)) // so that a frame is larger only if one message is
 		p.encoder.Add(spans)
 		flush(fullFrame)
 	})

@@ -212,7 +212,16 @@ func (s *Server) serveFrame(w http.ResponseWriter, r *http.Request, f *Frames) {
 	}
 	defer b.limit.leave()
 	c.bytes.Add(uint64(len(frame)))
-	code, answer := f.Receiver.Receive(r.Context(), r.Header.Get(f.Header), frame, func(n int) bool { return b.reserve(b.reserved + n) })
+	never := false // a retry would not fit either
+	code, answer := f.Receiver.Receive(r.Context(), r.Header.Get(f.Header), frame, func(n int) bool {
+		never = int64(n) > b.limit.maxBytes-int64(b.reserved)
+		return !never && b.reserve(b.reserved+n)
+	})
+	if never {
+		c.tooLarge.Add(1)
+		s.refuse(w, jsonType, http.StatusRequestEntityTooLarge, status.Newf(codes.ResourceExhausted, "unpacked it takes more than the %d bytes that limits.memory of this server allows: raise that", b.limit.maxBytes))
+		return
+	}
 	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
 		c.overloaded.Add(1)
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(s.o.RetryAfter.Seconds()))))

@@ -520,6 +520,42 @@ func TestTooLargeIsHeard(t *testing.T) {
 	}
 }
 
+// greedy is a receiver of frames that asks for as many bytes as it is told.
+type greedy struct{}
+
+func (greedy) Receive(_ context.Context, about string, _ []byte, reserve func(int) bool) (int, []byte) {
+	if n, err := strconv.Atoi(about); err != nil || !reserve(n) {
+		return http.StatusTooManyRequests, []byte("{}")
+	}
+	return http.StatusOK, []byte("{}")
+}
+
+// A frame that can never fit is refused for good; one that does not fit now is asked for again.
+func TestFrameThatNeverFits(t *testing.T) {
+	s := start(t, Options{Sink: newLedger(), Frames: []Frames{{Path: "/v1/x", ContentType: "x/y", Header: "Bytes", Receiver: greedy{}}}})
+	l := &s.limits[overHTTP]
+	for _, c := range []struct {
+		asks, used int64
+		code       int
+	}{{l.maxBytes / 2, 0, 200}, {l.maxBytes / 2, l.maxBytes * 3 / 4, 429}, {l.maxBytes + 1, 0, 413}, {l.maxBytes, 0, 413}} {
+		l.hold(int(c.used))
+		req, err := http.NewRequest(http.MethodPost, "http://"+s.HTTPAddr().String()+"/v1/x", strings.NewReader("frame"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "x/y")
+		req.Header.Set("Bytes", strconv.FormatInt(c.asks, 10))
+		r, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := body(t, r); r.StatusCode != c.code || (c.code == 429) != (r.Header.Get("Retry-After") != "") {
+			t.Errorf("%d bytes asked for with %d of %d in use: %s %s, want %d", c.asks, c.used, l.maxBytes, r.Status, text, c.code)
+		}
+		l.release(int(c.used))
+	}
+}
+
 // TestInFlight: requests beyond the bound are turned away, and the bound is
 // free again afterwards.
 func TestInFlight(t *testing.T) {
