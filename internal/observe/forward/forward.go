@@ -55,6 +55,9 @@ const (
 	// mostAge is how long a frame waits for its server: a dead one is noticed before
 	// (cluster.Dead, and a round of the cluster).
 	mostAge = 2 * cluster.Dead
+	// longestPause bounds the pause between attempts, so that a server which comes back gets
+	// what waits before that is too old.
+	longestPause = 5 * time.Second
 )
 
 // Options configures a Router. Assembler, Writer and Members are required.

@@ -663,6 +663,32 @@ func TestQueue(t *testing.T) {
 	}
 }
 
+// A server that comes back gets what waits within seconds, however long it was away and whatever
+// it asked for.
+func TestPausesAreShort(t *testing.T) {
+	c := &clock{t: time.Unix(1_700_000_000, 0)}
+	a, _ := newAssembler(t, c)
+	asked := 0
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		w.Header().Set("Retry-After", "60")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer other.Close()
+	r := New(Options{Assembler: a, Writer: "a", Members: func() []cluster.Member {
+		return []cluster.Member{{Writer: "a", Alive: true}, {Writer: "b", Alive: true, Spans: other.URL}}
+	}, Now: c.now})
+	defer r.Close(t.Context())
+	for i := range 10 {
+		r.all()[0].Send([]traces.Span{{TraceID: store.TraceID{1}, ID: [8]byte{1}, Start: 1, End: 2}})
+		r.round(t.Context())
+		if asked != i+1 {
+			t.Fatalf("%d requests in %v, want %d", asked, time.Duration(i)*longestPause, i+1)
+		}
+		c.advance(longestPause)
+	}
+}
+
 // A frame has more spans than a full one only if one message does.
 func TestFramesAreBounded(t *testing.T) {
 	c := &clock{t: time.Unix(1_700_000_000, 0)}

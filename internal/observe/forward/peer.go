@@ -307,7 +307,11 @@ func (p *peer) post(ctx context.Context, f frame) error {
 
 // failed notes a request that failed.
 func (p *peer) failed(err error, after time.Duration) {
-	p.breaker.Fail(p.r.o.Now(), after, p.r.o.Random())
+	now := p.r.o.Now()
+	p.breaker.Fail(now, after, p.r.o.Random())
+	if last := now.Add(longestPause); p.breaker.Until.After(last) {
+		p.breaker.Until = last
+	}
 	p.r.count(func(s *Stats) { s.Failures, s.LastError = s.Failures+1, err.Error() })
 	if b := p.breaker; b.Failures == 1 || b.Failures == backoff.OpenAfter {
 		p.r.o.Logger.Warn("spans for another server wait", "server", p.writer, "error", err, "attempts", b.Failures, "next", b.Until)
