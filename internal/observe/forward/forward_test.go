@@ -689,6 +689,48 @@ func TestPausesAreShort(t *testing.T) {
 	}
 }
 
+// While a slow server is served, what comes is packed and sent, and what is too old is dropped.
+func TestSlowServer(t *testing.T) {
+	c := &clock{t: time.Unix(1_700_000_000, 0)}
+	a, _ := newAssembler(t, c)
+	during := func() {}
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		do := during
+		during = func() {}
+		do()
+	}))
+	defer other.Close()
+	r := New(Options{Assembler: a, Writer: "a", Members: func() []cluster.Member {
+		return []cluster.Member{{Writer: "a", Alive: true}, {Writer: "b", Alive: true, Spans: other.URL}}
+	}, Now: c.now})
+	defer r.Close(t.Context())
+	p := r.all()[0]
+	send := func(messages int) {
+		for range messages {
+			spans := make([]traces.Span, fullFrame)
+			for i := range spans {
+				spans[i] = traces.Span{TraceID: store.TraceID{1}, ID: [8]byte{1}, Start: 1, End: 2}
+			}
+			p.Send(spans)
+		}
+	}
+	during = func() {
+		c.advance(sendEvery)
+		send(1)
+	}
+	send(2)
+	r.round(t.Context())
+	if st := r.Stats(); st.Sent != 3*fullFrame || st.QueueBytes != 0 {
+		t.Errorf("%d frames sent, want 3: %+v", st.Sent/fullFrame, st)
+	}
+	during = func() { c.advance(mostAge + time.Second) }
+	send(3)
+	r.round(t.Context())
+	if st := r.Stats(); st.Sent != 4*fullFrame || st.Dropped != 2*fullFrame {
+		t.Errorf("%d more frames sent and %d dropped, want 1 and 2: %+v", st.Sent/fullFrame-3, st.Dropped/fullFrame, st)
+	}
+}
+
 // A frame has more spans than a full one only if one message does.
 func TestFramesAreBounded(t *testing.T) {
 	c := &clock{t: time.Unix(1_700_000_000, 0)}

@@ -153,12 +153,18 @@ func (p *peer) run(ctx context.Context) {
 
 // round packs what came and sends what waits, unless the server is given a pause.
 func (p *peer) round(ctx context.Context) {
-	if err := p.seal(); err != nil { // of a compressor that cannot be made
-		p.failed(err, 0)
-		return
-	}
-	p.expire()
-	for ctx.Err() == nil && p.breaker.Wait(p.r.o.Now()) == 0 {
+	for sealed := (time.Time{}); ; {
+		if now := p.r.o.Now(); now.Sub(sealed) >= sendEvery { // also while a slow server is served
+			if err := p.seal(); err != nil { // of a compressor that cannot be made
+				p.failed(err, 0)
+				return
+			}
+			p.expire()
+			sealed = now
+		}
+		if ctx.Err() != nil || p.breaker.Wait(p.r.o.Now()) > 0 {
+			return
+		}
 		f, ok := p.front()
 		if !ok {
 			return
