@@ -217,16 +217,22 @@ func (r *Router) round(ctx context.Context) {
 func (r *Router) Close(ctx context.Context) {
 	peers := r.all()
 	r.ring.Store(&ring{})
+	var closing sync.WaitGroup
 	for _, p := range peers {
-		p.breaker.Succeed() // there is no later attempt
-		p.round(ctx)
-		frames, open := p.close()
-		n := len(open.spans)
-		for _, f := range frames {
-			n += f.spans
-		}
-		r.drop(n)
+		closing.Go(func() { // beside each other: one that hangs takes no time of others
+			if !p.breaker.Open() {
+				p.breaker.Succeed() // there is no later attempt
+			}
+			p.round(ctx)
+			frames, open := p.close()
+			n := len(open.spans)
+			for _, f := range frames {
+				n += f.spans
+			}
+			r.drop(n)
+		})
 	}
+	closing.Wait()
 	r.o.HTTP.CloseIdleConnections()
 }
 

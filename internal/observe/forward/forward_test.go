@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"tailscope/hist"
+	"tailscope/internal/backoff"
 	"tailscope/internal/cluster"
 	"tailscope/internal/observe/traces"
 	"tailscope/internal/series"
@@ -728,6 +729,47 @@ func TestSlowServer(t *testing.T) {
 	r.round(t.Context())
 	if st := r.Stats(); st.Sent != 4*fullFrame || st.Dropped != 2*fullFrame {
 		t.Errorf("%d more frames sent and %d dropped, want 1 and 2: %+v", st.Sent/fullFrame-3, st.Dropped/fullFrame, st)
+	}
+}
+
+// Close sends to all servers at once, and to none that has not answered for a while.
+func TestCloseBesideEachOther(t *testing.T) {
+	c := &clock{t: time.Unix(1_700_000_000, 0)}
+	a, _ := newAssembler(t, c)
+	sent := make(chan struct{})
+	first := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		select {
+		case <-sent:
+		case <-r.Context().Done():
+		}
+	}))
+	defer first.Close()
+	second := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(sent) }))
+	defer second.Close()
+	dead := 0
+	third := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		dead++
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer third.Close()
+	members := []cluster.Member{{Writer: "a", Alive: true}, {Writer: "d", Alive: true, Spans: third.URL}}
+	r := New(Options{Assembler: a, Writer: "a", Members: func() []cluster.Member { return members }, Now: c.now, Timeout: time.Second})
+	spans := []traces.Span{{TraceID: store.TraceID{1}, ID: [8]byte{1}, Start: 1, End: 2}}
+	r.all()[0].Send(spans)
+	for range backoff.OpenAfter {
+		r.round(t.Context())
+		c.advance(longestPause)
+	}
+	members = append(members, cluster.Member{Writer: "b", Alive: true, Spans: first.URL}, cluster.Member{Writer: "c", Alive: true, Spans: second.URL})
+	r.refresh()
+	c.advance(-longestPause) // the third is within its pause
+	for _, p := range r.all()[:2] {
+		p.Send(spans)
+	}
+	r.Close(t.Context())
+	if st := r.Stats(); st.Sent != 2 || st.Dropped != 1 || dead != backoff.OpenAfter {
+		t.Errorf("%d requests to a server that does not answer, %+v; want 3, two spans sent and one dropped", dead, st)
 	}
 }
 
