@@ -48,6 +48,7 @@ type Options struct {
 	DamagedDir    string                   // where journals that are damaged are kept; default "damaged" beside Dir
 	Writer        string                   // name of this writer in the store; required, and unique among servers
 	Shared        bool                     // other servers have the store too, and names are given for all of them
+	Servers       func() int               // servers of a shared store that are alive; nil: this one
 	FlushInterval time.Duration            // default 10 s: generations are cut just after a base slot ends
 	SyncInterval  time.Duration            // default 1 s: interval of journal syncs, which bounds the loss at a power failure
 	MemoryBytes   int64                    // bound on open slots and tables, in bytes; default 256 MiB

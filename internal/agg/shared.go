@@ -476,8 +476,12 @@ func (o *Options) limitOf(label string) int {
 
 // publishNames writes what is new of this server. What fails is tried again in the next round.
 func (a *Aggregator) publishNames(ctx context.Context, now time.Time) error {
+	servers := 1
+	if a.o.Servers != nil {
+		servers = a.o.Servers()
+	}
 	a.mu.Lock()
-	writes := a.reg.unpublished(now.Unix()/3600, a.o.Writer)
+	writes := a.reg.unpublished(now.Unix()/3600, a.o.Writer, servers)
 	a.mu.Unlock()
 	for len(writes) > 0 {
 		n, size := 0, 0
@@ -501,7 +505,7 @@ func (a *Aggregator) publishNames(ctx context.Context, now time.Time) error {
 }
 
 // unpublished returns what is to be written of this server, and counts it as published.
-func (r *registry) unpublished(hour int64, writer string) (writes []store.RecordWrite) {
+func (r *registry) unpublished(hour int64, writer string, servers int) (writes []store.RecordWrite) {
 	r.countWeights()
 	for _, s := range r.services[1:] {
 		if s.tenants.weighty() {
@@ -515,6 +519,7 @@ func (r *registry) unpublished(hour int64, writer string) (writes []store.Record
 			continue
 		}
 		t := s.tenants
+		t.servers = max(t.servers, servers) // one that restarts takes back nothing
 		put := func(part int, is, renewed bool, value func([]byte) []byte) {
 			switch {
 			case is && (renewed || !s.published[part]):
@@ -584,8 +589,7 @@ func (t *tenants) appendNamed(b []byte) []byte {
 
 // crowds reports whether the bound on the values of a label is near.
 func (s *service) crowds(o *Options, label string) bool {
-	limit := o.limitOf(label)
-	return len(s.named(label))+len(s.others[label]) >= limit-limit/4
+	return s.tenants.near(len(s.named(label)), len(s.others[label]), o.limitOf(label))
 }
 
 func (s *service) crowded(o *Options) bool {

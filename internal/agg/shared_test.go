@@ -107,6 +107,35 @@ func TestServersGiveOneName(t *testing.T) {
 	})
 }
 
+// Servers that each see other tenants and operations give hardly more names together than one
+// may: all but the few that they give at once.
+func TestBoundIsOfAllServers(t *testing.T) {
+	const bound, servers = 64, 4
+	list := sharers(t, storetest.NewTwin(), newClock(), servers, func(o *Options) {
+		o.MaxTenants, o.MaxOperations, o.Servers = bound, bound, func() int { return servers }
+	})
+	given := map[string]bool{}
+	for i := range bound {
+		for n, a := range list {
+			for _, name := range strings.Fields(serve(t, a, fmt.Sprint("o", n, "-", i), fmt.Sprint("t", n, "-", i), 1)) {
+				given[name] = true
+			}
+		}
+		rounds(t, 1, list...)
+	}
+	for _, first := range []string{"o", "t"} {
+		names := 0
+		for name := range given {
+			if strings.HasPrefix(name, first) {
+				names++
+			}
+		}
+		if names < bound-servers || names > bound+servers {
+			t.Errorf("%d names that begin with %s, want %d", names, first, bound)
+		}
+	}
+}
+
 // A tenant is in one cohort on all servers, that of its share of all their requests, also when
 // a server starts anew.
 func TestCohortsAreOfAllServers(t *testing.T) {
@@ -296,7 +325,7 @@ func FuzzPublished(f *testing.F) {
 		t.admit(h + 1)
 		t.count(h+1, 10, h%2 == 0)
 	}
-	s := &service{extra: map[string]map[string]struct{}{"region": {"eu": {}}}}
+	s := &service{tenants: t, extra: map[string]map[string]struct{}{"region": {"eu": {}}}}
 	s.values[dimOperation] = map[string]struct{}{"a": {}, "": {}}
 	header := []byte{namesVersion, 3}
 	f.Add(t.appendWeights(header[:2:2]), byte(partWeights))
@@ -322,7 +351,7 @@ func TestPublishedIsReadBack(t *testing.T) {
 		tt.admit(h + 1)
 		tt.count(h+1, h+1, h%2 == 0)
 	}
-	s := &service{extra: map[string]map[string]struct{}{"region": {"eu": {}, "us": {}}}}
+	s := &service{tenants: tt, extra: map[string]map[string]struct{}{"region": {"eu": {}, "us": {}}}}
 	s.values[dimOperation] = map[string]struct{}{"a": {}, "b": {}}
 	s.values[dimVersion] = map[string]struct{}{"1": {}}
 	header := []byte{namesVersion, 3}

@@ -1030,6 +1030,7 @@ func (r *registry) turn() (changed bool) {
 			unfolded[i], changed = s.folds, changed || s.folds
 			s.folds = false
 			s.tenants.renew, s.tenants.unsaid = s.tenants.crowded(), true
+			s.tenants.servers = 0
 			s.unsaid, s.read = true, min(s.read, readAnew)
 		} else if s.tenants.crowded() && s.tenants.turn() {
 			moved[i], changed = true, true

@@ -44,6 +44,7 @@ type tenants struct {
 	due       bool    // weights are to be published
 	said      uint64  // total when they last were, and when an hour began
 	renew     bool    // the heaviest get the names of the hour that has begun
+	servers   int     // most that were alive in a round of this hour
 
 	limit  int    // of cap
 	size   int64  // bytes, as far as they are counted in memory
@@ -123,7 +124,15 @@ func (t *tenants) keeps(h uint64, pressed bool) bool {
 }
 
 // crowded reports whether the bound is near, so that weights matter.
-func (t *tenants) crowded() bool { return t.folded || t.named.n+t.elsewhere >= t.cap-t.cap/4 }
+func (t *tenants) crowded() bool {
+	return t.folded || t.near(t.named.n, t.elsewhere, t.cap)
+}
+
+// near reports whether three quarters of a bound have names, here and elsewhere, or would have if
+// each server had given as many as this one: they may all be others, and are not published yet.
+func (t *tenants) near(here, elsewhere, bound int) bool {
+	return max(here+elsewhere, here*t.servers) >= bound-bound/4
+}
 
 // turn begins a new hour: the heaviest are named, and counts are halved so that
 // yesterday's heavy tenants can be replaced. It reports whether a name was gained or

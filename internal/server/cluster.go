@@ -70,6 +70,19 @@ func (s *Server) announceReady(ctx context.Context) {
 	}
 }
 
+// countAlive returns the number of servers of the store that are alive, at least 1.
+func (s *Server) countAlive() int {
+	n := 0
+	if s.cluster != nil {
+		for _, m := range s.cluster.Members() {
+			if m.Alive {
+				n++
+			}
+		}
+	}
+	return max(n, 1)
+}
+
 // once calls do if no other server of the store has that work, and reports whether it
 // did.
 func (s *Server) once(ctx context.Context, work string, do func(context.Context) error) (did bool, err error) {

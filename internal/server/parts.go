@@ -54,6 +54,7 @@ func (s *Server) openAggregator(ctx context.Context) error {
 		Dir:           filepath.Join(s.cfg.Data, "journal"),
 		Writer:        s.data.writer,
 		Shared:        s.data.shared,
+		Servers:       s.countAlive,
 		FlushInterval: s.cfg.Flush,
 		SyncInterval:  s.cfg.Sync,
 		MemoryBytes:   s.shares.OpenSlots,
