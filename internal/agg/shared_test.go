@@ -86,6 +86,9 @@ func TestServersGiveOneName(t *testing.T) {
 				}
 			}
 		}
+		for _, a := range list { // one that has not seen the service does not hear of its names
+			serve(t, a, "o0", "t0", 1)
+		}
 		c.advance(time.Minute) // the heaviest have the names of the hour
 		rounds(t, 3, list...)
 		for i := range 15 {
