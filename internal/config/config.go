@@ -146,8 +146,13 @@ const NoAddress = "none"
 
 // validate reports what is wrong with the settings of servers that share a store.
 func (c *Cluster) validate(bad func(key, format string, args ...any)) {
-	if c.Address != "" && c.Address != NoAddress && !isURL(c.Address) {
+	if c.Address == "" || c.Address == NoAddress {
+		return
+	}
+	if !isURL(c.Address) {
 		bad("cluster.address", "%q is not a URL: write one such as http://10.0.0.7:4318, or none", c.Address)
+	} else if u, _ := url.Parse(c.Address); u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		bad("cluster.address", "has a user, a query or a fragment, which every server would read: write only what leads to this one, such as http://10.0.0.7:4318")
 	}
 }
 

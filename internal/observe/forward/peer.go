@@ -298,12 +298,12 @@ func (p *peer) post(ctx context.Context, f frame) error {
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, 64<<10))
 	if err != nil {
-		return fmt.Errorf("answer of %s: %w", to, err)
+		return fmt.Errorf("answer of server %s: %w", p.writer, err)
 	}
 	if res.StatusCode == http.StatusOK {
 		return nil
 	}
-	err = fmt.Errorf("%s answers %s: %.200s", to, res.Status, text)
+	err = fmt.Errorf("server %s answers %s: %.200s", p.writer, res.Status, text)
 	switch res.StatusCode {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
 		return &refusal{err}
