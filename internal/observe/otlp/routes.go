@@ -350,6 +350,7 @@ func (r *routes) saveUntil(done <-chan struct{}, to store.Records, shared bool, 
 		defer tick.Stop()
 		others = tick.C
 	}
+	failing := false
 	for {
 		var err error
 		select {
@@ -362,8 +363,10 @@ func (r *routes) saveUntil(done <-chan struct{}, to store.Records, shared bool, 
 		if err == nil {
 			err = r.save(context.Background(), to)
 		}
-		if err != nil {
-			log.Warn("learned routes are not saved yet; they are tried again", "error", err)
+		if err != nil && !failing {
+			log.Warn("learned routes wait until their records can be read and written; tried every few seconds", "error", err)
+		}
+		if failing = err != nil; failing {
 			select {
 			case <-done:
 				return

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -387,4 +388,40 @@ shop[{"path":["carts"]},{"path":["users"]}]
 	if got != want || len(r.saved) != 3 || len(r.unsaved()) != 0 {
 		t.Errorf("got\n%swant\n%s%d services, want 3", got, want, len(r.saved))
 	}
+}
+
+// awayRecords cannot be read or written while they are away.
+type awayRecords struct {
+	*storetest.Twin
+	away atomic.Bool
+}
+
+func (a *awayRecords) ListRecords(ctx context.Context, kind, prefix string, yield func(store.Record) error) error {
+	if a.away.Load() {
+		return errors.New("the store is away")
+	}
+	return a.Twin.ListRecords(ctx, kind, prefix, yield)
+}
+
+// While the store is away that is said once.
+func TestRoutesWaitQuietly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		st, done := &awayRecords{Twin: storetest.NewTwin()}, make(chan struct{})
+		var running sync.WaitGroup
+		running.Go(func() {
+			newRoutes(1).saveUntil(done, st, true, slog.New(slog.NewTextHandler(&log, nil)), time.Second)
+		})
+		for range 2 {
+			st.away.Store(true)
+			time.Sleep(time.Minute)
+			st.away.Store(false)
+			time.Sleep(time.Minute)
+		}
+		close(done)
+		running.Wait()
+		if n := strings.Count(log.String(), "level=WARN"); n != 2 || !strings.Contains(log.String(), "read and written") {
+			t.Errorf("%d warnings of two times in which the store was away:\n%s", n, log.String())
+		}
+	})
 }
