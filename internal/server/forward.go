@@ -75,6 +75,9 @@ func (s *Server) spansAddress(ctx context.Context) string {
 		s.log.Warn(next+", or let otlp.http listen on more than the loopback", "otlp_http", s.OTLPHTTP())
 		return ""
 	}
+	if ip.IsLoopback() {
+		s.log.Info("servers on other machines cannot reach this one for its share of the traces: give the address at which they do as cluster.address", "address", ip)
+	}
 	return "http://" + netip.AddrPortFrom(ip, listens.Port()).String()
 }
 

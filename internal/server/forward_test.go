@@ -25,7 +25,8 @@ func TestSpansAddress(t *testing.T) {
 		{"127.0.0.1:0", "", 0, ""}, // no breakdown
 		{"", "", 1, ""},
 	} {
-		s := &Server{log: slog.New(slog.DiscardHandler), data: &dataStore{host: "127.0.0.1:8123"}}
+		var said strings.Builder
+		s := &Server{log: slog.New(slog.NewTextHandler(&said, nil)), data: &dataStore{host: "127.0.0.1:8123"}}
 		s.cfg.Cluster.Address, s.shares.Traces = c.address, c.traces
 		port := ""
 		if c.listen != "" {
@@ -43,6 +44,9 @@ func TestSpansAddress(t *testing.T) {
 		}
 		if got := s.spansAddress(t.Context()); got != c.want {
 			t.Errorf("listening on %q, cluster.address %q: %q, want %q", c.listen, c.address, got, c.want)
+		}
+		if near := strings.HasPrefix(c.want, "http://127."); near != strings.Contains(said.String(), "servers on other machines cannot reach") {
+			t.Errorf("listening on %q, cluster.address %q: it says %q", c.listen, c.address, said.String())
 		}
 	}
 }
