@@ -146,16 +146,9 @@ type server struct {
 	peer            *peer // nil: this server
 }
 
-// owner returns the server that a trace belongs to: the one whose hash with the trace id is
-// the greatest, of equals the first by name. There is one at least.
+// owner returns the server that a trace belongs to. There is one at least.
 func (r *ring) owner(id *store.TraceID) *server {
-	best, most := 0, uint64(0)
-	for i := range r.servers {
-		if h := xxh3.HashSeed(id[:], r.servers[i].seed); h > most {
-			best, most = i, h
-		}
-	}
-	return &r.servers[best]
+	return &r.servers[cluster.First(len(r.servers), func(i int) uint64 { return xxh3.HashSeed(id[:], r.servers[i].seed) })]
 }
 
 // New returns a Router that knows the members of now, and routes the spans of the assembler.
