@@ -18,16 +18,16 @@ import (
 // alone writes, what it has counted of tenants, and, where a bound is near, which tenants and
 // which values of labels it has named. Each reads those of all: what one of them has named is
 // named, and cohorts are made from the sums. Union and sum do not depend on the order, so
-// nobody decides for the others, and a name once given stays until its hour ends. In a round a
-// server first reads and then publishes; what one has named the others name after their next
-// round, 2*exchangeEvery later at most. Until then a server goes by what it knows.
+// nobody decides for the others, and a name once given stays: a tenant's until its hour ends, a
+// value's while it has live series. In a round a server first reads and then publishes; what one
+// has named the others name after their next round, 2*store.ReadEvery later at most. Until then a
+// server goes by what it knows.
 
 // kindNames is the kind of these records. Their keys are service, writer and part, with a byte 0
 // between them.
 const kindNames = "names"
 
 const (
-	exchangeEvery   = 5 * time.Second
 	exchangeTimeout = 30 * time.Second
 	countedHours    = 2       // what a server has not published for longer does not count
 	keptHours       = 24      // and is deleted by the others
@@ -67,7 +67,7 @@ type exchange struct {
 
 // runExchange reads and publishes names every few seconds until ctx is done.
 func (a *Aggregator) runExchange(ctx context.Context) {
-	tick := time.NewTicker(exchangeEvery)
+	tick := time.NewTicker(store.ReadEvery)
 	defer tick.Stop()
 	failing := false
 	for {
@@ -220,7 +220,7 @@ func (r *nameRound) finish(now time.Time) {
 // mayRename reports whether the heaviest tenants of a service get the names of a new hour: all
 // servers have begun it and published their weights, if their clocks and flushes are alike.
 func (a *Aggregator) mayRename(s *service, now time.Time) bool {
-	return s.tenants.renew && now.Unix()%3600 >= int64((2*a.o.FlushInterval+4*exchangeEvery)/time.Second)
+	return s.tenants.renew && now.Unix()%3600 >= int64((2*a.o.FlushInterval+4*store.ReadEvery)/time.Second)
 }
 
 // published is what the servers of a store have published of one service.

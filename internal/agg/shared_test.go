@@ -246,18 +246,18 @@ func TestHowLongTwoNamesLast(t *testing.T) {
 			}
 			defer a.Close(context.Background())
 			list = append(list, a)
-			time.Sleep(exchangeEvery / 3) // rounds of servers are not in step
+			time.Sleep(store.ReadEvery / 3) // rounds of servers are not in step
 		}
 		for i := range 3 {
 			serve(t, list[2], fmt.Sprint("o", i), fmt.Sprint("t", i), 1)
 		}
-		time.Sleep(3 * exchangeEvery)        // all know that the bound is near
+		time.Sleep(3 * store.ReadEvery)      // all know that the bound is near
 		serve(t, list[2], "last", "last", 1) // two give the last name at once
 		if got := serve(t, list[0], "new", "acme", 1); got != "new acme" {
 			t.Fatalf("a server that has heard of nobody counts under %s", got)
 		}
 		begin, longest := time.Now(), time.Duration(0)
-		for time.Since(begin) < 3*exchangeEvery {
+		for time.Since(begin) < 3*store.ReadEvery {
 			for _, a := range list[1:] {
 				if got := serve(t, a, "new", "acme", 1); got != "new acme" {
 					longest = time.Since(begin)
@@ -265,8 +265,8 @@ func TestHowLongTwoNamesLast(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
-		if longest == 0 || longest > 2*exchangeEvery {
-			t.Errorf("one request has two names for %v, want more than none and at most %v", longest, 2*exchangeEvery)
+		if longest == 0 || longest > 2*store.ReadEvery {
+			t.Errorf("one request has two names for %v, want more than none and at most %v", longest, 2*store.ReadEvery)
 		}
 		t.Logf("one request had two names for %v", longest)
 	})

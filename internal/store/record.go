@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 var (
@@ -35,6 +36,10 @@ type RecordWrite struct {
 	// IfRevision is the revision that the record must have; 0 if it must not exist.
 	IfRevision uint64
 }
+
+// ReadEvery is how often servers that share a store read what others have recorded for all: names,
+// and learned routes.
+const ReadEvery = 5 * time.Second
 
 // Records is the part of a Store that keeps records. Each has a kind, such as "marks",
 // and a key within its kind. A kind and a key are non-empty; a kind holds no byte 0.

@@ -4,21 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"tailscope/internal/store"
 )
 
-// routesEvery is how often what other servers learned of a service's routes is read, while
-// files of it are.
-const routesEvery = 5 * time.Second
-
-// shareRoutes goes by what servers of the store have learned of a service's routes, and adds
-// what this one has. Of two that learn a place at once the first that writes has learned it.
+// shareRoutes goes by what servers of the store have learned of a service's routes, read again
+// every store.ReadEvery while files of the service are, and adds what this one has. Of two that
+// learn a place at once the first that writes has learned it.
 func (in *Ingester) shareRoutes(ctx context.Context, s *service) error {
 	s.mu.Lock()
 	now, changed := in.o.Now(), s.router.routes.Changed
-	due := changed || now.Sub(s.shared) >= routesEvery
+	due := changed || now.Sub(s.shared) >= store.ReadEvery
 	if due {
 		s.shared = now
 	}

@@ -75,7 +75,7 @@ func TestServersShareRoutes(t *testing.T) {
 	if got := second("/users/bob"); got != "GET /users/bob" {
 		t.Errorf("right away the other server reads the record anew: %s", got)
 	}
-	now = now.Add(routesEvery)
+	now = now.Add(store.ReadEvery)
 	for path, want := range map[string]string{"/users/bob": "GET /users/{name}", "/users/me": "GET /users/me"} {
 		if got := second(path); got != want {
 			t.Errorf("%s is %s, want %s", path, got, want)
@@ -88,7 +88,7 @@ func TestServersShareRoutes(t *testing.T) {
 			name("/carts/" + string(rune('a'+n)))
 		}
 	}
-	now = now.Add(routesEvery)
+	now = now.Add(store.ReadEvery)
 	first("/")
 	second("/")
 	_, third := server() // a start goes by both

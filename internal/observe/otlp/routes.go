@@ -338,15 +338,12 @@ func (r *routes) unsaved() (writes []store.RecordWrite) {
 	return writes
 }
 
-// routesEvery is how often what other servers learned is read.
-const routesEvery = 5 * time.Second
-
 // saveUntil saves what is learned as it is learned, until done, and reads what other servers
 // learned if they share the store. After a failure it waits before it tries again.
 func (r *routes) saveUntil(done <-chan struct{}, to store.Records, shared bool, log *slog.Logger, wait time.Duration) {
 	var others <-chan time.Time
 	if shared {
-		tick := time.NewTicker(routesEvery)
+		tick := time.NewTicker(store.ReadEvery)
 		defer tick.Stop()
 		others = tick.C
 	}

@@ -209,12 +209,12 @@ func TestServersLearnTogether(t *testing.T) {
 		for time.Since(begin) < time.Minute && names(2, somebody[0]) != "map[GET /users/{name}:1]" {
 			time.Sleep(100 * time.Millisecond)
 		}
-		if took := time.Since(begin); took == 0 || took > routesEvery {
-			t.Errorf("a route was another one for %v, want at most %v", took, routesEvery)
+		if took := time.Since(begin); took == 0 || took > store.ReadEvery {
+			t.Errorf("a route was another one for %v, want at most %v", took, store.ReadEvery)
 		}
 		names(1, mine...) // two learn of carts at once, and each would keep another
 		names(2, yours...)
-		time.Sleep(2 * routesEvery)
+		time.Sleep(2 * store.ReadEvery)
 		somebody = append(somebody, got("/carts/mine/x", 200), got("/carts/yours/x", 200))
 		want := names(0, somebody...)
 		if !strings.Contains(want, "GET /carts/{name}/x:2 GET /users/me:1 GET /users/{name}:2]") {
