@@ -138,7 +138,8 @@ func TestTrust(t *testing.T) {
 	if once < 180 || late != 0 {
 		t.Errorf("%d of 200 traces are closed at once, %d spans late, want most and none", once, late)
 	}
-	if once, late = turn(true, 200); once == 0 || once > 5 || late != once {
+	// The first may be one of the few that are left open to look.
+	if once, late = turn(true, 200); once > 5 || late != once {
 		t.Errorf("%d traces are closed at once when the callee has begun to send, and %d spans late", once, late)
 	}
 	pass(20 * time.Second)
