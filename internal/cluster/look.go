@@ -69,7 +69,7 @@ func Servers(members []Member) (servers []api.ClusterServer, findings []api.Clus
 			findings = append(findings, api.ClusterFinding{
 				Where: m.Writer, What: "its clock is at least " + clock,
 				Costs: "What it measures itself lies at wrong times, and data expires by the clock of the server that maintains.",
-				Next:  "synchronise the clocks, such as with chrony",
+				Next:  figure.SetClocks,
 			})
 		}
 	}

@@ -171,6 +171,9 @@ func Clock(ahead float64) string {
 	return Duration(time.Duration(seconds)*time.Second) + way
 }
 
+// SetClocks is the next step where a clock is found to be wrong.
+const SetClocks = "synchronise the clocks, such as with chrony"
+
 // Sentence returns s with a capital letter at its beginning, unless it begins with
 // the name of a percentile, such as p99.
 func Sentence(s string) string {

@@ -11,6 +11,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/hist"
+	"tailscope/internal/guard/check/event"
 	"tailscope/internal/guard/check/expr"
 	"tailscope/internal/guard/check/profile"
 	"tailscope/internal/guard/check/spec"
@@ -139,10 +140,10 @@ var bandFamilies = familyNames[outValue : outHighCritical+1]
 func (e *Engine) loadPoints(ctx context.Context, own labels.Labels, start, end, step int64) ([]api.CheckPoint, error) {
 	n := int((end - start) / step)
 	nan := api.Float(math.NaN())
-	none := api.CheckBands{Threshold: nan, LowCritical: nan, LowWarning: nan, HighWarning: nan, HighCritical: nan}
-	points := make([]api.CheckPoint, n)
+	points, bands := make([]api.CheckPoint, n), make([]event.Bands, n)
 	for i := range points {
-		points[i] = api.CheckPoint{Time: api.Float(start + int64(i)*step), Value: nan, Min: nan, Max: nan, Bands: none}
+		points[i] = api.CheckPoint{Time: api.Float(start + int64(i)*step), Value: nan, Min: nan, Max: nan}
+		bands[i] = noBands("")
 	}
 	seen := make([]bool, n)
 	for f, name := range bandFamilies {
@@ -164,15 +165,18 @@ func (e *Engine) loadPoints(ctx context.Context, own labels.Labels, start, end, 
 					continue
 				}
 				for j := at + 1; at >= 0 && j < i && int64(j-at)*step <= int64(steady/time.Second); j++ {
-					*bandOf(&points[j].Bands, f) = api.Float(last)
+					*bandOf(&bands[j], f) = last
 				}
 				last, at = p.Number.Last, i
-				*bandOf(&points[i].Bands, f) = api.Float(last)
+				*bandOf(&bands[i], f) = last
 			}
 			for j := at + 1; at >= 0 && j < n && int64(j-at)*step <= int64(steady/time.Second); j++ {
-				*bandOf(&points[j].Bands, f) = api.Float(last)
+				*bandOf(&bands[j], f) = last
 			}
 		}
+	}
+	for i := range points {
+		points[i].Bands = apiBands(&bands[i])
 	}
 	first, lastSeen := slices.Index(seen, true), n-1
 	if first < 0 {
@@ -184,7 +188,7 @@ func (e *Engine) loadPoints(ctx context.Context, own labels.Labels, start, end, 
 	return points[first : lastSeen+1], nil
 }
 
-func bandOf(b *api.CheckBands, family int) *api.Float {
+func bandOf(b *event.Bands, family int) *float64 {
 	switch family {
 	case outThreshold:
 		return &b.Threshold

@@ -312,7 +312,7 @@ func (e *Engine) readResults(ctx context.Context) {
 			case f == outSeconds && (r == nil || r.Time.Before(at)): // a later run had no value
 				results[key] = &event.Result{Time: at, Reading: event.Reading{Null: true}, Bands: noBands("")}
 			case f != outSeconds && r != nil && r.Time.Sub(at) <= 2*steady:
-				*bandIn(&r.Bands, f) = p.Number.Last
+				*bandOf(&r.Bands, f) = p.Number.Last
 			}
 		}
 	}
@@ -324,20 +324,6 @@ func (e *Engine) readResults(ctx context.Context) {
 			c.last.Level, c.last.State, c.last.Unit = c.machine.Last, c.machine.Hard, c.in.c.Unit
 		}
 	}
-}
-
-func bandIn(b *event.Bands, family int) *float64 {
-	switch family {
-	case outThreshold:
-		return &b.Threshold
-	case outLowCritical:
-		return &b.LowCritical
-	case outLowWarning:
-		return &b.LowWarning
-	case outHighWarning:
-		return &b.HighWarning
-	}
-	return &b.HighCritical
 }
 
 // measureOnly runs a check of which another server keeps the state, and changes nothing.

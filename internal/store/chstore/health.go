@@ -90,7 +90,7 @@ func findings(n *api.ClusterNode) (out []api.ClusterFinding) {
 		out = append(out, api.ClusterFinding{Where: n.Host, What: what, Costs: costs, Next: next})
 	}
 	if clock := figure.Clock(float64(n.Ahead)); clock != "" {
-		found("its clock is "+clock, "Its logs, and Keeper, go by it; Tailscope does not.", "synchronise the clocks, such as with chrony")
+		found("its clock is "+clock, "Its logs, and Keeper, go by it; Tailscope does not.", figure.SetClocks)
 	}
 	if n.Delayed > 0 && 2*n.Crowded >= n.Delayed {
 		found(fmt.Sprintf("a partition has %d parts, and from %d on insertions are slowed down", n.Crowded, n.Delayed), "Beyond that what arrives waits in the servers' journals.",
