@@ -291,23 +291,52 @@ func (x *question) cell(ctx context.Context, k groupKey, at cellKey) (c *cell, f
 	return c, c.sum.rows == 0, nil
 }
 
+// stepBits is the width of a step's number where it is packed with a form and a bucket.
+const stepBits = 24
+
 // readBuckets reads the buckets.
 func (x *question) readBuckets(ctx context.Context) error {
-	// A bucket of a schema finer by d is, coarser, ceil(k/2^d).
-	finer := fmt.Sprintf("if(form < %d, exp2(toFloat64(form) - toFloat64(%s)), toFloat64(1))", schemaForms, x.formAs())
-	coarser := fmt.Sprintf("toInt32(multiIf(finer <= 1, b, b < %d, toInt32(ceil((b + %d) / finer)) - %d, toInt32(ceil(b / finer))))",
-		negativeBuckets/2, -negativeBuckets, -negativeBuckets)
-	keys := []column{{"f", x.formAs()}, {"step", x.stepOf()}}
+	finer := "toFloat64(1)"
+	if x.q.Schema < hist.MaxSchema {
+		finer = fmt.Sprintf("if(form < %d, exp2(toFloat64(form) - toFloat64(%s)), toFloat64(1))", schemaForms, x.formAs())
+	}
+	at := fmt.Sprintf("bitOr(bitShiftLeft(toUInt64(%s), %d), bitShiftLeft(toUInt64(%s), 32))", x.formAs(), 32+stepBits, x.stepOf())
+	// Most of the time goes into the hash table of what is grouped by, which one number in
+	// place of three makes cheaper. Forms that are not schemas are too large for it.
+	packed := len(x.m.forms) == 0 && x.steps <= 1<<stepBits
+	bucketOf := func(finer, at string) string {
+		k := "b"
+		if x.q.Schema < hist.MaxSchema {
+			// A bucket of a schema finer by d is, coarser, ceil(k/2^d).
+			k = fmt.Sprintf("toInt32(multiIf(%[1]s <= 1, b, b < %[2]d, toInt32(ceil((b + %[3]d) / %[1]s)) - %[3]d, toInt32(ceil(b / %[1]s))))", finer, negativeBuckets/2, -negativeBuckets)
+		}
+		if packed {
+			k = "bitOr(" + at + ", toUInt64(toUInt32(" + k + ")))"
+		}
+		return k + " AS k"
+	}
+	keys, by := []column{{"f", x.formAs()}, {"step", x.stepOf()}}, "f, step, "
+	if packed {
+		keys, by = []column{{"at", at}}, ""
+	}
 	const each = " ARRAY JOIN buckets AS b, counts AS c"
 	var query string
-	if x.grouped == "" {
-		query = "SELECT " + x.groupAs() + " AS g, " + define(keys) + ", " + strings.ReplaceAll(coarser, "finer", "("+finer+")") + " AS k, sum(c) FROM " +
-			x.s.local("points") + each + x.rows(" AND kind = 0")
-	} else {
-		query = "SELECT g, f, step, " + coarser + " AS k, sum(c) FROM (SELECT g, f, step, finer, buckets, counts FROM (SELECT id, " + define(append(keys, column{"finer", finer})) +
-			", buckets, counts FROM " + x.s.local("points") + x.rows(" AND kind = 0") + ") " + x.join() + ")" + each
+	switch {
+	case x.grouped == "" && packed:
+		query = "SELECT " + x.groupAs() + " AS g, " + bucketOf("("+finer+")", at)
+	case x.grouped == "":
+		query = "SELECT " + x.groupAs() + " AS g, " + define(keys) + ", " + bucketOf("("+finer+")", at)
+	default:
+		query = "SELECT g, " + by + bucketOf("finer", "at")
 	}
-	query += " GROUP BY g, f, step, k"
+	query += ", sum(c) FROM "
+	if x.grouped == "" {
+		query += x.s.local("points") + each + x.rows(" AND kind = 0")
+	} else {
+		keys = append(keys, column{"finer", finer})
+		query += "(SELECT g, " + namesOf(keys) + ", buckets, counts FROM (SELECT id, " + define(keys) + ", buckets, counts FROM " + x.s.local("points") + x.rows(" AND kind = 0") + ") " + x.join() + ")" + each
+	}
+	query += " GROUP BY g, " + by + "k"
 	return x.s.eachShard(ctx, func(ctx context.Context, _ int, n *node) error {
 		r, err := x.s.client.read(ctx, n, query)
 		if err != nil {
@@ -317,7 +346,14 @@ func (x *question) readBuckets(ctx context.Context) error {
 		defer x.mu.Unlock()
 		for r.next() {
 			k := groupKey{r.uint64(), series.Distribution}
-			at := cellKey{form: r.uint64(), step: r.int64()}
+			var at cellKey
+			var number int32
+			if packed {
+				p := r.uint64()
+				at, number = cellKey{form: p >> (32 + stepBits), step: int64(p >> 32 & (1<<stepBits - 1))}, int32(uint32(p))
+			} else {
+				at, number = cellKey{form: r.uint64(), step: r.int64()}, r.int32()
+			}
 			c, _, err := x.cell(ctx, k, at)
 			if err != nil {
 				return err
@@ -328,7 +364,7 @@ func (x *question) readBuckets(ctx context.Context) error {
 				}
 				c.buckets = slices.Grow(c.buckets, max(4, cap(c.buckets)))
 			}
-			c.buckets = append(c.buckets, bucket{r.int32(), r.uint64()})
+			c.buckets = append(c.buckets, bucket{number, r.uint64()})
 		}
 		return r.err
 	})
