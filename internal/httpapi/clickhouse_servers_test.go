@@ -3,12 +3,15 @@
 package httpapi
 
 import (
+	"errors"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/goleak"
 
 	"tailscope/internal/store"
 	"tailscope/internal/store/chstore"
+	"tailscope/internal/store/pebblestore"
 	"tailscope/test/program"
 )
 
@@ -21,11 +24,51 @@ func init() {
 		shards int
 	}{{"clickhouse", 1}, {"clickhouse-shards", 3}} {
 		open := func(t *testing.T) store.Store { return clickHouse(t, of.shards) }
-		goldenStores = append(goldenStores, goldenStore{of.name, open, false}, goldenStore{of.name + "-settled", open, true})
+		goldenStores = append(goldenStores, goldenStore{name: of.name, open: open}, goldenStore{name: of.name + "-settled", open: open, settled: true})
 	}
+	settled := func(t *testing.T) store.Store { return pebble(t) }
+	goldenStores = append(goldenStores, goldenStore{name: "clickhouse-copied", open: settled, settled: true, copied: intoClickHouse},
+		goldenStore{name: "pebble-copied", open: settled, settled: true, copied: func(t *testing.T, from store.Store) store.Store {
+			return intoDirectory(t, intoClickHouse(t, from))
+		}})
 }
 
-func clickHouse(t *testing.T, shards int) store.Store {
+// intoClickHouse moves a store in a directory to three nodes.
+func intoClickHouse(t *testing.T, from store.Store) store.Store {
+	t.Helper()
+	ctx := t.Context()
+	o := chstore.Options{Address: nodes(t, 3).Address("ts")}
+	to, _, err := chstore.OpenCopy(ctx, o, "a directory")
+	if err == nil {
+		err = errors.Join(store.Copy(ctx, from.(*pebblestore.Store), to), to.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return openClickHouse(t, o)
+}
+
+// intoDirectory moves a store in ClickHouse to a directory.
+func intoDirectory(t *testing.T, from store.Store) store.Store {
+	t.Helper()
+	ctx := t.Context()
+	content, err := from.(*chstore.Store).Content(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := pebblestore.Options{Dir: "data", FS: vfs.NewMem(), MinFreeBytes: -1, Copy: true}
+	to, err := pebblestore.Open(ctx, o)
+	if err == nil {
+		err = errors.Join(store.Copy(ctx, content, to), to.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Copy = false
+	return openPebble(t, o)
+}
+
+func nodes(t *testing.T, shards int) *program.ClickHouse {
 	t.Helper()
 	c, err := program.StartClickHouse(t.Context(), shards)
 	if err != nil {
@@ -36,7 +79,17 @@ func clickHouse(t *testing.T, shards int) store.Store {
 			t.Error(err)
 		}
 	})
-	st, err := chstore.Open(t.Context(), chstore.Options{Address: c.Address("ts")})
+	return c
+}
+
+func clickHouse(t *testing.T, shards int) store.Store {
+	t.Helper()
+	return openClickHouse(t, chstore.Options{Address: nodes(t, shards).Address("ts")})
+}
+
+func openClickHouse(t *testing.T, o chstore.Options) store.Store {
+	t.Helper()
+	st, err := chstore.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

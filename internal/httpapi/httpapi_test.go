@@ -40,7 +40,12 @@ func TestMain(m *testing.M) {
 // pebble opens a store in memory.
 func pebble(t testing.TB) *pebblestore.Store {
 	t.Helper()
-	st, err := pebblestore.Open(context.Background(), pebblestore.Options{Dir: "data", FS: vfs.NewMem(), MinFreeBytes: -1})
+	return openPebble(t, pebblestore.Options{Dir: "data", FS: vfs.NewMem(), MinFreeBytes: -1})
+}
+
+func openPebble(t testing.TB, o pebblestore.Options) *pebblestore.Store {
+	t.Helper()
+	st, err := pebblestore.Open(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,12 +188,14 @@ type goldenStore struct {
 	name    string
 	open    func(t *testing.T) store.Store
 	settled bool // rolled up and compacted before it is asked
+	// copied, if set, makes the copy that is asked in its place.
+	copied func(t *testing.T, from store.Store) store.Store
 }
 
 var goldenStores = []goldenStore{
-	{"twin", func(*testing.T) store.Store { return storetest.NewTwin() }, false},
-	{"pebble", func(t *testing.T) store.Store { return pebble(t) }, false},
-	{"settled", func(t *testing.T) store.Store { return pebble(t) }, true},
+	{name: "twin", open: func(*testing.T) store.Store { return storetest.NewTwin() }},
+	{name: "pebble", open: func(t *testing.T) store.Store { return pebble(t) }},
+	{name: "settled", open: func(t *testing.T) store.Store { return pebble(t) }, settled: true},
 }
 
 func goldens(t *testing.T, o Options, fill func(store.Store), render func(*testing.T, string) string, questions []question) {
@@ -201,6 +208,9 @@ func goldens(t *testing.T, o Options, fill func(store.Store), render func(*testi
 				if err := o.Store.Maintain(context.Background(), now.Add(3*time.Hour)); err != nil {
 					t.Fatal(err)
 				}
+			}
+			if of.copied != nil {
+				o.Store = of.copied(t, o.Store)
 			}
 			srv := serve(t, o)
 			doc := readDocument(t, srv)

@@ -109,6 +109,7 @@ var measurements = []measurement{
 	{"wide", "Tenants of many routes", wide},
 	{"freshness", "From acknowledged to visible", freshness},
 	{"store", "Storage and queries", storeBench},
+	{"servers", "Servers that share a store", servers},
 	{"page", "The service page", page},
 	{"compare", "Comparisons", compareBench},
 	{"tenants", "10,000 tenants", tenantsBench},

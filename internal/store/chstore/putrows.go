@@ -18,6 +18,9 @@ import (
 	"tailscope/internal/store/tier"
 )
 
+// rowBytes is what a row of points takes at first: larger ones make the rows' memory grow.
+const rowBytes = 200
+
 // checkEvery is the number of points between checks of ctx.
 const checkEvery = 1024
 
@@ -35,6 +38,8 @@ type batchRows struct {
 
 	first, last int64              // range of the slots, seconds
 	slots       map[int64]struct{} // base slots
+	slot        int64              // the last of them, and where its points belong
+	place       place
 	newSeries   map[daySeries]struct{}
 	families    map[string]familyMeta
 	forms       map[form]*formMeta
@@ -77,6 +82,9 @@ func newBatchRows(s *Store, m *meta, b *store.Batch, number putNumber) *batchRow
 	x := &batchRows{s: s, meta: m, batch: b, number: number, shards: make([]shardRows, len(s.shards)), carry: make([]string, len(s.shards)),
 		first: math.MaxInt64, last: math.MinInt64, slots: map[int64]struct{}{}, newSeries: map[daySeries]struct{}{},
 		families: map[string]familyMeta{}, forms: map[form]*formMeta{}}
+	for i := range x.shards {
+		x.shards[i].points = make([]byte, 0, len(b.Points)*rowBytes/len(x.shards))
+	}
 	for i := range b.Series {
 		if _, ok := x.families[b.Series[i].Family]; !ok {
 			x.families[b.Series[i].Family] = familyMeta{Kind: b.Series[i].Kind}
@@ -158,13 +166,15 @@ func (x *batchRows) begin(i int) {
 
 // point writes a point to the tiers that it belongs to.
 func (x *batchRows) point(p *store.Point) error {
-	at := placeOf(&x.meta.tiers, p.Slot)
 	length := int64(series.Base)
-	if x.s.copying {
-		at, length = 1<<tierOf(uint16(x.batch.Resolution)), int64(x.batch.Resolution)
-	} else {
+	switch {
+	case x.s.copying:
+		x.place, length = 1<<tierOf(uint16(x.batch.Resolution)), int64(x.batch.Resolution)
+	case len(x.slots) == 0 || p.Slot != x.slot: // most batches are of one slot
+		x.place, x.slot = placeOf(&x.meta.tiers, p.Slot), p.Slot
 		x.slots[p.Slot] = struct{}{}
 	}
+	at := x.place
 	finest := at.finest()
 	if finest < 0 {
 		x.s.stats.expired.Add(1)
