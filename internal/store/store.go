@@ -24,6 +24,16 @@ import (
 )
 
 // Errors that a caller may act on; stores wrap them with the name of the thing.
+// AwayError reports that a part of the store, which Where names, does not answer. A later
+// retry may succeed.
+type AwayError struct {
+	Where string
+	Err   error
+}
+
+func (e *AwayError) Error() string { return e.Where + ": " + e.Err.Error() }
+func (e *AwayError) Unwrap() error { return e.Err }
+
 var (
 	// ErrLocked reports that another process has the store open.
 	ErrLocked = errors.New("in use by another process")

@@ -18,9 +18,10 @@ import (
 // ClickHouse is one server of ClickHouse, or several that are the shards of a cluster named
 // tailscope. Close ends them and removes their files.
 type ClickHouse struct {
-	Nodes []*ClickHouseNode
-	dir   string
-	start func(*ClickHouse, *ClickHouseNode) error
+	Nodes  []*ClickHouseNode
+	dir    string
+	mounts []string
+	start  func(*ClickHouse, *ClickHouseNode) error
 }
 
 // ClickHouseNode is one server.
@@ -52,7 +53,11 @@ func (c *ClickHouse) Close() error {
 			n.Kill()
 		}
 	}
-	return os.RemoveAll(c.dir)
+	var err error
+	for _, dir := range c.mounts {
+		err = errors.Join(err, syscall.Unmount(dir, 0))
+	}
+	return errors.Join(err, os.RemoveAll(c.dir))
 }
 
 // clickHouseServer returns the path of Debian's clickhouse-server. The error wraps
@@ -110,6 +115,28 @@ func (c *ClickHouse) Restart(ctx context.Context, n *ClickHouseNode) error {
 		return err
 	}
 	return n.untilReady(ctx)
+}
+
+// MoveToSmallDisk moves the files of a node that has ended onto a disk in memory of so many
+// MiB, and returns its directory. The error wraps os.ErrPermission if this process may not
+// mount one.
+func (c *ClickHouse) MoveToSmallDisk(n *ClickHouseNode, mib int) (dir string, err error) {
+	dir = filepath.Join(n.dir, "data")
+	kept := dir + ".moved"
+	if err := os.Rename(dir, kept); err != nil {
+		return "", err
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return "", err
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm", mib)); err != nil {
+		return "", errors.Join(fmt.Errorf("mount a small disk: %w", err), os.Remove(dir), os.Rename(kept, dir))
+	}
+	c.mounts = append(c.mounts, dir)
+	if err := os.CopyFS(dir, os.DirFS(kept)); err != nil {
+		return "", err
+	}
+	return dir, os.RemoveAll(kept)
 }
 
 // ReadOnly has all nodes refuse to write, or write again. It returns once they do.

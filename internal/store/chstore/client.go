@@ -194,7 +194,10 @@ func (c *client) send(ctx context.Context, n *node, insertion, text string, rows
 		if errors.As(err, &u) {
 			err = u.Err
 		}
-		return nil, fmt.Errorf("ClickHouse at %s: %w", n.host, err)
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("ClickHouse at %s: %w", n.host, err)
+		}
+		return nil, &store.AwayError{Where: "ClickHouse at " + n.host, Err: err}
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
