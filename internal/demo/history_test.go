@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -142,7 +143,7 @@ func TestPast(t *testing.T) {
 	lastMinute, around := 0.0, 0
 	served := map[string]float64{}
 	before := begin
-	f := func(at time.Time, r *release, weight float64) error {
+	f := func(at time.Time, r *release, _ *errand, weight float64) error {
 		if weight < 1 || at.Before(begin) || at.Before(before.Add(-time.Minute)) {
 			t.Fatalf("a request at %s after one at %s has weight %v", at, before, weight)
 		}
@@ -177,7 +178,7 @@ func TestPast(t *testing.T) {
 	}
 	// What came while it was sent follows without a gap, and without repeating anything.
 	n := 0
-	if err := p.each(now.Add(10*time.Second), func(at time.Time, r *release, weight float64) error {
+	if err := p.each(now.Add(10*time.Second), func(at time.Time, r *release, _ *errand, weight float64) error {
 		n++
 		if at.Before(now) || math.Abs(weight-6) > 1e-9 || r.version != shopVersion {
 			t.Errorf("then %s, weight %v, by %s", at, weight, r.version)
@@ -188,6 +189,51 @@ func TestPast(t *testing.T) {
 	}
 	if n < 99 || n > 101 {
 		t.Errorf("%d requests in ten more seconds, want 100", n)
+	}
+}
+
+// Minutes of a day ago, with which the load is compared, know that the bank keeps one payment in
+// fifty waiting: an ordinary minute of the load is not slower than nearly all of them. Here, as on
+// the first page, a minute is slower if a quantile so low that its p99 is surely above it is.
+func TestPastKnowsTheSlowPayments(t *testing.T) {
+	const minutes, surelyBelow = 5000, 0.968 // Wilson's interval of 0.99 of 252 requests, 95 %
+	now := time.Date(2026, 11, 25, 10, 7, 3, 0, time.Local)
+	rng := rand.New(rand.NewPCG(1, 2))
+	took := map[int64][]float64{} // of a minute
+	p := newPast(now, 30*24*time.Hour, 60)
+	p.next = now.Add(-24*time.Hour - 15*time.Minute)
+	all := 0.0
+	if err := p.each(now.Add(-24*time.Hour+15*time.Minute), func(at time.Time, _ *release, e *errand, weight float64) error {
+		if all += weight; e.operation() == placeOrder {
+			took[at.Unix()/60] = append(took[at.Unix()/60], bankDelay(rng).Seconds())
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if math.Abs(all/(60*1800)-1) > 0.02 {
+		t.Errorf("half an hour has %.0f requests, want 60 a second", all)
+	}
+	quantile := func(values []float64, q float64) float64 {
+		slices.Sort(values)
+		return values[int(q*float64(len(values)-1)+0.5)]
+	}
+	var usual []float64
+	for _, m := range took {
+		usual = append(usual, quantile(m, 0.99))
+	}
+	high, worse := quantile(usual, 0.95), 0
+	for range minutes {
+		m := make([]float64, 252)
+		for i := range m {
+			m[i] = bankDelay(rng).Seconds()
+		}
+		if quantile(m, surelyBelow) > high {
+			worse++
+		}
+	}
+	if share := float64(worse) / minutes; share > 0.005 {
+		t.Errorf("%.1f %% of the load's minutes have slower payments than the usual %.0f ms", 100*share, 1e3*high)
 	}
 }
 

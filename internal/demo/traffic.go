@@ -39,6 +39,9 @@ type errand struct {
 
 func (e *errand) operation() string { return e.method + " " + e.route }
 
+// placeOrder is the errand that needs a payment.
+const placeOrder = "POST /orders"
+
 // mix lists the shoppers' requests, by weight.
 var mix = []errand{
 	{26, "GET", "/products", func(t *tenant, r *rand.Rand) (string, url.Values) {
