@@ -122,9 +122,9 @@ func comparable(age time.Duration) bool {
 }
 
 // orderCopies is the number of copies that share the weight of an order in the minutes that
-// the present is compared with. One copy each would give the payments four requests a minute,
-// whose p99 is the slowest of the four: in most minutes not one that the bank kept waiting.
-// A minute of the load has 250, and often seemed worse.
+// the present is compared with. One copy each would give the payments two or three requests a
+// minute, whose p99 is the slowest of them: in most minutes not one that the bank kept waiting.
+// A minute of the load has 150, and often seemed worse.
 const orderCopies = 6
 
 // copiesOf returns the number of copies that share the weight of a request.
