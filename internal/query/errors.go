@@ -83,7 +83,6 @@ func AsError(err error) *Error {
 	var e *Error
 	var budget *store.BudgetError
 	var damaged *store.DamagedError
-	var away *store.AwayError
 	switch {
 	case err == nil:
 		return nil
@@ -95,8 +94,8 @@ func AsError(err error) *Error {
 		return &Error{Code: CodeUnavailable, Message: "other questions use the memory there is for questions; try again in a moment", Err: err}
 	case errors.Is(err, store.ErrTooMany):
 		return &Error{Code: CodeTooMany, Field: "match", Message: "the answer would be too large (" + strings.TrimSuffix(err.Error(), ": "+store.ErrTooMany.Error()) + "); add a label to match, shorten the range or lengthen the step", Err: err}
-	case errors.As(err, &away):
-		return &Error{Code: CodeUnavailable, Message: "a part of the store does not answer: " + away.Error() + "; ask again once it does, the page Cluster says what it costs meanwhile", Err: err}
+	case errors.Is(err, store.ErrAway):
+		return &Error{Code: CodeUnavailable, Message: "a part of the store is away (" + err.Error() + "), and without it the answer would be too small; the page Cluster says what to do, then ask again", Err: err}
 	case errors.Is(err, store.ErrFull):
 		return &Error{Code: CodeUnavailable, Message: "the server has no space left to write; its log says how much is missing", Err: err}
 	case errors.As(err, &damaged):

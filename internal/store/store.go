@@ -24,16 +24,6 @@ import (
 )
 
 // Errors that a caller may act on; stores wrap them with the name of the thing.
-// AwayError reports that a part of the store, which Where names, does not answer. A later
-// retry may succeed.
-type AwayError struct {
-	Where string
-	Err   error
-}
-
-func (e *AwayError) Error() string { return e.Where + ": " + e.Err.Error() }
-func (e *AwayError) Unwrap() error { return e.Err }
-
 var (
 	// ErrLocked reports that another process has the store open.
 	ErrLocked = errors.New("in use by another process")
@@ -48,6 +38,9 @@ var (
 	// ErrTooMany reports that a query would return more than its limit, or more than the
 	// store may hold in memory for one answer.
 	ErrTooMany = errors.New("too many series")
+	// ErrAway reports that a machine which holds a part of the store does not answer. The
+	// error names it. A later retry may succeed.
+	ErrAway = errors.New("a part of the store is away")
 )
 
 // Point is one series in one slot.

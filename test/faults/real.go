@@ -254,25 +254,33 @@ func mountSmall(dir string) bool {
 // fill fills the disk for a while, down to what must stay free and perhaps to
 // the last byte, then makes room again.
 func (r *real) fill(ctx context.Context, dir string) error {
-	path := filepath.Join(dir, "filler")
-	defer os.Remove(path)
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(dir, &st); err != nil {
-		return err
-	}
 	leave := int64(r.rng.IntN(300 << 20))
 	if r.rng.IntN(2) == 0 {
 		leave = int64(r.rng.IntN(1 << 20))
 	}
-	f, err := os.Create(path)
+	free, err := fillDisk(dir, leave)
 	if err != nil {
 		return err
 	}
+	return errors.Join(backoff.Sleep(ctx, time.Duration(100+r.rng.IntN(900))*time.Millisecond), free())
+}
+
+// fillDisk fills the disk of dir until so many bytes are left. free removes what fills it.
+func fillDisk(dir string, leave int64) (free func() error, err error) {
+	path := filepath.Join(dir, "filler")
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return nil, err
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
 	defer f.Close()
 	if err := syscall.Fallocate(int(f.Fd()), 0, 0, max(int64(st.Bavail)*st.Bsize-leave, 1)); err != nil && !errors.Is(err, syscall.ENOSPC) {
-		return err
+		return nil, errors.Join(err, os.Remove(path))
 	}
-	return backoff.Sleep(ctx, time.Duration(100+r.rng.IntN(900))*time.Millisecond)
+	return func() error { return os.Remove(path) }, nil
 }
 
 // damage damages a file of a stopped data directory.

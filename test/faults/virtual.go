@@ -62,6 +62,9 @@ type Result struct {
 	Met              map[string]int // how often each fault was met
 	Damage           map[string]*Outcome
 	Failures         []Failure
+
+	Lost, Doubled         uint64 // observations, of the last comparison of each round
+	Incidents, Deliveries int    // what the receiver of checks was told
 }
 
 // Virtual runs rounds, a few at a time since they wait as much as they work,

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tailscope/benchmarks/report"
+	"tailscope/internal/cluster"
 	"tailscope/test/faults"
 )
 
@@ -82,6 +83,30 @@ func faultCampaign(ctx context.Context, o *options, r *report.Report) error {
 			sec := r.Section("The program itself, its store in ClickHouse", fmt.Sprintf("Seed %d: the same on a cluster of three shards, one of which is killed and started again, "+
 				"or all of which are read-only for a while, before the program ends or while it does.", seed))
 			failed += campaign(sec, res, time.Since(began))
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if o.wants("servers") {
+		n := max(o.real/10, 8)
+		frozen := time.Minute
+		if o.quick {
+			n, frozen = 8, cluster.Dead+2*cluster.Every
+		}
+		began := time.Now()
+		res, err := faults.Several(ctx, faults.SeveralOptions{Seed: seed, Rounds: n, Servers: 3, Shards: 3, Rate: 1000, Frozen: frozen, Dir: filepath.Join(o.tmp, "servers"), Logf: o.logf})
+		if errors.Is(err, exec.ErrNotFound) {
+			o.logf("ClickHouse is left out: %v", err)
+		} else {
+			sec := r.Section("Several servers on one store in ClickHouse", fmt.Sprintf("Seed %d: three servers on three shards, each sent 1,000 spans a second and histograms; one thing is done to them after another, "+
+				"and the ledger is compared on each server after each. A frozen server is the one that guards the checks; it sleeps for %v, while what its check looks at goes away. "+
+				"While a shard is away, `/api/v1/cluster`, `/api/v1/status` and the error of a question name it. Again, shorter, with `go test -tags servers ./test/faults -run TestSeveral -seed N`.", seed, frozen))
+			failed += campaign(sec, res, time.Since(began))
+			sec.Add("observations lost", "tailscope", "", 0, float64(res.Lost))
+			sec.Add("observations beyond what was sent", "tailscope", "", 0, float64(res.Doubled))
+			sec.Add("incidents", "tailscope", "", 0, float64(res.Incidents))
+			sec.Add("deliveries to the receiver", "tailscope", "", 0, float64(res.Deliveries))
 			if err != nil {
 				return err
 			}

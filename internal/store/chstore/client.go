@@ -194,10 +194,11 @@ func (c *client) send(ctx context.Context, n *node, insertion, text string, rows
 		if errors.As(err, &u) {
 			err = u.Err
 		}
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("ClickHouse at %s: %w", n.host, err)
+		err = fmt.Errorf("ClickHouse at %s: %w", n.host, err)
+		if ctx.Err() == nil {
+			err = &awayError{err}
 		}
-		return nil, &store.AwayError{Where: "ClickHouse at " + n.host, Err: err}
+		return nil, err
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {

@@ -93,6 +93,9 @@ func TestErrorsOfClickHouse(t *testing.T) {
 					t.Errorf("%v: %v is %v: %v", tt.answer, err, e, errors.Is(err, e))
 				}
 			}
+			if away := tt.answer.err != nil; errors.Is(err, store.ErrAway) != away {
+				t.Errorf("%v: %v is store.ErrAway: %v, want %v", tt.answer, err, !away, away)
+			}
 			if len(a.seen) != tt.asked || c.requests.Load() != uint64(tt.asked) || c.retries.Load() != uint64(tt.asked-1) {
 				t.Errorf("%v: asked %d times, want %d", tt.answer, len(a.seen), tt.asked)
 			}

@@ -24,6 +24,13 @@ func (e *databaseError) Error() string {
 	return fmt.Sprintf("ClickHouse at %s: %s", e.node, e.text)
 }
 
+// An awayError says why a node gave no answer. It matches store.ErrAway.
+type awayError struct{ error }
+
+func (e *awayError) Is(target error) bool { return target == store.ErrAway }
+
+func (e *awayError) Unwrap() error { return e.error }
+
 // ClickHouse's numbers of errors.
 const (
 	codeTooManyRows    = 158
