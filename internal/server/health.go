@@ -184,6 +184,14 @@ func storingProblems(failing func() error) func() []api.Problem {
 		if err == nil || errors.Is(err, store.ErrFull) {
 			return nil
 		}
+		if errors.Is(err, store.ErrAway) {
+			return []api.Problem{{
+				Code: problemNotStored, From: unixOrNull(time.Time{}), To: unixOrNull(time.Time{}),
+				Summary: "Nothing new is stored: a part of the store does not answer. The page Cluster says which.",
+				Text:    fmt.Sprintf("Nothing new is stored: %v. %s Questions that need that part are refused.", err, waits),
+				Next:    "see the page Cluster, and start what does not answer again; " + triedAgain,
+			}}
+		}
 		return []api.Problem{{
 			Code: problemNotStored, From: unixOrNull(time.Time{}), To: unixOrNull(time.Time{}),
 			Summary: "Nothing new is stored: the disk or the store fails. Check the disk.",

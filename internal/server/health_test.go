@@ -58,6 +58,7 @@ func TestNotStoredAsProblem(t *testing.T) {
 		{nil, ""},
 		{fmt.Errorf("store generation 3: %w", store.ErrFull), ""},
 		{errors.New("store generation 3: input/output error"), "Nothing new is stored: store generation 3: input/output error."},
+		{fmt.Errorf("store generation 3: shard 2: ClickHouse at ch2: %w", store.ErrAway), "Nothing new is stored: store generation 3: shard 2: ClickHouse at ch2: a part of the store is away. What arrives waits in the journal and in memory, and is not shown yet; when these are full too, senders are asked to retry. Questions that need that part are refused."},
 		{nil, ""},
 	} {
 		failing = c.err

@@ -30,7 +30,8 @@ import (
 // SeveralOptions of rounds with several servers on one store in ClickHouse.
 type SeveralOptions struct {
 	Seed    uint64
-	Rounds  int // each kind of fault once, then at random
+	Rounds  int      // each kind of fault once, then at random
+	Kinds   []string // default all
 	Servers int
 	Shards  int
 	Rate    float64       // spans a second to each server
@@ -61,11 +62,13 @@ func Several(ctx context.Context, o SeveralOptions) (*Result, error) {
 	if err := s.start(ctx); err != nil {
 		return s.res, err
 	}
-	kinds := []string{shardAway, answerLost, killFlushing, frozen, readOnly, twins, twinsAtOnce}
-	if s.small != "" {
-		kinds = append(kinds, nodeFull)
-	} else {
+	kinds := slices.Clone(o.Kinds)
+	if len(kinds) == 0 {
+		kinds = []string{shardAway, answerLost, killFlushing, frozen, readOnly, twins, twinsAtOnce, nodeFull}
+	}
+	if s.small == "" {
 		s.logf("the disk of a shard is not filled: this process may not mount a small one")
+		kinds = slices.DeleteFunc(kinds, func(kind string) bool { return kind == nodeFull })
 	}
 	order := s.rng.Perm(len(kinds))
 	for i := range o.Rounds {
@@ -176,7 +179,7 @@ func (s *several) shrink(ctx context.Context, n *program.ClickHouseNode) error {
 	if err := os.Mkdir(n.Dir, 0o755); err != nil {
 		return err
 	}
-	if mountSmall(n.Dir) {
+	if mountSmall(n.Dir, 1500) {
 		s.small = n.Dir
 	}
 	if err := os.CopyFS(n.Dir, os.DirFS(aside)); err != nil {
@@ -373,7 +376,8 @@ func (s *several) named(ctx context.Context, t *program.Tailscope, node int) err
 	if err != nil {
 		return err
 	}
-	if err := eventually(ctx, 30*time.Second, "/api/v1/status names the node that is away", func() bool {
+	// By what it has tried to store, which it tries again after half a minute at most.
+	if err := eventually(ctx, time.Minute, "/api/v1/status names the node that is away", func() bool {
 		status, body, err := fetch(ctx, t.URL+"/api/v1/status", nil)
 		return err == nil && status == http.StatusOK && strings.Contains(string(body), host)
 	}); err != nil {

@@ -1,4 +1,4 @@
-//go:build servers
+//go:build servers && campaign
 
 package faults
 
@@ -9,16 +9,18 @@ import (
 	"tailscope/internal/cluster"
 )
 
-// TestSeveral does each thing once to two servers on three shards.
+// TestSeveral does to two servers on three shards, once, what other tests do not. Copies of a
+// server wait for those that are alive: TestServersOnClickHouse and the campaign have them.
 func TestSeveral(t *testing.T) {
-	first, n := uint64(time.Now().UnixNano()), 8
+	kinds := []string{shardAway, answerLost, killFlushing, frozen, nodeFull}
+	first, n := uint64(time.Now().UnixNano()), len(kinds)
 	if *seed != 0 {
 		first = *seed
 	}
 	if *rounds != 0 {
 		n = *rounds
 	}
-	r, err := Several(t.Context(), SeveralOptions{Seed: first, Rounds: n, Servers: 2, Shards: 3, Rate: 1000, Frozen: cluster.Dead + 2*cluster.Every, Dir: t.TempDir(), Logf: t.Logf})
+	r, err := Several(t.Context(), SeveralOptions{Seed: first, Rounds: n, Kinds: kinds, Servers: 2, Shards: 3, Rate: 1000, Frozen: cluster.Dead + 2*cluster.Every, Dir: t.TempDir(), Logf: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,6 +72,8 @@ func TestErrorsOfClickHouse(t *testing.T) {
 	}{
 		{answer{200, "", "ok", nil}, nil, "", 1},
 		{answer{500, "", "Code: 243, e.displayText() = DB::Exception: Cannot reserve 1.00 MiB, not enough space, e.what() = DB::Exception", nil}, store.ErrFull, "ClickHouse at ch:8123: Code: 243", 1},
+		{answer{500, "", "Code: 75, e.displayText() = DB::ErrnoException: Cannot write to file, errno: 28, strerror: No space left on device", nil}, store.ErrFull, "Code: 75", 1},
+		{answer{500, "", "Code: 75, e.displayText() = DB::ErrnoException: Cannot write to file, errno: 5, strerror: Input/output error", nil}, nil, "Code: 75", 1},
 		{answer{500, "241", "Code: 241. DB::Exception: Memory limit exceeded\nmore", nil}, store.ErrTooMany, "Memory limit exceeded", 1},
 		{answer{404, "", "Code: 60, e.displayText() = DB::Exception: Table ts.points doesn't exist.", nil}, nil, "Table ts.points", 1},
 		{answer{500, "", "Code: 252, e.displayText() = DB::Exception: Too many parts (300).", nil}, nil, "Too many parts", attempts},

@@ -37,6 +37,7 @@ const (
 	codeTooManyQueries = 202
 	codeSocketTimeout  = 209
 	codeNetwork        = 210
+	codeWrite          = 75
 	codeNoSpace        = 243
 	codeMemory         = 241
 	codeTooManyParts   = 252
@@ -51,6 +52,8 @@ func (e *databaseError) Is(target error) bool {
 	switch e.code {
 	case codeNoSpace:
 		return target == store.ErrFull
+	case codeWrite: // the system's own error is in the text alone
+		return target == store.ErrFull && strings.Contains(e.text, "No space left on device")
 	case codeMemory, codeTooManyRows, codeTooManyBytes, codeResultTooLarge:
 		return target == store.ErrTooMany
 	}
