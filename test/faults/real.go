@@ -68,7 +68,7 @@ func (r *real) directory(ctx context.Context) error {
 	if err := os.MkdirAll(disk, 0o755); err != nil {
 		return err
 	}
-	small := mountSmall(disk, 400)
+	small := mountSmall(disk)
 	defer func() {
 		if small {
 			_ = syscall.Unmount(disk, syscall.MNT_DETACH)
@@ -246,9 +246,9 @@ func (r *real) hurt(ctx context.Context, c *program.ClickHouse) (fault string, m
 	return "kill -9 of a shard", func() error { return c.Restart(ctx, n) }, nil
 }
 
-// mountSmall mounts a disk of so many MB on dir, if this process may.
-func mountSmall(dir string, mb int) bool {
-	return os.Geteuid() == 0 && syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm", mb)) == nil
+// mountSmall mounts a disk of 400 MB on dir, if this process may.
+func mountSmall(dir string) bool {
+	return os.Geteuid() == 0 && syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=400m") == nil
 }
 
 // fill fills the disk for a while, down to what must stay free and perhaps to

@@ -91,7 +91,7 @@ type several struct {
 	all     map[Line]Bounds // of the rounds that are over
 	c       *program.ClickHouse
 	nets    []*network // to c.Nodes
-	small   string     // mount point of a small disk, of node 2; empty: none
+	small   string     // a small disk, of node 2; empty: none
 	flags   []string
 	servers []*program.Tailscope
 	copies  int
@@ -158,31 +158,13 @@ func (s *several) close() {
 	if s.c == nil {
 		return
 	}
-	for _, n := range s.c.Nodes {
-		if n.Process != nil {
-			n.Kill()
-		}
-	}
-	if s.small != "" {
-		_ = syscall.Unmount(s.small, syscall.MNT_DETACH)
-	}
 	_ = s.c.Close()
 }
 
-// shrink puts a node, which is empty, on a small disk, if this process may.
-func (s *several) shrink(ctx context.Context, n *program.ClickHouseNode) error {
+// shrink puts a node on a small disk, if this process may.
+func (s *several) shrink(ctx context.Context, n *program.ClickHouseNode) (err error) {
 	n.Kill()
-	aside := n.Dir + ".aside"
-	if err := os.Rename(n.Dir, aside); err != nil {
-		return err
-	}
-	if err := os.Mkdir(n.Dir, 0o755); err != nil {
-		return err
-	}
-	if mountSmall(n.Dir, 1500) {
-		s.small = n.Dir
-	}
-	if err := os.CopyFS(n.Dir, os.DirFS(aside)); err != nil {
+	if s.small, err = s.c.MoveToSmallDisk(n, 1500); err != nil && !errors.Is(err, os.ErrPermission) {
 		return err
 	}
 	return s.c.Restart(ctx, n)

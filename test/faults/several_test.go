@@ -9,8 +9,8 @@ import (
 	"tailscope/internal/cluster"
 )
 
-// TestSeveral does to two servers on three shards, once, what other tests do not. Copies of a
-// server wait for those that are alive: TestServersOnClickHouse and the campaign have them.
+// TestSeveral does to two servers on three shards, once, what takes no long waiting. Copies of a
+// server wait for those that are alive: TestServersOnClickHouse and the benchmark have them.
 func TestSeveral(t *testing.T) {
 	kinds := []string{shardAway, answerLost, killFlushing, frozen, nodeFull}
 	first, n := uint64(time.Now().UnixNano()), len(kinds)
@@ -25,7 +25,7 @@ func TestSeveral(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range r.Failures {
-		t.Errorf("%v\nagain with: go test -tags servers ./test/faults -run TestSeveral -seed %d", f, first)
+		t.Errorf("%v\nagain with: go test -tags servers,campaign ./test/faults -run TestSeveral -seed %d", f, first)
 	}
 	t.Logf("seed %d: %+v", first, r)
 	if r.Counts.Acknowledged == 0 || r.Rounds < n {

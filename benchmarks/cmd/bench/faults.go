@@ -101,7 +101,7 @@ func faultCampaign(ctx context.Context, o *options, r *report.Report) error {
 		} else {
 			sec := r.Section("Several servers on one store in ClickHouse", fmt.Sprintf("Seed %d: three servers on three shards, each sent 1,000 spans a second and histograms; one thing is done to them after another, "+
 				"and the ledger is compared on each server after each. A frozen server is the one that guards the checks; it sleeps for %v, while what its check looks at goes away. "+
-				"While a shard is away, `/api/v1/cluster`, `/api/v1/status` and the error of a question name it. Again, shorter, with `go test -tags servers ./test/faults -run TestSeveral -seed N`.", seed, frozen))
+				"While a shard is away, `/api/v1/cluster`, `/api/v1/status` and the error of a question name it. Again, shorter, with `go test -tags servers,campaign ./test/faults -run TestSeveral -seed N`.", seed, frozen))
 			failed += campaign(sec, res, time.Since(began))
 			sec.Add("observations lost", "tailscope", "", 0, float64(res.Lost))
 			sec.Add("observations beyond what was sent", "tailscope", "", 0, float64(res.Doubled))

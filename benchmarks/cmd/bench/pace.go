@@ -15,15 +15,15 @@ const pacedRate = 40_000
 const paced = "gRPC paced"
 
 // sendPaced sends requests of payload.SpansPerRequest spans of about now, one after the
-// other at pacedRate, for so long. It calls look about every residentEvery with how often
+// other at pacedRate, for so long. Senders with other firsts send other traces. It calls look about every residentEvery with how often
 // a request was sent again, and returns how many spans were sent and that number.
-func sendPaced(ctx context.Context, s sender.Sender, lasts time.Duration, look func(retries int) error) (spans, retries int, err error) {
+func sendPaced(ctx context.Context, s sender.Sender, first uint64, lasts time.Duration, look func(retries int) error) (spans, retries int, err error) {
 	begin, next := time.Now(), residentEvery
 	const (
 		perRequest = time.Second * payload.SpansPerRequest / pacedRate
 		batch      = 40 // requests made at once, so that making them is not a burst
 	)
-	for n := uint64(0); time.Since(begin) < lasts; n++ {
+	for n := first; time.Since(begin) < lasts; n++ {
 		for _, b := range payload.TracesAt(n, batch, time.Now().Add(-time.Second)) {
 			for {
 				err := s.Send(ctx, b)

@@ -39,7 +39,7 @@ func resident(ctx context.Context, o *options, r *report.Report) error {
 	defer s.Close()
 
 	begin, last := time.Now(), program.Usage{}
-	spans, retries, err := sendPaced(ctx, s, lasts, func(retries int) error {
+	spans, retries, err := sendPaced(ctx, s, 0, lasts, func(retries int) error {
 		u, err := p.Usage()
 		if err != nil {
 			return err

@@ -86,7 +86,7 @@ func spend(ctx context.Context, o *options, start func(dir string) (*target, err
 	c := cost{items: l.items}
 	if protocol == paced {
 		var retries int
-		c.items, retries, err = sendPaced(ctx, s, l.lasts, func(int) error { return nil })
+		c.items, retries, err = sendPaced(ctx, s, 0, l.lasts, func(int) error { return nil })
 		c.wall, c.retries = time.Since(begin), int64(retries)
 	} else {
 		c.wall, c.retries, err = sender.All(ctx, s, payloads, l.workers, wishesRetry)

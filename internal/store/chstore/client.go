@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -212,12 +213,25 @@ func (c *client) send(ctx context.Context, n *node, insertion, text string, rows
 	return b, nil
 }
 
+// packers are writers that packed before: a new one makes tables of more than most insertions
+// have bytes.
+var packers = sync.Pool{New: func() any {
+	w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
+	if err != nil {
+		panic(err) // a level that there is
+	}
+	return w
+}}
+
 func pack(rows []byte) ([]byte, error) {
 	var b bytes.Buffer
-	w, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
-	if err != nil {
-		return nil, err
-	}
+	b.Grow(len(rows) / 4)
+	w := packers.Get().(*gzip.Writer)
+	defer func() {
+		w.Reset(nil)
+		packers.Put(w)
+	}()
+	w.Reset(&b)
 	if _, err := w.Write(rows); err != nil {
 		return nil, err
 	}
