@@ -46,8 +46,9 @@ type Store struct {
 	copying  bool          // see OpenCopy
 	stats    statCounters
 
-	eraWrites uint64 // tests lower them
-	foldFrom  int
+	eraWrites   uint64 // tests lower them
+	foldFrom    int
+	packedForms int
 }
 
 var errClosed = errors.New("store is closed")
@@ -165,7 +166,7 @@ func newStore(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opts: o, address: a, puts: map[string]*putter{}, eraWrites: defaultEraWrites, foldFrom: defaultFoldFrom}
+	s := &Store{opts: o, address: a, puts: map[string]*putter{}, eraWrites: defaultEraWrites, foldFrom: defaultFoldFrom, packedForms: defaultPackedForms}
 	transport := o.Transport
 	if transport == nil {
 		s.http = &http.Transport{

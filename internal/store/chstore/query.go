@@ -291,52 +291,57 @@ func (x *question) cell(ctx context.Context, k groupKey, at cellKey) (c *cell, f
 	return c, c.sum.rows == 0, nil
 }
 
-// stepBits is the width of a step's number where it is packed with a form and a bucket.
-const stepBits = 24
+// Widths of what a packed key has above a bucket's 32 bits.
+const (
+	stepBits = 24
+	formBits = 8
+)
+
+// defaultPackedForms is the number of forms that are not schemas for which keys are packed.
+const defaultPackedForms = 1<<formBits - schemaForms
 
 // readBuckets reads the buckets.
 func (x *question) readBuckets(ctx context.Context) error {
-	finer := "toFloat64(1)"
-	if x.q.Schema < hist.MaxSchema {
-		finer = fmt.Sprintf("if(form < %d, exp2(toFloat64(form) - toFloat64(%s)), toFloat64(1))", schemaForms, x.formAs())
-	}
-	at := fmt.Sprintf("bitOr(bitShiftLeft(toUInt64(%s), %d), bitShiftLeft(toUInt64(%s), 32))", x.formAs(), 32+stepBits, x.stepOf())
 	// Most of the time goes into the hash table of what is grouped by, which one number in
-	// place of three makes cheaper. Forms that are not schemas are too large for it.
-	packed := len(x.m.forms) == 0 && x.steps <= 1<<stepBits
-	bucketOf := func(finer, at string) string {
-		k := "b"
-		if x.q.Schema < hist.MaxSchema {
-			// A bucket of a schema finer by d is, coarser, ceil(k/2^d).
-			k = fmt.Sprintf("toInt32(multiIf(%[1]s <= 1, b, b < %[2]d, toInt32(ceil((b + %[3]d) / %[1]s)) - %[3]d, toInt32(ceil(b / %[1]s))))", finer, negativeBuckets/2, -negativeBuckets)
-		}
-		if packed {
-			k = "bitOr(" + at + ", toUInt64(toUInt32(" + k + ")))"
-		}
-		return k + " AS k"
+	// place of three makes cheaper. In it forms that are not schemas are numbered after those.
+	forms := slices.Sorted(maps.Keys(x.m.forms))
+	packed := len(forms) <= x.s.packedForms && x.steps <= 1<<stepBits
+	finer, as := column{"finer", "toFloat64(1)"}, x.formAs()
+	if x.q.Schema < hist.MaxSchema {
+		finer.is = fmt.Sprintf("if(form < %d, exp2(toFloat64(form) - toFloat64(%s)), toFloat64(1))", schemaForms, as)
 	}
-	keys, by := []column{{"f", x.formAs()}, {"step", x.stepOf()}}, "f, step, "
+	row := []column{{"row_form", as}, {"row_step", x.stepOf()}}
 	if packed {
-		keys, by = []column{{"at", at}}, ""
+		if len(forms) > 0 {
+			numbers := make([]uint64, len(forms))
+			for i := range numbers {
+				numbers[i] = uint64(schemaForms + i)
+			}
+			as = "transform(" + as + ", CAST([" + list(forms) + "], 'Array(UInt64)'), CAST([" + list(numbers) + "], 'Array(UInt64)'), " + as + ")"
+		}
+		row = []column{{"row_key", fmt.Sprintf("bitOr(bitShiftLeft(toUInt64(%s), %d), bitShiftLeft(toUInt64(%s), 32))", as, 32+stepBits, x.stepOf())}}
 	}
-	const each = " ARRAY JOIN buckets AS b, counts AS c"
-	var query string
-	switch {
-	case x.grouped == "" && packed:
-		query = "SELECT " + x.groupAs() + " AS g, " + bucketOf("("+finer+")", at)
-	case x.grouped == "":
-		query = "SELECT " + x.groupAs() + " AS g, " + define(keys) + ", " + bucketOf("("+finer+")", at)
-	default:
-		query = "SELECT g, " + by + bucketOf("finer", "at")
+	// Without groups there is no query inside, see statement, and so no names.
+	from, g := x.s.local("points")+" ARRAY JOIN buckets AS b, counts AS c"+x.rows(" AND kind = 0"), x.groupAs()+" AS g"
+	use := func(c column) string { return "(" + c.is + ")" }
+	if x.grouped != "" {
+		inner := append(row, finer)
+		from = "(SELECT g, " + namesOf(inner) + ", buckets, counts FROM (SELECT id, " + define(inner) + ", buckets, counts FROM " +
+			x.s.local("points") + x.rows(" AND kind = 0") + ") " + x.join() + ") ARRAY JOIN buckets AS b, counts AS c"
+		g, use = "g", func(c column) string { return c.name }
 	}
-	query += ", sum(c) FROM "
-	if x.grouped == "" {
-		query += x.s.local("points") + each + x.rows(" AND kind = 0")
+	bucketOf := "b"
+	if x.q.Schema < hist.MaxSchema {
+		// A bucket of a schema finer by d is, coarser, ceil(k/2^d).
+		bucketOf = fmt.Sprintf("toInt32(multiIf(%[1]s <= 1, b, b < %[2]d, toInt32(ceil((b + %[3]d) / %[1]s)) - %[3]d, toInt32(ceil(b / %[1]s))))", use(finer), negativeBuckets/2, -negativeBuckets)
+	}
+	keys := []column{{"k", bucketOf}}
+	if packed {
+		keys[0].is = "bitOr(" + use(row[0]) + ", toUInt64(toUInt32(" + bucketOf + ")))"
 	} else {
-		keys = append(keys, column{"finer", finer})
-		query += "(SELECT g, " + namesOf(keys) + ", buckets, counts FROM (SELECT id, " + define(keys) + ", buckets, counts FROM " + x.s.local("points") + x.rows(" AND kind = 0") + ") " + x.join() + ")" + each
+		keys = []column{{"f", use(row[0])}, {"step", use(row[1])}, keys[0]}
 	}
-	query += " GROUP BY g, " + by + "k"
+	query := "SELECT " + g + ", " + define(keys) + ", sum(c) FROM " + from + " GROUP BY g, " + namesOf(keys)
 	return x.s.eachShard(ctx, func(ctx context.Context, _ int, n *node) error {
 		r, err := x.s.client.read(ctx, n, query)
 		if err != nil {
@@ -351,6 +356,9 @@ func (x *question) readBuckets(ctx context.Context) error {
 			if packed {
 				p := r.uint64()
 				at, number = cellKey{form: p >> (32 + stepBits), step: int64(p >> 32 & (1<<stepBits - 1))}, int32(uint32(p))
+				if at.form >= schemaForms {
+					at.form = forms[at.form-schemaForms]
+				}
 			} else {
 				at, number = cellKey{form: r.uint64(), step: r.int64()}, r.int32()
 			}
