@@ -79,6 +79,7 @@ campaign: image
 	go test -tags campaign -count 1 -timeout 1h ./test/demo
 	go test -tags servers -count 1 -timeout 2h ./test/e2e ./internal/agg
 	go test -tags servers,campaign -count 1 -timeout 1h ./internal/store/chstore
+	go test -tags servers,campaign -count 1 -timeout 1h -run TestSeveral ./test/faults
 	TAILSCOPE_TEST_CLICKHOUSE=current go test -tags servers,campaign -count 1 -timeout 1h ./internal/store/chstore
 	FUZZTIME=10m scripts/fuzz
 

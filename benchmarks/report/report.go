@@ -76,6 +76,16 @@ func (s *Section) Add(what, who, unit string, target, value float64) *Figure {
 	return f
 }
 
+// Median returns the median of the first figure with a name, or 0 if there is none.
+func (s *Section) Median(what, who string) float64 {
+	for _, f := range s.Figures {
+		if f.What == what && f.Who == who {
+			return f.Median()
+		}
+	}
+	return 0
+}
+
 // Markdown returns the report for people.
 func (r *Report) Markdown() string {
 	var b strings.Builder

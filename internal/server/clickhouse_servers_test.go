@@ -3,10 +3,7 @@
 package server
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -59,63 +56,44 @@ func together(a, b spanLoad) spanLoad {
 	return sum
 }
 
-// door is an address with a check that is CRITICAL while it is shut, and a receiver.
-type door struct {
-	file, events, address string
-	l                     net.Listener
-}
+// door is program.Door, whose errors end the test.
+type door struct{ *program.Door }
 
-func newDoor(t *testing.T) *door {
+func newDoor(t *testing.T) door {
 	t.Helper()
-	dir := t.TempDir()
-	d := &door{file: filepath.Join(dir, "checks.yaml"), events: filepath.Join(dir, "events"), address: "127.0.0.1:0"}
-	d.open(t)
-	d.address = d.l.Addr().String()
-	t.Cleanup(func() { _ = d.l.Close() })
-	text := fmt.Sprintf("receivers:\n  log: {file: {path: %s}}\nchecks:\n  door: {value: {tcp: {address: %q}}, every: 1s, soft: 1 of 1, receivers: [log]}\n", d.events, d.address)
-	if err := os.WriteFile(d.file, []byte(text), 0o600); err != nil {
+	d, err := program.NewDoor(t.TempDir(), "")
+	if err != nil {
 		t.Fatal(err)
 	}
-	return d
+	t.Cleanup(func() { _ = d.Shut() })
+	return door{d}
 }
 
-func (d *door) open(t *testing.T) {
+func (d door) open(t *testing.T) {
 	t.Helper()
-	var err error
-	if d.l, err = net.Listen("tcp", d.address); err != nil {
+	if err := d.Open(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (d *door) shut(t *testing.T) {
+func (d door) shut(t *testing.T) {
 	t.Helper()
-	if err := d.l.Close(); err != nil {
+	if err := d.Shut(); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // told returns the events that the receiver has got.
-func (d *door) told(t *testing.T) string {
+func (d door) told(t *testing.T) string {
 	t.Helper()
-	b, err := os.ReadFile(d.events)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	got, err := d.Told()
+	if err != nil {
 		t.Fatal(err)
 	}
-	var out []string
-	for line := range strings.Lines(string(b)) {
-		var e struct {
-			Kind string
-			Seq  int
-		}
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, fmt.Sprintf("%s/%d", e.Kind, e.Seq))
-	}
-	return strings.Join(out, " ")
+	return got
 }
 
-func (d *door) state(t *testing.T, s *Server) string {
+func (d door) state(t *testing.T, s *Server) string {
 	t.Helper()
 	r, err := s.checks.List(t.Context(), check.ListRequest{})
 	if err != nil || len(r.Checks) != 1 {
@@ -149,7 +127,7 @@ func TestServersOnClickHouse(t *testing.T) {
 	first, second := testConfig(t.TempDir()), testConfig(t.TempDir())
 	first.Store, second.Store = c.Address("tailscope"), c.Address("tailscope")
 	door := newDoor(t)
-	first.Checks = []string{door.file}
+	first.Checks = []string{door.Checks}
 	second.Checks = first.Checks
 	a, b := start(t, first), start(t, second)
 	if a.data.writer == b.data.writer {

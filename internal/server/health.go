@@ -184,19 +184,15 @@ func storingProblems(failing func() error) func() []api.Problem {
 		if err == nil || errors.Is(err, store.ErrFull) {
 			return nil
 		}
+		cause, questions, next := "the disk or the store fails. Check the disk.", "Questions are answered.", "check the disk and its mount"
 		if errors.Is(err, store.ErrAway) {
-			return []api.Problem{{
-				Code: problemNotStored, From: unixOrNull(time.Time{}), To: unixOrNull(time.Time{}),
-				Summary: "Nothing new is stored: a part of the store does not answer. The page Cluster says which.",
-				Text:    fmt.Sprintf("Nothing new is stored: %v. %s Questions that need that part are refused.", err, waits),
-				Next:    "see the page Cluster, and start what does not answer again; " + triedAgain,
-			}}
+			cause, questions, next = "a part of the store does not answer. The page Cluster says which.", "Questions that need that part are refused.", "see the page Cluster, and start what does not answer again"
 		}
 		return []api.Problem{{
 			Code: problemNotStored, From: unixOrNull(time.Time{}), To: unixOrNull(time.Time{}),
-			Summary: "Nothing new is stored: the disk or the store fails. Check the disk.",
-			Text:    fmt.Sprintf("Nothing new is stored: %v. %s Questions are answered.", err, waits),
-			Next:    "check the disk and its mount; " + triedAgain,
+			Summary: "Nothing new is stored: " + cause,
+			Text:    fmt.Sprintf("Nothing new is stored: %v. %s %s", err, waits, questions),
+			Next:    next + "; " + triedAgain,
 		}}
 	}
 }

@@ -3,11 +3,8 @@
 package e2e
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -39,30 +36,18 @@ func TestClusterFaults(t *testing.T) {
 		}
 	})
 	dir := t.TempDir()
-	door, err := net.Listen("tcp", "127.0.0.1:0")
+	door, err := program.NewDoor(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { door.Close() }()
-	events, definitions := filepath.Join(dir, "events.jsonl"), filepath.Join(dir, "checks.yaml")
-	write(t, definitions, fmt.Sprintf("receivers:\n  log: {file: {path: %q}}\nchecks:\n  door: {value: {tcp: {address: %q}}, every: 1s, soft: 1 of 1, receivers: [log]}\n", events, door.Addr()))
+	defer func() { _ = door.Shut() }()
 	told := func() string {
-		b, err := os.ReadFile(events)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Helper()
+		got, err := door.Told()
+		if err != nil {
 			t.Fatal(err)
 		}
-		var out []string
-		for line := range bytes.Lines(b) {
-			var e struct {
-				Kind string
-				Seq  int
-			}
-			if err := json.Unmarshal(line, &e); err != nil {
-				t.Fatal(err)
-			}
-			out = append(out, fmt.Sprintf("%s/%d", e.Kind, e.Seq))
-		}
-		return strings.Join(out, " ")
+		return got
 	}
 	tells := func(want string) {
 		t.Helper()
@@ -75,7 +60,7 @@ func TestClusterFaults(t *testing.T) {
 	}
 	servers := []*server{}
 	for i := range 2 {
-		servers = append(servers, startIn(t, filepath.Join(dir, fmt.Sprint(i)), "--store", c.Address("faults"), "--checks", definitions))
+		servers = append(servers, startIn(t, filepath.Join(dir, fmt.Sprint(i)), "--store", c.Address("faults"), "--checks", door.Checks))
 	}
 	sent := uint64(0)
 	send := func(s *server, requests int) {
@@ -138,8 +123,9 @@ func TestClusterFaults(t *testing.T) {
 	}
 	signal(frozen, proc.Suspend)
 	t.Cleanup(func() { _ = syscall.Kill(frozen.Pid, proc.Resume) })
-	address := door.Addr().String()
-	door.Close()
+	if err := door.Shut(); err != nil {
+		t.Fatal(err)
+	}
 	send(other, 20)
 	tells("opened/1")
 	if now, _ := guard(other); now != other {
@@ -147,7 +133,7 @@ func TestClusterFaults(t *testing.T) {
 	}
 	signal(frozen, proc.Resume)
 	send(frozen, 20)
-	if door, err = net.Listen("tcp", address); err != nil {
+	if err := door.Open(); err != nil {
 		t.Fatal(err)
 	}
 	tells("opened/1 resolved/2")
@@ -182,9 +168,9 @@ func TestClusterFaults(t *testing.T) {
 	if disk == "" {
 		t.Log("no disk is full: this process may not mount a small one")
 	} else {
-		ballast := filepath.Join(disk, "ballast")
-		if err := os.WriteFile(ballast, make([]byte, 200<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
-			t.Fatalf("fill the disk: %v", err)
+		free, err := program.FillDisk(disk, 0)
+		if err != nil {
+			t.Fatal(err)
 		}
 		failed := other.metric("tailscope_store_statements_failed_total")
 		for range 10 {
@@ -195,7 +181,7 @@ func TestClusterFaults(t *testing.T) {
 		if n := other.metric("tailscope_store_statements_failed_total"); n == failed {
 			t.Error("no statement failed while the disk was full")
 		}
-		if err := os.Remove(ballast); err != nil {
+		if err := free(); err != nil {
 			t.Fatal(err)
 		}
 		counts(other)

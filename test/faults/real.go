@@ -68,7 +68,7 @@ func (r *real) directory(ctx context.Context) error {
 	if err := os.MkdirAll(disk, 0o755); err != nil {
 		return err
 	}
-	small := mountSmall(disk)
+	small := program.MountSmallDisk(disk, 400) == nil
 	defer func() {
 		if small {
 			_ = syscall.Unmount(disk, syscall.MNT_DETACH)
@@ -246,11 +246,6 @@ func (r *real) hurt(ctx context.Context, c *program.ClickHouse) (fault string, m
 	return "kill -9 of a shard", func() error { return c.Restart(ctx, n) }, nil
 }
 
-// mountSmall mounts a disk of 400 MB on dir, if this process may.
-func mountSmall(dir string) bool {
-	return os.Geteuid() == 0 && syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=400m") == nil
-}
-
 // fill fills the disk for a while, down to what must stay free and perhaps to
 // the last byte, then makes room again.
 func (r *real) fill(ctx context.Context, dir string) error {
@@ -258,29 +253,11 @@ func (r *real) fill(ctx context.Context, dir string) error {
 	if r.rng.IntN(2) == 0 {
 		leave = int64(r.rng.IntN(1 << 20))
 	}
-	free, err := fillDisk(dir, leave)
+	free, err := program.FillDisk(dir, leave)
 	if err != nil {
 		return err
 	}
 	return errors.Join(backoff.Sleep(ctx, time.Duration(100+r.rng.IntN(900))*time.Millisecond), free())
-}
-
-// fillDisk fills the disk of dir until so many bytes are left. free removes what fills it.
-func fillDisk(dir string, leave int64) (free func() error, err error) {
-	path := filepath.Join(dir, "filler")
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(dir, &st); err != nil {
-		return nil, err
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if err := syscall.Fallocate(int(f.Fd()), 0, 0, max(int64(st.Bavail)*st.Bsize-leave, 1)); err != nil && !errors.Is(err, syscall.ENOSPC) {
-		return nil, errors.Join(err, os.Remove(path))
-	}
-	return func() error { return os.Remove(path) }, nil
 }
 
 // damage damages a file of a stopped data directory.

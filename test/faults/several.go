@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -122,15 +121,10 @@ func (s *several) start(ctx context.Context) (err error) {
 		}
 		s.nets, hosts = append(s.nets, n), append(hosts, n.address())
 	}
-	if s.door, err = newDoor(); err != nil {
+	if s.door, err = newDoor(s.o.Dir); err != nil {
 		return err
 	}
-	checks := filepath.Join(s.o.Dir, "checks.yaml")
-	if err := os.WriteFile(checks, fmt.Appendf(nil, "receivers:\n  hook: {webhook: {url: %q}}\nchecks:\n  door: {value: {tcp: {address: %q}}, every: 1s, soft: 1 of 1, receivers: [hook]}\n",
-		s.door.receiver.URL, s.door.address), 0o644); err != nil {
-		return err
-	}
-	s.flags = []string{"--ingest-flush=200ms", "--checks", checks, "--store", s.c.AddressBy(hosts, "faults")}
+	s.flags = []string{"--ingest-flush=200ms", "--checks", s.door.Checks, "--store", s.c.AddressBy(hosts, "faults")}
 	for i := range s.o.Servers {
 		t, err := s.server(ctx, filepath.Join(s.o.Dir, fmt.Sprint("server-", i)))
 		if err != nil {
@@ -155,10 +149,9 @@ func (s *several) close() {
 	if s.door != nil {
 		s.door.close()
 	}
-	if s.c == nil {
-		return
+	if s.c != nil {
+		_ = s.c.Close()
 	}
-	_ = s.c.Close()
 }
 
 // shrink puts a node on a small disk, if this process may.
@@ -174,17 +167,12 @@ func (s *several) shrink(ctx context.Context, n *program.ClickHouseNode) (err er
 // product does wrong is a failure.
 func (s *several) round(ctx context.Context, stretch, name string) error {
 	var loads []*load
-	send := func(to *program.Tailscope) error {
-		l, err := startLoad(ctx, to, fmt.Sprintf("%s-%d", stretch, len(loads)), 1, s.o.Rate)
-		if err == nil {
-			loads = append(loads, l)
-		}
-		return err
-	}
-	for _, t := range s.servers {
-		if err := send(t); err != nil {
+	for i, t := range s.servers {
+		l, err := startLoad(ctx, t, fmt.Sprintf("%s-%d", stretch, i), 1, s.o.Rate)
+		if err != nil {
 			return err
 		}
+		loads = append(loads, l)
 	}
 	err := backoff.Sleep(ctx, time.Second)
 	if err == nil {
@@ -310,7 +298,7 @@ func (s *several) do(ctx context.Context, name string) error {
 		}
 		return errors.Join(err, s.c.ReadOnly(ctx, false))
 	case nodeFull:
-		free, err := fillDisk(s.small, 0)
+		free, err := program.FillDisk(s.small, 0)
 		if err != nil {
 			return err
 		}
@@ -482,7 +470,9 @@ func (s *several) freeze(ctx context.Context) error {
 	if err := syscall.Kill(guard.Pid, syscall.SIGSTOP); err != nil {
 		return err
 	}
-	s.door.shut()
+	if err := s.door.Shut(); err != nil {
+		return err
+	}
 	until := time.Now().Add(s.o.Frozen)
 	told := func(kind string) func() bool {
 		return func() bool { return s.door.of(before)[kind] > 0 }
@@ -497,7 +487,7 @@ func (s *several) freeze(ctx context.Context) error {
 	if err == nil {
 		err = backoff.Sleep(ctx, 10*time.Second) // what it would tell it tells by then
 	}
-	if oerr := s.door.open(); err == nil {
+	if oerr := s.door.Open(); err == nil {
 		err = oerr
 	}
 	if err == nil {
@@ -514,9 +504,8 @@ func (s *several) freeze(ctx context.Context) error {
 
 // door is what the check looks at, and what its receiver is told.
 type door struct {
-	address  string
+	*program.Door
 	receiver *httptest.Server
-	l        net.Listener
 
 	mu     sync.Mutex
 	events []told
@@ -528,12 +517,8 @@ type told struct {
 	Kind     string `json:"kind"`
 }
 
-func newDoor() (*door, error) {
-	d := &door{address: "127.0.0.1:0"}
-	if err := d.open(); err != nil {
-		return nil, err
-	}
-	d.address = d.l.Addr().String()
+func newDoor(dir string) (_ *door, err error) {
+	d := &door{}
 	d.receiver = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var e told
 		if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
@@ -544,18 +529,15 @@ func newDoor() (*door, error) {
 		defer d.mu.Unlock()
 		d.events = append(d.events, e)
 	}))
+	if d.Door, err = program.NewDoor(dir, d.receiver.URL); err != nil {
+		d.receiver.Close()
+		return nil, err
+	}
 	return d, nil
 }
 
-func (d *door) open() (err error) {
-	d.l, err = net.Listen("tcp", d.address)
-	return err
-}
-
-func (d *door) shut() { _ = d.l.Close() }
-
 func (d *door) close() {
-	d.shut()
+	_ = d.Shut()
 	d.receiver.Close()
 }
 

@@ -9,8 +9,8 @@ import (
 	"tailscope/internal/cluster"
 )
 
-// TestSeveral does to two servers on three shards, once, what takes no long waiting. Copies of a
-// server wait for those that are alive: TestServersOnClickHouse and the benchmark have them.
+// TestSeveral does each thing once to two servers on three shards, but for those that wait long:
+// starts of a copy of a server are in TestServersOnClickHouse, and all of them in the benchmark.
 func TestSeveral(t *testing.T) {
 	kinds := []string{shardAway, answerLost, killFlushing, frozen, nodeFull}
 	first, n := uint64(time.Now().UnixNano()), len(kinds)

@@ -28,9 +28,9 @@ type ClickHouse struct {
 type ClickHouseNode struct {
 	*Process
 	HTTP string // host:port
-	Dir  string // of its files
 
 	tcp, interserver string
+	dir              string
 }
 
 // Address returns the address of a store in the database, as tailscope takes it.
@@ -84,12 +84,12 @@ func StartClickHouse(ctx context.Context, shards int) (*ClickHouse, error) {
 		return nil, err
 	}
 	c, err := newClickHouse(shards, func(c *ClickHouse, n *ClickHouseNode) error {
-		config := filepath.Join(n.Dir, "config.xml")
+		config := filepath.Join(n.dir, "config.xml")
 		if err := os.WriteFile(config, []byte(c.config(n)), 0o644); err != nil {
 			return err
 		}
 		var err error
-		n.Process, err = Start(filepath.Join(n.Dir, "output"), nil, bin, "--config-file="+config)
+		n.Process, err = Start(filepath.Join(n.dir, "output"), nil, bin, "--config-file="+config)
 		return err
 	})
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *ClickHouse) Restart(ctx context.Context, n *ClickHouseNode) error {
 // MiB, and returns its directory. The error wraps os.ErrPermission if this process may not
 // mount one.
 func (c *ClickHouse) MoveToSmallDisk(n *ClickHouseNode, mib int) (dir string, err error) {
-	dir = filepath.Join(n.Dir, "data")
+	dir = filepath.Join(n.dir, "data")
 	kept := dir + ".moved"
 	if err := os.Rename(dir, kept); err != nil {
 		return "", err
@@ -134,8 +134,8 @@ func (c *ClickHouse) MoveToSmallDisk(n *ClickHouseNode, mib int) (dir string, er
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return "", err
 	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm", mib)); err != nil {
-		return "", errors.Join(fmt.Errorf("mount a small disk: %w", err), os.Remove(dir), os.Rename(kept, dir))
+	if err := MountSmallDisk(dir, mib); err != nil {
+		return "", errors.Join(err, os.Remove(dir), os.Rename(kept, dir))
 	}
 	c.mounts = append(c.mounts, dir)
 	if err := os.CopyFS(dir, os.DirFS(kept)); err != nil {
@@ -151,7 +151,7 @@ func (c *ClickHouse) ReadOnly(ctx context.Context, on bool) error {
 		users = strings.Replace(users, "<default>", "<default><readonly>2</readonly>", 1)
 	}
 	for _, n := range c.Nodes {
-		if err := os.WriteFile(filepath.Join(n.Dir, "users.xml"), []byte(users), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(n.dir, "users.xml"), []byte(users), 0o644); err != nil {
 			return err
 		}
 	}
@@ -205,17 +205,17 @@ func newClickHouse(shards int, start func(*ClickHouse, *ClickHouseNode) error) (
 		}
 	}()
 	for i := range shards {
-		n := &ClickHouseNode{Dir: filepath.Join(dir, strconv.Itoa(i+1))}
+		n := &ClickHouseNode{dir: filepath.Join(dir, strconv.Itoa(i+1))}
 		c.Nodes = append(c.Nodes, n)
 		for _, addr := range []*string{&n.HTTP, &n.tcp, &n.interserver} {
 			if *addr, err = freeAddr(); err != nil {
 				return nil, err
 			}
 		}
-		if err := os.Mkdir(n.Dir, 0o755); err != nil {
+		if err := os.Mkdir(n.dir, 0o755); err != nil {
 			return nil, err
 		}
-		if err := os.WriteFile(filepath.Join(n.Dir, "users.xml"), []byte(clickHouseUsers), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(n.dir, "users.xml"), []byte(clickHouseUsers), 0o644); err != nil {
 			return nil, err
 		}
 	}
@@ -265,5 +265,5 @@ func (c *ClickHouse) config(n *ClickHouseNode) string {
   <max_connections>256</max_connections> <keep_alive_timeout>3</keep_alive_timeout>
   %[5]s
 </yandex>
-`, n.Dir, port(n.HTTP), port(n.tcp), port(n.interserver), c.remoteServers())
+`, n.dir, port(n.HTTP), port(n.tcp), port(n.interserver), c.remoteServers())
 }

@@ -32,12 +32,12 @@ func StartCurrentClickHouse(ctx context.Context, shards int) (*ClickHouse, error
 		return nil, err
 	}
 	c, err := newClickHouse(shards, func(c *ClickHouse, n *ClickHouseNode) error {
-		config := filepath.Join(n.Dir, "config.xml")
+		config := filepath.Join(n.dir, "config.xml")
 		if err := os.WriteFile(config, []byte(c.currentConfig(n)), 0o644); err != nil {
 			return err
 		}
 		var err error
-		n.Process, err = Start(filepath.Join(n.Dir, "output"), nil, launcher, library, "--path", filepath.Join(n.Dir, "data"), "--config-file", config,
+		n.Process, err = Start(filepath.Join(n.dir, "output"), nil, launcher, library, "--path", filepath.Join(n.dir, "data"), "--config-file", config,
 			"--listen_host", "127.0.0.1", "--http_port", port(n.HTTP), "--tcp_port", port(n.tcp), "--structure", "x String", "--input-format", "LineAsString",
 			"--query", "SYSTEM START LISTEN HTTP; SYSTEM START LISTEN TCP; SELECT count() FROM table")
 		return err
@@ -50,7 +50,7 @@ func StartCurrentClickHouse(ctx context.Context, shards int) (*ClickHouse, error
 
 func (c *ClickHouse) currentConfig(n *ClickHouseNode) string {
 	return fmt.Sprintf("<clickhouse><listen_host>127.0.0.1</listen_host><http_port>%s</http_port><tcp_port>%s</tcp_port><path>%s/data/</path><timezone>UTC</timezone>%s</clickhouse>\n",
-		port(n.HTTP), port(n.tcp), n.Dir, c.remoteServers())
+		port(n.HTTP), port(n.tcp), n.dir, c.remoteServers())
 }
 
 // currentLibrary returns the path of the library, and fetches it if it is not there.

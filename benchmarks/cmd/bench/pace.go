@@ -15,8 +15,9 @@ const pacedRate = 40_000
 const paced = "gRPC paced"
 
 // sendPaced sends requests of payload.SpansPerRequest spans of about now, one after the
-// other at pacedRate, for so long. Senders with other firsts send other traces. It calls look about every residentEvery with how often
-// a request was sent again, and returns how many spans were sent and that number.
+// other at pacedRate, for so long. Senders whose firsts are far apart send different traces.
+// It calls look about every residentEvery with how often a request was sent again, and
+// returns how many spans were sent and that number.
 func sendPaced(ctx context.Context, s sender.Sender, first uint64, lasts time.Duration, look func(retries int) error) (spans, retries int, err error) {
 	begin, next := time.Now(), residentEvery
 	const (

@@ -59,22 +59,14 @@ func servers(ctx context.Context, o *options, r *report.Report) error {
 			}
 		}
 	}
-	median := func(what, who string) float64 {
-		for _, f := range sec.Figures {
-			if f.What == what && f.Who == who {
-				return f.Median()
-			}
-		}
-		return 0
-	}
 	for _, of := range []string{"breakdown off", "whole"} {
 		for _, shards := range []string{"1 node", "3 shards"} {
-			one, two := median(of+", a server", "ClickHouse, "+shards+", 1 server"), median(of+", a server", "ClickHouse, "+shards+", 2 servers")
+			one, two := sec.Median(of+", a server", "ClickHouse, "+shards+", 1 server"), sec.Median(of+", a server", "ClickHouse, "+shards+", 2 servers")
 			if one == 0 || two == 0 {
 				continue
 			}
 			sec.Add(of+", CPU time of two servers beside that of one", "ClickHouse, "+shards, "times", 1/0.95, two/one)
-			if embedded := median(of+", a server", "embedded"); embedded > 0 {
+			if embedded := sec.Median(of+", a server", "embedded"); embedded > 0 {
 				sec.Add(of+", CPU time of one server beside the embedded store's", "ClickHouse, "+shards, "times", 1.1, one/embedded)
 			}
 		}

@@ -60,25 +60,17 @@ func wire(ctx context.Context, o *options, r *report.Report) error {
 		}
 	}
 	// Ratios to JSON, of medians.
-	median := func(what, form string) float64 {
-		for _, f := range sec.Figures {
-			if f.What == what && f.Who == form {
-				return f.Median()
-			}
-		}
-		return 0
-	}
 	for _, form := range []string{"OTLP spans", "OTLP histograms", "packed"} {
-		b, c := median("bytes", form), median("server", form)-median("server", idle)
-		if b == 0 || median("bytes", "JSON") == 0 {
+		b, c := sec.Median("bytes", form), sec.Median("server", form)-sec.Median("server", idle)
+		if b == 0 || sec.Median("bytes", "JSON") == 0 {
 			continue
 		}
 		bytesTarget, cpuTarget := 0.0, 0.0
 		if form == "packed" {
 			bytesTarget, cpuTarget = 0.25, 0.2
 		}
-		sec.Add("bytes, of those of JSON", form, "share", bytesTarget, b/median("bytes", "JSON"))
-		sec.Add("server's CPU beyond idle, of that for JSON", form, "share", cpuTarget, c/(median("server", "JSON")-median("server", idle)))
+		sec.Add("bytes, of those of JSON", form, "share", bytesTarget, b/sec.Median("bytes", "JSON"))
+		sec.Add("server's CPU beyond idle, of that for JSON", form, "share", cpuTarget, c/(sec.Median("server", "JSON")-sec.Median("server", idle)))
 	}
 	return nil
 }
