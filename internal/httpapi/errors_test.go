@@ -401,6 +401,29 @@ func (b *broken) Query(context.Context, store.Query) (*store.Result, error) {
 	return nil, b.err
 }
 
+func (b *broken) Families(context.Context) ([]store.FamilyInfo, error) { return nil, b.err }
+
+// What is wrong is told while the store is away; a store that fails otherwise is an error.
+func TestStatusWhileTheStoreIsAway(t *testing.T) {
+	for _, c := range []struct {
+		err    error
+		status int
+		body   string
+	}{
+		{fmt.Errorf("families: ClickHouse at ch1:8123: %w", store.ErrAway), 200, `"has_data":true,`},
+		{nil, 200, `"has_data":false,`},
+		{errors.New("block 42: checksum mismatch"), 500, "internal error"},
+	} {
+		srv := serve(t, Options{Store: &broken{storetest.NewTwin(), c.err}, Logger: slog.New(slog.DiscardHandler), Problems: func() []api.Problem {
+			return []api.Problem{{Code: "not_stored", Text: "ch1 does not answer"}}
+		}})
+		status, body := fetch(t, srv, "/api/v1/status")
+		if status != c.status || !strings.Contains(body, c.body) || (status == 200) != strings.Contains(body, "ch1 does not answer") {
+			t.Errorf("%v: got %d %s", c.err, status, body)
+		}
+	}
+}
+
 func TestServerFaults(t *testing.T) {
 	var log strings.Builder
 	for _, c := range []struct {

@@ -248,12 +248,14 @@ func (s *server) families(ctx context.Context, in *api.FamiliesRequest) (*api.Fa
 
 func (s *server) status(ctx context.Context, _ *nothing) (*api.StatusResponse, error) {
 	all, err := s.Store.Families(ctx)
-	if err != nil {
+	// What is wrong is told while the store is away too. That it is empty is not known then.
+	away := errors.Is(err, store.ErrAway)
+	if err != nil && !away {
 		return nil, err
 	}
 	out := s.Status
 	out.Now = api.Float(float64(s.Now().UnixMilli()) / 1e3)
-	out.HasData = len(all) > 0
+	out.HasData = away || len(all) > 0
 	out.Problems = []api.Problem{}
 	if s.Problems != nil {
 		out.Problems = append(out.Problems, s.Problems()...)

@@ -347,14 +347,16 @@ func (s *several) named(ctx context.Context, t *program.Tailscope, node int) err
 		return err
 	}
 	// By what it has tried to store, which it tries again after half a minute at most.
+	var status int
+	var body []byte
 	if err := eventually(ctx, time.Minute, "/api/v1/status names the node that is away", func() bool {
-		status, body, err := fetch(ctx, t.URL+"/api/v1/status", nil)
+		status, body, err = fetch(ctx, t.URL+"/api/v1/status", nil)
 		return err == nil && status == http.StatusOK && strings.Contains(string(body), host)
 	}); err != nil {
-		return err
+		return fmt.Errorf("%w: it is %s, answered %d %.2000s", err, host, status, body)
 	}
 	now := time.Now().Unix()
-	status, body, err := fetch(ctx, t.URL+"/api/v1/distribution", url.Values{"family": {series.SpanDuration}, "by": {"service"},
+	status, body, err = fetch(ctx, t.URL+"/api/v1/distribution", url.Values{"family": {series.SpanDuration}, "by": {"service"},
 		"start": {strconv.FormatInt(now-900, 10)}, "end": {strconv.FormatInt(now, 10)}})
 	if err != nil {
 		return err
