@@ -27,7 +27,7 @@ const module = "tailscope"
 var floors = [][]string{
 	{ // 1
 		"api", "hist", "internal/backoff", "internal/experiment/mirror/content", "internal/experiment/mirror/mirrortest",
-		"internal/experiment/mirror/redact", "internal/experiment/simulate/queueing", "internal/figure",
+		"internal/experiment/mirror/rawsocket", "internal/experiment/mirror/redact", "internal/experiment/simulate/queueing", "internal/figure",
 		"internal/guard/check/event", "internal/http1", "internal/listen", "internal/observe/queuetime",
 		"internal/observe/sqltext", "internal/proc", "internal/route", "internal/strictyaml", "internal/strictyaml/schematest", "internal/trials", "internal/weekday", "ui",
 	},

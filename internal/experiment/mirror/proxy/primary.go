@@ -35,6 +35,7 @@ type upstream struct {
 	used   bool  // for a request before
 	since  int64 // tick at which it was put back
 	closed atomic.Bool
+	one    [1]byte // read by more
 }
 
 // close closes the connection; a second call does nothing.
@@ -146,7 +147,7 @@ func (u *upstream) more() bool {
 		return false
 	}
 	u.nc.SetReadDeadline(past) // so that the socket is not read
-	n, err := u.nc.Read(u.probe.buf[:])
+	n, err := u.nc.Read(u.one[:])
 	u.nc.SetReadDeadline(time.Time{})
 	return n > 0 || !errors.Is(err, os.ErrDeadlineExceeded)
 }

@@ -5,7 +5,8 @@ import (
 	"net"
 	"os"
 	"syscall"
-	"unsafe"
+
+	"tailscope/internal/experiment/mirror/rawsocket"
 )
 
 // wire is a TCP connection whose reads and writes bypass the scheduler, which is a
@@ -82,31 +83,17 @@ func (w *wire) Write(p []byte) (int, error) {
 // read is called when the socket may be readable, and reports whether the transfer is
 // done.
 func (t *transfer) read(fd uintptr) bool {
-	for {
-		n, _, e := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(unsafe.SliceData(t.p))), uintptr(len(t.p)))
-		switch e {
-		case 0:
-			t.n = int(n)
-			return true
-		case syscall.EINTR:
-		case syscall.EAGAIN:
-			return false
-		default:
-			t.err = e
-			return true
-		}
-	}
+	t.n, t.err = rawsocket.Read(fd, t.p)
+	return t.err != syscall.EAGAIN
 }
 
 // write is called when the socket may take more, and reports whether all is written.
 func (t *transfer) write(fd uintptr) bool {
 	for t.n < len(t.p) {
-		rest := t.p[t.n:]
-		n, _, e := syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(unsafe.SliceData(rest))), uintptr(len(rest)))
+		n, e := rawsocket.Write(fd, t.p[t.n:])
 		switch e {
 		case 0:
-			t.n += int(n)
-		case syscall.EINTR:
+			t.n += n
 		case syscall.EAGAIN:
 			return false
 		default:

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"tailscope/internal/experiment/mirror/pair"
+	"tailscope/internal/experiment/mirror/rawsocket"
 	"tailscope/internal/http1"
 )
 
@@ -155,7 +156,7 @@ func (c *conn) connect() (most int, cause pair.Cause, err error) {
 		}
 		return l.o.Streams, pair.None, nil
 	}
-	if sc, ok := nc.(syscall.Conn); ok && direct {
+	if sc, ok := nc.(syscall.Conn); ok && rawsocket.Direct {
 		if raw, err := sc.SyscallConn(); err == nil {
 			c.raw, c.write, c.probe = raw, c.writeNow, c.probeNow
 		}
@@ -266,19 +267,15 @@ const lateAnswerWait = time.Second
 
 // writeNow writes what the socket takes without waiting. Under c.mu.
 func (c *conn) writeNow(fd uintptr) bool {
-	for {
-		n, err := writeSocket(fd, c.out[c.written:])
-		switch err {
-		case nil:
-			c.written += n
-		case syscall.EINTR:
-			continue
-		case syscall.EAGAIN:
-		default:
-			c.writeErr = err
-		}
-		return true
+	n, err := rawsocket.Write(fd, c.out[c.written:])
+	switch err {
+	case 0:
+		c.written += n
+	case syscall.EAGAIN:
+	default:
+		c.writeErr = err
 	}
+	return true
 }
 
 // sentAll notes that all of the request was written. Under c.mu.

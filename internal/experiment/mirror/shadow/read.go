@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"tailscope/internal/experiment/mirror/pair"
+	"tailscope/internal/experiment/mirror/rawsocket"
 	"tailscope/internal/http1"
 )
 
@@ -51,13 +52,12 @@ func (c *conn) readable(fd uintptr, end *readEnd) bool {
 	defer buffers.Put(buf)
 	for {
 		have := copy(buf[:], c.rest)
-		n, err := readSocket(fd, buf[have:])
-		switch {
-		case err == syscall.EINTR:
-			continue
-		case err == syscall.EAGAIN:
+		n, err := rawsocket.Read(fd, buf[have:])
+		switch err {
+		case 0:
+		case syscall.EAGAIN:
 			return false
-		case err != nil:
+		default:
 			end.cause = pair.Reset
 			return true
 		}

@@ -3,9 +3,11 @@ package shadow
 import (
 	"math"
 	"strconv"
+	"syscall"
 	"time"
 
 	"tailscope/internal/experiment/mirror/pair"
+	"tailscope/internal/experiment/mirror/rawsocket"
 )
 
 // send writes the rest of the request under way, on a goroutine of its own.
@@ -114,5 +116,8 @@ func (c *conn) peerClosed() bool {
 	return c.peerEnded
 }
 
-// probeNow is c.probe's callback.
-func (c *conn) probeNow(fd uintptr) { c.peerEnded = socketEnded(fd) }
+// probeNow is c.probe's callback. Anything that the other side sent counts as its end.
+func (c *conn) probeNow(fd uintptr) {
+	_, err := rawsocket.Peek(fd)
+	c.peerEnded = err != syscall.EAGAIN
+}
