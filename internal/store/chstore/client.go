@@ -10,11 +10,8 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/klauspost/compress/gzip"
 
 	"tailscope/internal/backoff"
 	"tailscope/internal/store"
@@ -121,7 +118,12 @@ func (c *client) exec(ctx context.Context, n *node, statement string) error {
 // insert inserts rows in RowBinary once. They may have been inserted although an error is
 // returned. columns are named as in SQL, in parentheses.
 func (c *client) insert(ctx context.Context, n *node, table, columns string, rows []byte) error {
-	if len(rows) == 0 {
+	return c.insertPacked(ctx, n, table, columns, &packedRows{rows: rows})
+}
+
+// insertPacked is insert of rows that are compressed already.
+func (c *client) insertPacked(ctx context.Context, n *node, table, columns string, rows *packedRows) error {
+	if rows.empty() {
 		return nil
 	}
 	_, err := c.send(ctx, n, "INSERT INTO "+table+" "+columns+" FORMAT RowBinary", "", rows)
@@ -131,11 +133,8 @@ func (c *client) insert(ctx context.Context, n *node, table, columns string, row
 	return nil
 }
 
-// compressFrom is the number of bytes from which rows are sent compressed.
-const compressFrom = 4 << 10
-
 // send sends a statement: the text, or an insertion in the address and its rows.
-func (c *client) send(ctx context.Context, n *node, insertion, text string, rows []byte) (answer []byte, err error) {
+func (c *client) send(ctx context.Context, n *node, insertion, text string, rows *packedRows) (answer []byte, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -166,13 +165,7 @@ func (c *client) send(ctx context.Context, n *node, insertion, text string, rows
 	body, packed := []byte(text), false
 	if insertion != "" {
 		q.Set("query", insertion)
-		body, packed = rows, len(rows) >= compressFrom
-	}
-	if packed {
-		var err error
-		if body, err = pack(rows); err != nil {
-			return nil, err
-		}
+		body, packed = rows.body()
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.scheme+"://"+n.host+"/?"+q.Encode(), bytes.NewReader(body))
 	if err != nil {
@@ -211,34 +204,6 @@ func (c *client) send(ctx context.Context, n *node, insertion, text string, rows
 		return nil, fmt.Errorf("answer of ClickHouse at %s: %w", n.host, err)
 	}
 	return b, nil
-}
-
-// packers are writers that packed before: a new one makes tables of more than most insertions
-// have bytes.
-var packers = sync.Pool{New: func() any {
-	w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
-	if err != nil {
-		panic(err) // a level that there is
-	}
-	return w
-}}
-
-func pack(rows []byte) ([]byte, error) {
-	var b bytes.Buffer
-	b.Grow(len(rows) / 4)
-	w := packers.Get().(*gzip.Writer)
-	defer func() {
-		w.Reset(nil)
-		packers.Put(w)
-	}()
-	w.Reset(&b)
-	if _, err := w.Write(rows); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
 }
 
 // readAnswer reads an answer whole. Its bytes are reserved while the question lasts.

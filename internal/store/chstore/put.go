@@ -261,13 +261,13 @@ func (k *knownSeries) has(d daySeries) bool {
 	return ok
 }
 
-func (k *knownSeries) add(all map[daySeries]struct{}) {
+func (k *knownSeries) add(all []daySeries) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.days == nil || k.n+len(all) > mostKnown {
 		k.days, k.n = map[int32]map[seriesKey]struct{}{}, 0
 	}
-	for d := range all {
+	for _, d := range all {
 		if k.days[d.day] == nil {
 			k.days[d.day] = map[seriesKey]struct{}{}
 		}
@@ -280,16 +280,17 @@ func (k *knownSeries) add(all map[daySeries]struct{}) {
 func (x *batchRows) insert(ctx context.Context, nth int) error {
 	s := x.s
 	g, ctx := errgroup.WithContext(ctx)
-	send := func(n *node, name, columns string, rows []byte) {
-		if len(rows) > 0 {
-			g.Go(func() error { return s.client.insert(ctx, n, name, columns, rows) })
+	send := func(n *node, name, columns string, rows *packedRows) {
+		if !rows.empty() {
+			g.Go(func() error { return s.client.insertPacked(ctx, n, name, columns, rows) })
 		}
 	}
-	for i, of := range x.shards {
+	for i := range x.shards {
+		of := &x.shards[i]
 		n := s.shards[i][nth%len(s.shards[i])]
-		send(n, s.local("points"), pointColumns, of.points)
-		send(n, s.local("series"), seriesColumns, of.series)
-		send(n, s.local("samples"), sampleColumns, of.samples)
+		send(n, s.local("points"), pointColumns, &of.points)
+		send(n, s.local("series"), seriesColumns, &of.series)
+		send(n, s.local("samples"), sampleColumns, &of.samples)
 	}
 	for i, carry := range x.carry {
 		if carry != "" {
@@ -297,13 +298,13 @@ func (x *batchRows) insert(ctx context.Context, nth int) error {
 			g.Go(func() error { return s.client.exec(ctx, n, carry) })
 		}
 	}
-	send(s.first(), s.qualified("state"), stateColumns, x.state)
+	send(s.first(), s.qualified("state"), stateColumns, &x.state)
 	row := appendUint64(appendUint64(appendString(nil, x.batch.Writer), x.batch.Generation), x.number)
 	first, last := x.first, x.last
 	if first >= last {
 		first, last = 0, 0
 	}
-	send(s.first(), s.qualified("puts"), putColumns, appendInt64(appendInt64(row, first), last))
+	send(s.first(), s.qualified("puts"), putColumns, &packedRows{rows: appendInt64(appendInt64(row, first), last)})
 	return g.Wait()
 }
 

@@ -3,6 +3,7 @@ package chstore
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -18,9 +19,6 @@ import (
 	"tailscope/internal/store/tier"
 )
 
-// rowBytes is what a row of points takes at first: larger ones make the rows' memory grow.
-const rowBytes = 200
-
 // checkEvery is the number of points between checks of ctx.
 const checkEvery = 1024
 
@@ -32,7 +30,7 @@ type batchRows struct {
 	number putNumber
 
 	shards   []shardRows
-	state    []byte
+	state    packedRows
 	carry    []string    // by shard: moves rows of earlier numbers to this one
 	replaced []putNumber // numbers whose points do not count any more then
 
@@ -40,7 +38,8 @@ type batchRows struct {
 	slots       map[int64]struct{} // base slots
 	slot        int64              // the last of them, and where its points belong
 	place       place
-	newSeries   map[daySeries]struct{}
+	newSeries   []daySeries            // with rows in the table series, of points each once
+	noted       map[daySeries]struct{} // newSeries, once there are samples
 	families    map[string]familyMeta
 	forms       map[form]*formMeta
 
@@ -49,7 +48,8 @@ type batchRows struct {
 
 	// Of the series being written.
 	id      [16]byte
-	info    series.Series
+	info    series.Series // without the tenant
+	tenant  string
 	key     seriesKey
 	shard   *shardRows
 	hist    hist.Histogram
@@ -57,10 +57,11 @@ type batchRows struct {
 	sums    [tier.Count]sumUp
 	onDay   int32 // the last day that is written for the series
 	idBytes []byte
+	values  []byte // of its labels, as a row has them
 }
 
 // shardRows are the rows for one shard.
-type shardRows struct{ points, series, samples []byte }
+type shardRows struct{ points, series, samples packedRows }
 
 // pointKey is where a row of points is, within a generation.
 type pointKey struct {
@@ -80,11 +81,8 @@ type sumUp struct {
 
 func newBatchRows(s *Store, m *meta, b *store.Batch, number putNumber) *batchRows {
 	x := &batchRows{s: s, meta: m, batch: b, number: number, shards: make([]shardRows, len(s.shards)), carry: make([]string, len(s.shards)),
-		first: math.MaxInt64, last: math.MinInt64, slots: map[int64]struct{}{}, newSeries: map[daySeries]struct{}{},
+		first: math.MaxInt64, last: math.MinInt64, slots: map[int64]struct{}{},
 		families: map[string]familyMeta{}, forms: map[form]*formMeta{}}
-	for i := range x.shards {
-		x.shards[i].points = make([]byte, 0, len(b.Points)*rowBytes/len(x.shards))
-	}
 	for i := range b.Series {
 		if _, ok := x.families[b.Series[i].Family]; !ok {
 			x.families[b.Series[i].Family] = familyMeta{Kind: b.Series[i].Kind}
@@ -141,10 +139,10 @@ func (x *batchRows) build(ctx context.Context) error {
 		}
 	}
 	for _, st := range b.State {
-		x.state = appendString(x.state, b.Writer)
-		x.state = appendString(x.state, st.Key)
-		x.state = appendUint64(x.state, x.number)
-		x.state = appendString(x.state, st.Value)
+		row := appendString(x.state.rows, b.Writer)
+		row = appendString(row, st.Key)
+		row = appendUint64(row, x.number)
+		x.state.added(appendString(row, st.Value))
 	}
 	x.carryOver()
 	return nil
@@ -153,7 +151,10 @@ func (x *batchRows) build(ctx context.Context) error {
 // begin begins the rows of a series of the batch.
 func (x *batchRows) begin(i int) {
 	b := x.batch
-	x.info = b.Whole(i)
+	x.info, x.tenant = b.Series[i], ""
+	if b.TenantOf != nil {
+		x.tenant = b.Tenants[b.TenantOf[i]]
+	}
 	var id series.ID
 	if b.IDs != nil {
 		id = b.IDs[i]
@@ -279,7 +280,7 @@ func (x *batchRows) row(t int, slot int64, h *hist.Histogram, data []byte) error
 		f.Bounds = slices.Clone(f.Bounds)
 		x.forms[v.form] = f
 	}
-	b := appendUint16(x.shard.points, uint16(tier.Slot(t)))
+	b := appendUint16(x.shard.points.rows, uint16(tier.Slot(t)))
 	b = appendInt32(b, partOf(t, slot))
 	b = appendString(b, x.info.Family)
 	b = append(b, byte(x.info.View))
@@ -287,7 +288,7 @@ func (x *batchRows) row(t int, slot int64, h *hist.Histogram, data []byte) error
 	b = append(append(b, x.id[:]...), byte(x.info.Kind))
 	b = appendInt64(b, slot)
 	b = appendUint64(b, x.number)
-	x.shard.points = v.append(b)
+	x.shard.points.added(v.append(b))
 	return nil
 }
 
@@ -299,27 +300,55 @@ func (x *batchRows) onDayOf(at int64) {
 	}
 	x.onDay = day
 	d := daySeries{day, x.key}
-	if _, twice := x.newSeries[d]; twice || x.s.known.has(d) {
+	if _, twice := x.noted[d]; twice || x.s.known.has(d) {
 		return
 	}
-	x.newSeries[d] = struct{}{}
-	b := appendInt32(x.shard.series, day)
+	x.newSeries = append(x.newSeries, d)
+	if x.noted != nil {
+		x.noted[d] = struct{}{}
+	}
+	b := appendInt32(x.shard.series.rows, day)
 	b = appendString(b, x.info.Family)
 	b = append(b, byte(x.info.View))
 	b = append(append(b, x.id[:]...), byte(x.info.Kind))
-	var names, values []string
+	b = x.appendLabels(b)
+	x.shard.series.added(appendUint64(b, x.number))
+}
+
+// appendLabels appends the names and the values of the series' labels, which are in order
+// of their names, the tenant's among them. A generation may have as many new series as
+// points, so their labels are not put together in memory first.
+func (x *batchRows) appendLabels(b []byte) []byte {
+	n, tenant := uint64(x.info.Labels.Len()), x.tenant != ""
+	if tenant {
+		n++
+	}
+	b, v := binary.AppendUvarint(b, n), binary.AppendUvarint(x.values[:0], n)
+	add := func(name, value string) { b, v = appendString(b, name), appendString(v, value) }
 	x.info.Labels.Range(func(l labels.Label) {
-		names, values = append(names, l.Name), append(values, l.Value)
+		if tenant && l.Name > series.LabelTenant {
+			add(series.LabelTenant, x.tenant)
+			tenant = false
+		}
+		add(l.Name, l.Value)
 	})
-	b = appendStrings(b, names)
-	b = appendStrings(b, values)
-	x.shard.series = appendUint64(b, x.number)
+	if tenant {
+		add(series.LabelTenant, x.tenant)
+	}
+	x.values = v
+	return append(b, v...)
 }
 
 // samples writes raw samples.
 func (x *batchRows) samples(ss *store.Samples) error {
 	if !slices.IsSortedFunc(ss.Samples, func(a, b series.Sample) int { return cmp.Compare(a.TimeMillis, b.TimeMillis) }) {
 		return fmt.Errorf("samples of series %d are not in order of time", ss.Series)
+	}
+	if x.noted == nil {
+		x.noted = make(map[daySeries]struct{}, len(x.newSeries))
+		for _, d := range x.newSeries {
+			x.noted[d] = struct{}{}
+		}
 	}
 	x.begin(int(ss.Series))
 	for _, v := range ss.Samples {
@@ -329,12 +358,12 @@ func (x *batchRows) samples(ss *store.Samples) error {
 			continue
 		}
 		x.onDayOf(at)
-		b := appendInt32(x.shard.samples, int32(tier.FloorDiv(at, samplePart)))
+		b := appendInt32(x.shard.samples.rows, int32(tier.FloorDiv(at, samplePart)))
 		b = appendString(b, x.info.Family)
 		b = append(append(b, x.id[:]...), byte(x.info.Kind))
 		b = appendInt64(b, v.TimeMillis)
 		b = appendFloat64(b, v.Value)
-		x.shard.samples = appendUint64(b, x.number)
+		x.shard.samples.added(appendUint64(b, x.number))
 	}
 	return nil
 }
