@@ -19,10 +19,11 @@ type maintenance struct {
 	floorsAt  time.Time // when they were seen first
 	bounded   int64     // hour of the last time that samples were bounded, Unix seconds
 	reclaimed int64     // day of the last time that cut samples were deleted
+	epochs    seenEpochs
 }
 
-// Maintain rolls up the slots that are over, and drops what has expired at now. It returns
-// when nothing more is due. See store.Store.
+// Maintain rolls up the slots that are over, drops what has expired at now, and folds epochs.
+// It returns when nothing more is due. See store.Store.
 func (s *Store) Maintain(ctx context.Context, now time.Time) error {
 	done, err := s.enter(ctx)
 	if err != nil {
@@ -37,7 +38,7 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) error {
 		what string
 		do   func(context.Context, time.Time) error
 	}{
-		{"roll up", s.rollUp}, {"bound samples", s.boundSamples}, {"expire", s.expire},
+		{"roll up", s.rollUp}, {"bound samples", s.boundSamples}, {"expire", s.expire}, {"fold epochs", s.foldEpochs},
 	} {
 		if err := work.do(ctx, now); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", work.what, err))

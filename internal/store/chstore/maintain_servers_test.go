@@ -247,7 +247,21 @@ func TestSchema(t *testing.T) {
 	wg.Wait()
 
 	s = open(t, o)
+	versions := func(v uint32) {
+		check(t, s.client.exec(ctx, s.first(), "ALTER TABLE "+s.qualified("versions")+" DROP PARTITION tuple()"))
+		check(t, s.client.insert(ctx, s.first(), s.qualified("versions"), "(version, layout)", appendString(appendUint32(nil, v), s.layout())))
+	}
+	check(t, s.Put(ctx, spanBatch(1, storetest.T0)))
+	versions(1)
+	if _, err := OpenExisting(ctx, o); !errors.Is(err, store.ErrVersion) {
+		t.Errorf("what exists, of an earlier version: got %v, want ErrVersion", err)
+	}
+	check(t, s.Close())
+	s = open(t, o)
 	defer s.Close()
+	if v := number(t, s, "SELECT toUInt64(max(version)) FROM "+s.qualified("versions")); v != schemaVersion || countSpans(t, s, storetest.T0, storetest.T0+60) != 1 {
+		t.Errorf("tables of version 1 are opened: they are of version %d, with %d spans, want %d and 1", v, countSpans(t, s, storetest.T0, storetest.T0+60), schemaVersion)
+	}
 	check(t, s.client.exec(ctx, s.first(), "DROP TABLE "+s.qualified("samples")))
 	if _, err := Open(ctx, o); err == nil || !strings.Contains(err.Error(), "lacks the table samples") {
 		t.Errorf("a table is missing: got %v", err)
@@ -275,9 +289,10 @@ func TestVisibleNumbers(t *testing.T) {
 	s := open(t, on(t, nodes(t, 1)))
 	defer s.Close()
 	v := visibility{Last: map[uint32]uint32{0: 2, 1: 9, 3: 1 << 31}, Replaced: []putNumber{numberOf(1, 7)}}
-	v.Aborted = v.Aborted.with(numberOf(0, 1), numberOf(1, 2), numberOf(1, 3), numberOf(1, 4), numberOf(3, 1))
+	v.Folded = v.Folded.union(allOf(4, 4), allOf(5, 6))
+	v.Aborted = v.Aborted.with(numberOf(0, 1), numberOf(1, 2), numberOf(1, 3), numberOf(1, 4), numberOf(3, 1), numberOf(5, 11), numberOf(5, 12))
 	var all, want []putNumber
-	for e := range uint32(5) {
+	for e := range uint32(8) {
 		for i := range uint32(12) {
 			n := numberOf(e, i+1) // 0 is not given
 			if all = append(all, n); v.has(n) {
@@ -291,7 +306,7 @@ func TestVisibleNumbers(t *testing.T) {
 	for r.next() {
 		got = append(got, r.uint64())
 	}
-	if check(t, r.err); len(want) != 1+5+11 || !slices.Equal(got, want) {
+	if check(t, r.err); len(want) != 1+5+11+12+10+12 || !slices.Equal(got, want) {
 		t.Errorf("got %d, want %d", got, want)
 	}
 }

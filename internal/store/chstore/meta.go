@@ -65,10 +65,16 @@ type putNumbers []putRange
 
 // with returns the set with more numbers. p is not changed.
 func (p putNumbers) with(more ...putNumber) putNumbers {
-	all := slices.Clone(p)
-	for _, n := range more {
-		all = append(all, putRange{n, n})
+	ranges := make([]putRange, len(more))
+	for i, n := range more {
+		ranges[i] = putRange{n, n}
 	}
+	return p.union(ranges...)
+}
+
+// union returns the set with more ranges. p is not changed.
+func (p putNumbers) union(more ...putRange) putNumbers {
+	all := slices.Concat(p, more)
 	slices.SortFunc(all, func(a, b putRange) int { return cmp.Compare(a[0], b[0]) })
 	var out putNumbers
 	for _, r := range all {
@@ -112,6 +118,8 @@ type tiersMeta struct {
 	TraceFloor   int64             // traces of partitions before it have expired
 	Steps        uint32            // last step of roll-ups that is finished
 	AbortedSteps putNumbers        `json:",omitempty"`
+	Folded       putNumbers        `json:",omitempty"` // all of the epochs that are folded; see foldEpochs
+	Beyond       putNumbers        `json:",omitempty"` // of them what was not committed
 	Plan         *plan             `json:",omitempty"` // the step under way
 }
 
@@ -245,16 +253,17 @@ func encodeMeta(v any) string {
 // visibility is the set of numbers whose rows count.
 type visibility struct {
 	Last     map[uint32]uint32 // by epoch: numbers from 1 to it
+	Folded   putNumbers        `json:",omitempty"` // and these
 	Aborted  putNumbers        `json:",omitempty"` // but these
 	Replaced []putNumber       `json:",omitempty"` // and, of points, these
 }
 
 func (m *meta) visibility() visibility {
-	v := visibility{Last: map[uint32]uint32{}}
+	v := visibility{Last: map[uint32]uint32{}, Folded: m.tiers.Folded}
 	if m.tiers.Steps > 0 {
 		v.Last[0] = m.tiers.Steps
 	}
-	aborted := slices.Clone(m.tiers.AbortedSteps)
+	aborted := slices.Concat(m.tiers.AbortedSteps, m.tiers.Beyond)
 	for _, name := range slices.Sorted(maps.Keys(m.writers)) {
 		w := m.writers[name]
 		for _, e := range w.Epochs {
@@ -273,7 +282,7 @@ func (m *meta) visibility() visibility {
 // rows returns the condition on the column put of rows that count. points excludes rows
 // whose generation was put again.
 func (v *visibility) rows(points bool) string {
-	if len(v.Last) == 0 {
+	if len(v.Last)+len(v.Folded) == 0 {
 		return "0"
 	}
 	epochs := slices.Sorted(maps.Keys(v.Last))
@@ -282,6 +291,12 @@ func (v *visibility) rows(points bool) string {
 		lasts[i] = v.Last[e]
 	}
 	c := "bitAnd(put, 4294967295) <= transform(bitShiftRight(put, 32), CAST([" + list(epochs) + "], 'Array(UInt64)'), CAST([" + list(lasts) + "], 'Array(UInt64)'), toUInt64(0))"
+	for _, r := range v.Folded {
+		c += fmt.Sprintf(" OR put >= %d AND put <= %d", r[0], r[1])
+	}
+	if len(v.Folded) > 0 {
+		c = "(" + c + ")"
+	}
 	var not []putNumber
 	for _, r := range v.Aborted {
 		if r[0] == r[1] {
@@ -301,7 +316,7 @@ func (v *visibility) rows(points bool) string {
 
 // has reports whether a number counts.
 func (v *visibility) has(n putNumber) bool {
-	if uint32(n) > v.Last[uint32(n>>32)] {
+	if uint32(n) > v.Last[uint32(n>>32)] && !v.Folded.has(n) {
 		return false
 	}
 	_, replaced := slices.BinarySearch(v.Replaced, n)

@@ -46,9 +46,10 @@ type Store struct {
 	copying  bool          // see OpenCopy
 	stats    statCounters
 
-	eraWrites   uint64 // tests lower them
-	foldFrom    int
-	packedForms int
+	eraWrites      uint64 // tests lower them
+	foldFrom       int
+	foldEpochsFrom int
+	packedForms    int
 }
 
 var errClosed = errors.New("store is closed")
@@ -166,7 +167,7 @@ func newStore(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opts: o, address: a, puts: map[string]*putter{}, eraWrites: defaultEraWrites, foldFrom: defaultFoldFrom, packedForms: defaultPackedForms}
+	s := &Store{opts: o, address: a, puts: map[string]*putter{}, eraWrites: defaultEraWrites, foldFrom: defaultFoldFrom, foldEpochsFrom: defaultFoldEpochs, packedForms: defaultPackedForms}
 	transport := o.Transport
 	if transport == nil {
 		s.http = &http.Transport{

@@ -26,7 +26,8 @@ type putter struct {
 	epoch   uint32 // 0: not given yet
 	last    uint32 // number of the last insertion
 	aborted []putNumber
-	states  int // rows of state since they were folded; see foldState
+	void    []putNumber // those of aborted that are surely not committed
+	states  int         // rows of state since they were folded; see foldState
 }
 
 func (s *Store) putterOf(writer string) *putter {
@@ -125,13 +126,17 @@ func (p *putter) try(ctx context.Context, b *store.Batch, nth int) (putNumber, e
 		return 0, err
 	}
 	if err := x.insert(ctx, nth); err != nil {
+		p.void = append(p.void, number)
 		return number, err
 	}
 	if err := p.commit(ctx, m, x); err != nil {
+		if errors.Is(err, errMoved) {
+			p.void = append(p.void, number)
+		}
 		return number, err
 	}
 	p.s.known.add(x.newSeries)
-	p.aborted = nil
+	p.aborted, p.void = nil, nil
 	p.foldState(ctx, x)
 	return number, nil
 }
@@ -154,6 +159,8 @@ func (p *putter) claim(ctx context.Context, m *meta) (*meta, error) {
 		// writer as it was before this one.
 		w.Epochs = slices.DeleteFunc(slices.Clone(w.Epochs), func(e epochMeta) bool { return e.Last == 0 })
 		w.Epochs = append(w.Epochs, epochMeta{Number: epoch})
+		// A process that stood still while its epoch ended may insert rows after it was folded.
+		w.Aborted = w.Aborted.with(p.void...)
 		l.mu.Lock()
 		_, err := p.s.appendLog(ctx, l, []logWrite{
 			{keyEpochs, encodeMeta(epoch), m.of[keyEpochs]},
@@ -166,7 +173,7 @@ func (p *putter) claim(ctx context.Context, m *meta) (*meta, error) {
 		}
 		m = next
 		if err == nil {
-			p.epoch, p.last, p.aborted = epoch, 0, nil
+			p.epoch, p.last, p.aborted, p.void = epoch, 0, nil, nil
 			return m, nil
 		}
 		if !errors.Is(err, store.ErrConflict) {

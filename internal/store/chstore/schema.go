@@ -54,9 +54,9 @@ var tables = []table{
 		order: "service, start, id, span, version", part: "part", sharded: true, by: byID},
 }
 
-// schemaVersion is the version of the tables that this program writes. A migration goes
-// from one to the next; see migrate.
-const schemaVersion = 1
+// schemaVersion is the version of the tables that this program writes. Version 2 has the
+// tables of version 1, and folds epochs, which a program of version 1 would not read.
+const schemaVersion = 2
 
 // columnsOf returns the names of a table's columns, in parentheses, as an INSERT has them.
 func columnsOf(name string) string {

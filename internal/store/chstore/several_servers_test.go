@@ -85,8 +85,15 @@ func TestSeveralServers(t *testing.T) {
 				rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 3))
 				o := on(t, c)
 				w := &world{twin: storetest.NewTwin(), now: storetest.T0 + 100, gens: map[string]uint64{}}
+				clock := time.Unix(storetest.T0, 0)
+				o.Now = func() time.Time { return clock }
+				begin := func() *Store {
+					s := open(t, o)
+					s.foldEpochsFrom = 1
+					return s
+				}
 				for range 3 {
-					w.servers = append(w.servers, open(t, o))
+					w.servers = append(w.servers, begin())
 				}
 				ok := func(err error) {
 					if err != nil {
@@ -106,10 +113,11 @@ func TestSeveralServers(t *testing.T) {
 						ok(errors.Join(w.servers[b.Writer[len(b.Writer)-1]-'0'].Put(ctx, b), w.twin.Put(ctx, b)))
 					case op < 7:
 						w.now += []int64{10, 60, 700, 4000}[rng.IntN(4)]
+						clock = clock.Add(foldAfter)
 						ok(s.Maintain(ctx, time.Unix(w.now, 0)))
 					case op == 7: // it starts anew
 						ok(s.Close())
-						w.servers[i] = open(t, o)
+						w.servers[i] = begin()
 					default:
 						ok(w.compare(ctx, rng, s))
 					}
