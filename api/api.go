@@ -139,7 +139,7 @@ type ServiceWhom struct {
 	Cohort   string   `json:"cohort,omitempty"`
 }
 
-// UsualBand holds nearly all minutes; null where too few are known.
+// UsualBand holds nearly all minutes; null where they, or their requests, are too few.
 type UsualBand struct {
 	Middle Float `json:"middle"`
 	Low    Float `json:"low"`

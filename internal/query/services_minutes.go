@@ -17,9 +17,10 @@ const (
 	// late is usual from then on.
 	keptFor = 15 * 60
 	// mostStretches bounds the stretches of minutes that are kept, mostMinutes the minutes of all
-	// services in one.
+	// services in one, as which packedMinute bytes of packed durations count too.
 	mostStretches = 12
 	mostMinutes   = 100_000
+	packedMinute  = 256
 )
 
 // minute is what the requests of one minute come to.
@@ -28,6 +29,7 @@ type minute struct {
 	count, errors float64
 	squares       float64 // Σw² of all
 	p50, p99      float64 // NaN where they are not known
+	packed        []byte  // durations in hist's binary form, of minutes that do not hold a p99; else nil
 	apdex         float64 // NaN where it is not known, or nobody set a T
 }
 
@@ -71,11 +73,23 @@ func (c *minuteCache) read(key string, from, to, now int64, anew func(from, to i
 	}
 	maps.DeleteFunc(c.kept, func(_ string, k stretch) bool { return now-k.since >= keptFor })
 	delete(c.kept, key)
-	if len(c.kept) < mostStretches && int64(len(out))*(to-from)/minuteLong <= mostMinutes {
+	if len(c.kept) < mostStretches && sizeOf(out) <= mostMinutes {
 		// The next question asks anew for what is not past at this one.
 		c.kept[key] = stretch{from, min(to, series.Minute.Slot(now-pastAfter)), k.since, out}
 	}
 	return out, nil
+}
+
+// sizeOf returns the number of minutes of services, and of what is packed as many as its memory is worth.
+func sizeOf(services map[serviceIn][]minute) int {
+	n, packed := 0, 0
+	for _, ms := range services {
+		n += len(ms)
+		for i := range ms {
+			packed += len(ms[i].packed)
+		}
+	}
+	return n + packed/packedMinute
 }
 
 // joinMinutes returns the minutes of [from, cut) of before, and behind them those of after. Each
@@ -166,7 +180,9 @@ func readMinutes(ctx context.Context, st store.Store, qs []store.Query, from, to
 		for i, h := range all {
 			m := &ms[i]
 			m.start, m.apdex = from+int64(i)*minuteLong, math.NaN()
-			m.durations(h)
+			if err := m.durations(h); err != nil {
+				return nil, err
+			}
 			if set && h != nil {
 				m.apdex = ScoreApdex(good[i], uint64(m.errors), t).Score
 			}
@@ -187,10 +203,18 @@ func (m *minute) add(h *hist.Histogram, failed bool) {
 	}
 }
 
+// alone returns the number of independent requests that say as much as those of the minute.
+func (m *minute) alone() float64 { return m.count * m.count / m.squares }
+
 // durations takes those of all requests of the minute; h may be nil.
-func (m *minute) durations(h *hist.Histogram) {
+func (m *minute) durations(h *hist.Histogram) (err error) {
 	m.p50, m.p99 = math.NaN(), math.NaN()
-	if h != nil {
-		m.p50, m.p99 = h.Quantile(0.5), h.Quantile(0.99)
+	if h == nil {
+		return nil
 	}
+	m.p50, m.p99 = h.Quantile(0.5), h.Quantile(0.99)
+	if !holds(nowQuantiles[1].Q, m.alone()) {
+		m.packed, err = h.AppendBinary(nil)
+	}
+	return err
 }

@@ -49,8 +49,10 @@ const (
 	// of fewer, what one minute has says little of what it had.
 	fewestSampled = 20
 
-	// fewestErrors is the least number of failed requests that differ from none.
+	// fewestErrors is the least number of failed requests that differ from none, fewestSlow of
+	// those that take longer than a quantile usually is.
 	fewestErrors = 3
+	fewestSlow   = 3
 	// poorApdex is what the Apdex specification calls unacceptable.
 	poorApdex = 0.5
 
@@ -266,8 +268,11 @@ func readUsual(q store.Query, at int64, services map[serviceIn]*serviceColumns, 
 	}
 	known := true
 	for of := range services {
-		u := usualOf("days", days[of])
-		known = known && u != nil && !u.thin()
+		u, err := usualOf("days", days[of])
+		if err != nil {
+			return nil, err
+		}
+		known = known && u != nil && !u.thin() && u.toldDurations()
 	}
 	if known { // of the hours before only the rate is asked
 		for i := range qs {
@@ -285,29 +290,44 @@ func readUsual(q store.Query, at int64, services map[serviceIn]*serviceColumns, 
 				out.last[of] = m.start + minuteLong
 			}
 		}
-		before := settled(ms, at)
-		if u := usualOf("hours", before); u != nil {
-			u.hours = api.Range{Start: before[0].start, End: before[len(before)-1].start + minuteLong}
-			out.of[of] = u
-		}
 	}
-	for of, ms := range days {
-		u := usualOf("days", ms)
-		if u == nil {
-			continue
-		}
-		// A weekend is not a working day: its rate is odd only if it is unlike the hours
-		// before, too.
-		if h := out.of[of]; h != nil {
-			if u.thin() && !h.thin() {
+	for _, all := range []map[serviceIn][]minute{days, hours} {
+		for of := range all {
+			if out.of[of] != nil {
 				continue
 			}
-			u.bands.Rate.Low, u.bands.Rate.High = min(u.bands.Rate.Low, h.bands.Rate.Low), max(u.bands.Rate.High, h.bands.Rate.High)
-			u.hours = h.hours
+			if u, err := usualBefore(days[of], settled(hours[of], at)); err != nil {
+				return nil, err
+			} else if u != nil {
+				out.of[of] = u
+			}
 		}
-		out.of[of] = u
 	}
 	return out, nil
+}
+
+// usualBefore returns what is usual by the minutes of earlier days, else by those of the hours
+// before; nil if both are too few.
+func usualBefore(days, hours []minute) (*usual, error) {
+	u, err := usualOf("days", days)
+	if err != nil {
+		return nil, err
+	}
+	h, err := usualOf("hours", hours)
+	if h == nil || err != nil {
+		return u, err
+	}
+	h.hours = api.Range{Start: hours[0].start, End: hours[len(hours)-1].start + minuteLong}
+	if u == nil || u.thin() && !h.thin() {
+		return h, nil
+	}
+	// A weekend is not a working day: its rate is odd only if it is unlike the hours before, too.
+	u.bands.Rate.Low, u.bands.Rate.High = min(u.bands.Rate.Low, h.bands.Rate.Low), max(u.bands.Rate.High, h.bands.Rate.High)
+	u.hours = h.hours
+	if !u.toldDurations() { // the hours have more requests
+		err = u.durations(slices.Concat(days, hours))
+	}
+	return u, err
 }
 
 // settled returns the minutes from the first with requests on, without the last third of
@@ -343,10 +363,10 @@ func onlyOfRequests(q store.Query, services map[serviceIn]*serviceColumns) []sto
 }
 
 // usualOf returns the bands of minutes, nil if they are too few or none has requests.
-func usualOf(of string, ms []minute) *usual {
+func usualOf(of string, ms []minute) (*usual, error) {
 	busy := slices.DeleteFunc(slices.Clone(ms), func(m minute) bool { return m.count == 0 })
 	if len(ms) < fewestMinutes || len(busy) == 0 {
-		return nil
+		return nil, nil
 	}
 	requests, squares, counts := 0.0, 0.0, make([]float64, len(busy))
 	for i, m := range busy {
@@ -361,13 +381,9 @@ func usualOf(of string, ms []minute) *usual {
 	u.bands.Rate = band(rates, func(v float64) float64 { return max(leastOfRate*v, noise(v)) })
 	u.bands.Rate.Low = max(0, u.bands.Rate.Low)
 
-	duration := func(of func(*minute) float64) api.UsualBand {
-		logs := usualValues(busy, func(m *minute) float64 { return math.Log(max(of(m), shortest)) }, false, func(float64) float64 { return math.Log1p(apartOfDuration) })
-		b := band(logs, func(float64) float64 { return math.Log1p(leastOfDuration) })
-		return api.UsualBand{Middle: api.Float(math.Exp(float64(b.Middle))), Low: api.Float(math.Exp(float64(b.Low))), High: api.Float(math.Exp(float64(b.High)))}
+	if err := u.durations(busy); err != nil {
+		return nil, err
 	}
-	u.bands.P50 = duration(func(m *minute) float64 { return m.p50 })
-	u.bands.P99 = duration(func(m *minute) float64 { return m.p99 })
 
 	errors := usualValues(busy, func(m *minute) float64 { return m.errors / m.count }, false, func(float64) float64 { return max(apartOfErrors, fewestErrors/u.each) })
 	u.bands.Errors = band(errors, func(float64) float64 { return leastOfErrors })
@@ -391,24 +407,99 @@ func usualOf(of string, ms []minute) *usual {
 	if b := band(lost, func(float64) float64 { return leastOfApdex }); len(lost) >= fewestMinutes {
 		u.bands.Apdex = &api.UsualBand{Middle: 1 - b.Middle, Low: max(0, 1-b.High), High: min(1, 1-b.Low)}
 	}
-	return u
+	return u, nil
 }
 
-// usualValues returns a figure of minutes, which are in order of time, where it is known, but
+// durations sets the bands of quantiles by minutes.
+func (u *usual) durations(ms []minute) (err error) {
+	if u.bands.P50, err = usualDuration(ms, nowQuantiles[0].Q, 0, func(m *minute) float64 { return m.p50 }); err != nil {
+		return err
+	}
+	reach := math.Log(float64(u.bands.P50.High / u.bands.P50.Middle))
+	u.bands.P99, err = usualDuration(ms, nowQuantiles[1].Q, reach, func(m *minute) float64 { return m.p99 })
+	return err
+}
+
+// toldDurations reports whether the bands of quantiles are known.
+func (u *usual) toldDurations() bool {
+	return !math.IsNaN(float64(u.bands.P50.High)) && !math.IsNaN(float64(u.bands.P99.High))
+}
+
+// holds reports whether so many independent requests hold a quantile: whether the interval of
+// its share leaves one of them beyond its upper end. A p99 takes 300 requests, a p50 6.
+func holds(q, alone float64) bool {
+	_, high := wilson(q, alone)
+	return alone*(1-high) >= 1
+}
+
+// usualDuration returns the band of a quantile of minutes, of each of which of returns it. A
+// minute that does not hold it is merged with those that follow until they do: the p99 of
+// three requests is the slowest of them, and a minute of many seems slow beside it. Where this
+// leaves too few for a band, it is the interval of the quantile of all of them, and NaN if
+// they do not hold it. As merging hides how far one minute lies from the next, such a band
+// reaches at least so far, as a logarithm.
+func usualDuration(ms []minute, q, reach float64, of func(*minute) float64) (api.UsualBand, error) {
+	log := func(m *minute) float64 { return math.Log(max(of(m), shortest)) }
+	ms = usualMinutes(ms, log, false, func(float64) float64 { return math.Log1p(apartOfDuration) })
+	var logs, alone []float64 // of stretches, and of minutes whose requests are not kept
+	least := math.Log1p(leastOfDuration)
+	stretch, all := hist.New(hist.MaxSchema), hist.New(hist.MaxSchema)
+	for i := range ms {
+		m := &ms[i]
+		if m.packed == nil {
+			alone = append(alone, log(m))
+		} else if err := all.MergeEncoded(m.packed); err != nil {
+			return api.UsualBand{}, err
+		}
+		if holds(q, m.alone()) {
+			logs = append(logs, log(m))
+			continue
+		}
+		least = max(least, reach)
+		if err := stretch.MergeEncoded(m.packed); err != nil {
+			return api.UsualBand{}, err
+		}
+		if holds(q, stretch.Effective()) {
+			logs = append(logs, math.Log(max(stretch.Quantile(q), shortest)))
+			stretch.Reset(hist.MaxSchema)
+		}
+	}
+	b := band(logs, func(float64) float64 { return least })
+	if n := all.Effective(); len(logs) < fewestMinutes && holds(q, n) {
+		at := func(q float64) float64 { return math.Log(max(all.Quantile(q), shortest)) }
+		low, high := wilson(q, n)
+		middle := at(q)
+		alone = append(alone, at(low), at(high), middle-least, middle+least)
+		b = api.UsualBand{Middle: api.Float(middle), Low: api.Float(slices.Min(alone)), High: api.Float(slices.Max(alone))}
+	}
+	return api.UsualBand{Middle: api.Float(math.Exp(float64(b.Middle))), Low: api.Float(math.Exp(float64(b.Low))), High: api.Float(math.Exp(float64(b.High)))}, nil
+}
+
+// usualValues returns a figure of those of the minutes that usualMinutes returns.
+func usualValues(ms []minute, figure func(*minute) float64, below bool, apart func(middle float64) float64) []float64 {
+	ms = usualMinutes(ms, figure, below, apart)
+	out := make([]float64, len(ms))
+	for i := range ms {
+		out[i] = figure(&ms[i])
+	}
+	return out
+}
+
+// usualMinutes returns the minutes, which are in order of time, of which a figure is known, but
 // for episodes: stretches in which it lies above the others, or below them if that counts
 // too. What an incident or an outage covers is not usual, also while a server is so young
 // that it is much of what is known. apart returns how far from the middle a minute lies
 // apart, at least: as far as from one minute to the next it seldom goes.
-func usualValues(ms []minute, figure func(*minute) float64, below bool, apart func(middle float64) float64) []float64 {
-	var starts []int64
+func usualMinutes(ms []minute, figure func(*minute) float64, below bool, apart func(middle float64) float64) []minute {
+	var known []minute
 	var values []float64
 	for i := range ms {
 		if v := figure(&ms[i]); !math.IsNaN(v) {
-			starts, values = append(starts, ms[i].start), append(values, v)
+			known, values = append(known, ms[i]), append(values, v)
 		}
 	}
 	if len(values) <= fewestMinutes {
-		return values
+		return known
 	}
 	middle := quantileOf(slices.Clone(values), 0.5)
 	steps := make([]float64, len(values)-1)
@@ -428,7 +519,7 @@ func usualValues(ms []minute, figure func(*minute) float64, below bool, apart fu
 		if v <= middle+reach && (v >= middle-reach || !below) {
 			continue
 		}
-		if found > 0 && starts[i]-starts[last] > 2*minuteLong {
+		if found > 0 && known[i].start-known[last].start > 2*minuteLong {
 			end()
 		}
 		if found == 0 {
@@ -438,15 +529,15 @@ func usualValues(ms []minute, figure func(*minute) float64, below bool, apart fu
 	}
 	end()
 	if len(episodes) > mostEpisodes {
-		return values
+		return known
 	}
-	var out []float64
+	var out []minute
 	from := 0
 	for _, e := range episodes {
-		out, from = append(out, values[from:e[0]]...), e[1]+1
+		out, from = append(out, known[from:e[0]]...), e[1]+1
 	}
-	if out = append(out, values[from:]...); len(out) < fewestMinutes {
-		return values
+	if out = append(out, known[from:]...); len(out) < fewestMinutes {
+		return known
 	}
 	return out
 }
@@ -503,15 +594,16 @@ func judgeFigure(s *api.Service, name string, state api.ServiceState, why string
 }
 
 // judge says which figures of s.Now, whose requests are h, lie outside of what is usual: those
-// whose whole 95 % interval does.
+// whose whole 95 % interval does, by three requests at least.
 func (u *usual) judge(s *api.Service, h *hist.Histogram) {
 	s.State = api.Well
-	outside := func(name string, state api.ServiceState, value func(api.Float) string, now api.Float, b api.UsualBand) {
-		judgeFigure(s, name, state, value(now)+", usually "+betweenValues(value(b.Low), value(b.High)))
+	outside := func(name string, state api.ServiceState, value func(api.Float) string, now string, b api.UsualBand) {
+		judgeFigure(s, name, state, now+", usually "+betweenValues(value(b.Low), value(b.High)))
 	}
 	alone := h.Effective()
 	if low, _ := wilson(float64(s.Now.ErrorRate), alone); h.Count > 0 && float64(s.Now.ErrorRate)*alone >= fewestErrors && low > float64(u.bands.Errors.High) {
-		outside(figureErrors, api.Worse, func(v api.Float) string { return figure.Percent(float64(v)) }, s.Now.ErrorRate, u.bands.Errors)
+		percent := func(v api.Float) string { return figure.Percent(float64(v)) }
+		outside(figureErrors, api.Worse, percent, percent(s.Now.ErrorRate), u.bands.Errors)
 	}
 	seconds := func(v api.Float) string { return judge.Value(float64(v), "seconds") }
 	for _, f := range []struct {
@@ -519,15 +611,20 @@ func (u *usual) judge(s *api.Service, h *hist.Histogram) {
 		q    Quantile
 		b    api.UsualBand
 	}{{figureP99, nowQuantiles[1], u.bands.P99}, {figureP50, nowQuantiles[0], u.bands.P50}} {
-		if alone*(1-f.q.Q) < 1 { // no observation beyond it
+		low, _ := wilson(f.q.Q, alone)
+		least := h.Quantile(low)
+		if !(least > float64(f.b.High)) || alone*above(h, float64(f.b.High)) < fewestSlow {
 			continue
 		}
-		if low, _ := wilson(f.q.Q, alone); h.Quantile(low) > float64(f.b.High) {
-			outside(f.name, api.Worse, seconds, s.Now.Quantiles[f.q.Key], f.b)
+		now := seconds(s.Now.Quantiles[f.q.Key])
+		if alone*(1-f.q.Q) < 1 { // no request beyond it: only its interval is known
+			now = "at least " + seconds(api.Float(least))
 		}
+		outside(f.name, api.Worse, seconds, now, f.b)
 	}
 	if low, high := u.rateOf(h); low > float64(u.bands.Rate.High) || high < float64(u.bands.Rate.Low) {
-		outside(figureRate, api.Odd, func(v api.Float) string { return judge.Value(float64(v), "") + "/s" }, s.Now.Rate, u.bands.Rate)
+		rate := func(v api.Float) string { return judge.Value(float64(v), "") + "/s" }
+		outside(figureRate, api.Odd, rate, rate(s.Now.Rate), u.bands.Rate)
 	}
 }
 

@@ -59,7 +59,9 @@ func TestSteadyServicesAreWell(t *testing.T) {
 			}
 			h.Weighted, h.Squares = c.weight > 1, float64(h.Count)*float64(c.weight)
 			m := minute{errors: float64(errors), count: float64(h.Count), squares: h.SquaredWeights()}
-			m.durations(h)
+			if err := m.durations(h); err != nil {
+				t.Fatal(err)
+			}
 			return m, h, errors
 		}
 		ms, hs, failed := make([]minute, 2*day+around), make([]*hist.Histogram, 2*day+around), make([]uint64, 2*day+around)
@@ -71,9 +73,9 @@ func TestSteadyServicesAreWell(t *testing.T) {
 			other, seen, looks := map[string]int{}, 0, 0
 			for i := day + around; i < len(ms); i++ {
 				at := ms[i].start
-				u := usualOf("days", ms[i-day-around:i-day+around+1])
+				u := mustUsual(t, "days", ms[i-day-around:i-day+around+1])
 				if of == "hours" {
-					u = usualOf("hours", settled(ms[i-usualHours/60:i], at))
+					u = mustUsual(t, "hours", settled(ms[i-usualHours/60:i], at))
 				}
 				s := api.Service{Now: serviceNow(at+minuteLong, hs[i], failed[i])}
 				u.judge(&s, hs[i])
@@ -100,6 +102,15 @@ func TestSteadyServicesAreWell(t *testing.T) {
 			}
 		}
 	}
+}
+
+func mustUsual(t *testing.T, of string, ms []minute) *usual {
+	t.Helper()
+	u, err := usualOf(of, ms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
 }
 
 // An hour of two services, and the last minute of one of them.
@@ -229,10 +240,12 @@ func TestIncidentsOfYoungServersAreNotUsual(t *testing.T) {
 					}
 				}
 				m := minute{start: int64(len(ms)) * minuteLong, count: float64(h.Count), errors: float64(errors), squares: h.SquaredWeights(), apdex: math.NaN()}
-				m.durations(h)
+				if err := m.durations(h); err != nil {
+					t.Fatal(err)
+				}
 				ms = append(ms, m)
 				s := api.Service{Now: serviceNow(m.start+minuteLong, h, errors)}
-				if u := usualOf("hours", settled(ms[max(0, len(ms)-usualHours/60):], m.start)); u != nil {
+				if u := mustUsual(t, "hours", settled(ms[max(0, len(ms)-usualHours/60):], m.start)); u != nil {
 					u.judge(&s, h)
 				}
 				if got[s.State]++; s.State == of.want {
@@ -256,7 +269,7 @@ func TestIncidentsOfTheDayBeforeAreNotUsual(t *testing.T) {
 		}
 		ms = append(ms, m)
 	}
-	if u := usualOf("days", ms); u.bands.P99.High > 0.1 || u.bands.Errors.High > 0.02 {
+	if u := mustUsual(t, "days", ms); u.bands.P99.High > 0.1 || u.bands.Errors.High > 0.02 {
 		t.Errorf("usual are a p99 of up to %v s and %v of errors, want those of the other minutes", u.bands.P99.High, u.bands.Errors.High)
 	}
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Service } from '../shared/api/schema';
 import { chooseAxis, layout, read } from '../shared/chart/heat';
-import { bandText, nowOf, rank, stripHeat, stripWords } from './services';
+import { bandText, nowOf, rank, stripHeat, stripWords, usualText } from './services';
 
 const service = (o: Partial<Service> = {}): Service => ({
   name: 'shop', requests: 1210, rate: 5, errors: 0, error_ratio: 0, apdex: 1, apdex_t: 0.5, mean: 0.02, quantiles: {}, error: 0.02, sparkline: { rate: [], p95: [] }, ...o,
@@ -23,6 +23,12 @@ test('a band names its unit once, and nothing where it is not known', () => {
     bandText('p99', { middle: 0.1, low: 0.08, high: 0.12 }), bandText('p99', { middle: 0.1, low: 0.8, high: 1.2 }), bandText('errors', { middle: 0, low: 0, high: 0.0034 }),
     bandText('rate', { middle: 5, low: 3.75, high: 6.25 }), bandText('p50', { middle: null, low: null, high: null }), bandText('p50', undefined),
   ]).toEqual(['80.0 … 120 ms', '800 ms … 1.20 s', '0 … 0.34 %', '3.75 … 6.25 req/s', '', '']);
+});
+
+test('a quantile that too few requests hold has no band, and says so', () => {
+  const band = (low: number | null, high: number | null) => ({ middle: low, low, high });
+  const usual = { of: 'days', minutes: 62, rate: band(0, 0.1), error_ratio: band(0, 0.5), p50: band(0.02, 0.03), p99: band(null, null) } as Service['usual'];
+  expect([usualText(service({ usual }), 'p50'), usualText(service({ usual }), 'p99'), usualText(service(), 'p99'), usualText(service(), 'rate')]).toEqual(['20.0 … 30.0 ms', 'too few', '\u00a0', 'not known yet']);
 });
 
 test('the cursor on a strip reads the share below, and a gap as a gap', () => {

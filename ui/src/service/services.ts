@@ -32,6 +32,9 @@ export function bandText(f: Figure, b: UsualBand | undefined): string {
   return b?.low == null || b.high == null ? '' : ends(texts[f](b.low), texts[f](b.high));
 }
 
+/** What is said below a figure of what is usual: its band, or why there is none. */
+export const usualText = (s: Service, f: Figure): string => bandText(f, bandOf(s, f)) || (s.usual ? 'too few' : f === 'rate' ? 'not known yet' : '\u00a0');
+
 /** The strip of a service as a heatmap; undefined without one. */
 export function stripHeat(d: Pick<ServicesResponse, 'start' | 'end' | 'step' | 'whole_until'>, s: Service): Heat | undefined {
   const strip = s.strip;
