@@ -214,7 +214,8 @@ func (m *minute) durations(h *hist.Histogram) (err error) {
 	}
 	m.p50, m.p99 = h.Quantile(0.5), h.Quantile(0.99)
 	if !holds(nowQuantiles[1].Q, m.alone()) {
-		m.packed, err = h.AppendBinary(nil)
+		// About two bytes for each bucket.
+		m.packed, err = h.AppendBinary(make([]byte, 0, 64+2*min(h.Count, uint64(len(h.Positive.Counts)))))
 	}
 	return err
 }

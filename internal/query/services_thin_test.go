@@ -177,3 +177,26 @@ func TestUsualOfFewRequests(t *testing.T) {
 		}
 	}
 }
+
+// Packed durations count with the memory of the minutes that are kept.
+func TestKeptMinutesAreBounded(t *testing.T) {
+	for _, c := range []struct {
+		packed int // bytes of each minute
+		kept   bool
+	}{{0, true}, {packedMinute / 2, true}, {packedMinute, false}} {
+		ms := make([]minute, mostMinutes*2/3)
+		for i := range ms {
+			ms[i] = minute{start: int64(i) * minuteLong, packed: make([]byte, c.packed)}
+		}
+		var cache minuteCache
+		to := int64(len(ms)) * minuteLong
+		if _, err := cache.read("shop", 0, to, to+pastAfter, func(int64, int64) (map[serviceIn][]minute, error) {
+			return map[serviceIn][]minute{{name: "shop"}: ms}, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if kept := len(cache.kept) == 1; kept != c.kept {
+			t.Errorf("%d minutes of %d bytes each are kept: %v", len(ms), c.packed, kept)
+		}
+	}
+}
