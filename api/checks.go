@@ -35,7 +35,7 @@ type Check struct {
 	State     string     `json:"state" enum:"OK,WARNING,CRITICAL,UNKNOWN,PENDING"` // hard; PENDING has not run yet
 	Level     string     `json:"level" enum:"OK,WARNING,CRITICAL,UNKNOWN,PENDING"` // of the last run
 	Soft      bool       `json:"soft"`                                             // they differ, and not for long enough
-	Since     Float      `json:"since"`                                            // when the state began
+	Since     Float      `json:"since"`                                            // when the state began, or what its incident tells
 	Last      Float      `json:"last"`                                             // when it last ran
 	Next      Float      `json:"next"`
 	Value     Float      `json:"value"` // null if there was none
@@ -106,19 +106,23 @@ type CheckState struct {
 // Incident is a time in which a check was not OK (kind check), or one that
 // somebody says was one (kind marked), which backtests are held against.
 type Incident struct {
-	ID      string          `json:"id"`
-	Kind    string          `json:"kind" enum:"check,marked"`
-	Check   string          `json:"check,omitempty"`
-	Name    string          `json:"name,omitempty"` // of a marked one
-	Service string          `json:"service,omitempty"`
-	Start   Float           `json:"start"`
-	End     Float           `json:"end"` // null while it is open
-	Worst   string          `json:"worst,omitempty" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
-	State   string          `json:"state,omitempty" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
-	Value   Float           `json:"value"` // at the beginning
-	Text    string          `json:"text"`
-	Acked   *Ack            `json:"acked,omitempty"`
-	Events  []IncidentEvent `json:"events,omitempty"`
+	ID      string `json:"id"`
+	Kind    string `json:"kind" enum:"check,marked"`
+	Check   string `json:"check,omitempty"`
+	Name    string `json:"name,omitempty"` // of a marked one
+	Service string `json:"service,omitempty"`
+	Start   Float  `json:"start"`
+	End     Float  `json:"end"` // null while it is open
+	// Story is the sentence by which the first page tells what made the service worse, absent
+	// while that is not known. Since is the moment of that, if it lies before start; else start.
+	Story  string          `json:"story,omitempty"`
+	Since  Float           `json:"since"`
+	Worst  string          `json:"worst,omitempty" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
+	State  string          `json:"state,omitempty" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
+	Value  Float           `json:"value"` // at the beginning
+	Text   string          `json:"text"`
+	Acked  *Ack            `json:"acked,omitempty"`
+	Events []IncidentEvent `json:"events,omitempty"`
 }
 
 type IncidentEvent struct {

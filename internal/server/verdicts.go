@@ -15,6 +15,7 @@ import (
 	"tailscope/api"
 	"tailscope/internal/compare/changes"
 	"tailscope/internal/figure"
+	"tailscope/internal/guard/check"
 	"tailscope/internal/guard/check/event"
 	"tailscope/internal/httpapi"
 	"tailscope/internal/judge"
@@ -86,7 +87,7 @@ func (s *Server) sendVerdict(ctx context.Context, m store.Mark, v *api.MarkVerdi
 	}
 	e := event.Event{
 		Incident: "mark-" + m.ID, Seq: 1, Kind: event.Verdict, Key: event.Key{Check: m.Name}, Labels: of, Host: cmp.Or(m.Service, "tailscope"), Service: m.Name,
-		Time: s.now(), Opened: m.Time, From: event.OK, To: to, Value: none,
+		Time: s.now(), Opened: m.Time, Since: m.Time, From: event.OK, To: to, Value: none,
 		Bands: event.Bands{Threshold: none, LowCritical: none, LowWarning: none, HighWarning: none, HighCritical: none},
 		Text:  v.Sentence, User: m.User, Comment: m.Description,
 	}
@@ -107,10 +108,10 @@ func (s *Server) cohortOf() func(tenant string) (cohort string, ok bool) {
 // storyBefore is how long before the opening of an incident its cause may lie.
 const storyBefore = time.Hour
 
-// story returns the sentence by which the first page tells what made a service worse about the
-// time at which an incident opened and lasts; empty if nothing did, or if it is not known yet.
-// The environment is empty for any.
-func (s *Server) story(ctx context.Context, service, environment string, opened time.Time) (string, error) {
+// story returns by what the first page tells what made a service worse about the time at which
+// an incident opened and lasts, but for what surely began after until; it is zero if nothing
+// did, or if it is not known yet. The environment is empty for any.
+func (s *Server) story(ctx context.Context, service, environment string, opened, until time.Time) (check.Story, error) {
 	of := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, series.LabelService, service)}
 	if environment != "" {
 		of = append(of, labels.MustNewMatcher(labels.MatchEqual, series.LabelEnvironment, environment))
@@ -120,20 +121,20 @@ func (s *Server) story(ctx context.Context, service, environment string, opened 
 		Selection: query.Selection{Matchers: of, Start: opened.Add(-storyBefore), End: now}, CohortOf: s.cohortOf(), Newest: s.seconds, Now: now,
 	})
 	if err != nil {
-		return "", err
+		return check.Story{}, err
 	}
-	return worsened(found.Changes, opened), nil
+	return worsened(found.Changes, opened, until), nil
 }
 
-// worsened returns the sentence of the newest event among changes, which are in order of time,
-// that made requests worse and was not over when an incident opened: that of the change which
-// leads it.
-func worsened(all []api.Change, opened time.Time) string {
+// worsened tells of the newest event among changes, which are in order of time, that made requests
+// worse, was not over when an incident opened and did not surely begin after until: by the
+// change which leads it.
+func worsened(all []api.Change, opened, until time.Time) check.Story {
 	var last *api.Change
 	for i := range all {
 		c := &all[i]
 		switch {
-		case c.Family != "" || c.Part != nil:
+		case c.Family != "" || c.Part != nil || c.Low > api.UnixTime(until):
 		case c.Shape != nil && c.Shape.Kind == judge.Spike && c.Shape.End < opened.Unix():
 		case c.Verdict == judge.Improvement && last != nil && c.Operation == last.Operation:
 			last = nil
@@ -144,12 +145,12 @@ func worsened(all []api.Change, opened time.Time) string {
 		}
 	}
 	if last == nil {
-		return ""
+		return check.Story{}
 	}
 	if i := slices.IndexFunc(all, func(c api.Change) bool { return c.ID == last.Under }); i >= 0 {
 		last = &all[i]
 	}
-	return figure.Sentence(last.Sentence)
+	return check.Story{Sentence: figure.Sentence(last.Sentence), Since: last.Time.Time()}
 }
 
 // verdictCollector collects the number of marks judged, and the time it took.

@@ -1,13 +1,49 @@
 package server
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/judge"
 )
+
+// An incident is of the newest event that made requests worse, and lasts when it opens: by the
+// change that leads that, at its moment.
+func TestStoryOfAnIncident(t *testing.T) {
+	change := func(id string, at api.Float, verdict api.Verdict) api.Change {
+		return api.Change{ID: id, Time: at, Low: at - 10, High: at + 10, Verdict: verdict, Sentence: id + " is slow"}
+	}
+	under := change("the operation", 90, judge.Regression)
+	under.Under = "the service"
+	spike := change("the spike", 200, judge.Regression)
+	spike.Shape = &api.Shape{Kind: judge.Spike, End: 220}
+	for _, c := range []struct {
+		of            []api.Change
+		opened, until int64
+		want          string
+	}{
+		{nil, 300, 300, ""},
+		{[]api.Change{change("the service", 100, judge.Regression)}, 300, 300, "The service is slow 100"},
+		{[]api.Change{under, change("the service", 100, judge.Regression)}, 300, 300, "The service is slow 100"},
+		{[]api.Change{change("the service", 100, judge.Regression), change("mended", 200, judge.Improvement)}, 300, 300, ""},
+		{[]api.Change{change("the service", 100, judge.Regression), spike}, 300, 300, "The service is slow 100"},
+		{[]api.Change{change("the service", 100, judge.Regression), spike}, 210, 210, "The spike is slow 200"},
+		{[]api.Change{change("the service", 100, judge.Regression), change("a release", 400, judge.Mixed)}, 300, 300, "The service is slow 100"},
+		{[]api.Change{change("the service", 100, judge.Regression), change("a release", 400, judge.Mixed)}, 300, 500, "A release is slow 400"},
+	} {
+		got := ""
+		if s := worsened(c.of, time.Unix(c.opened, 0), time.Unix(c.until, 0)); s.Sentence != "" {
+			got = fmt.Sprint(s.Sentence, " ", s.Since.Unix())
+		}
+		if got != c.want {
+			t.Errorf("opened at %d, until %d: %q, want %q of %+v", c.opened, c.until, got, c.want, c.of)
+		}
+	}
+}
 
 // A mark that is put is noticed by the server itself, and counted. It is first looked at by
 // slots of one second.

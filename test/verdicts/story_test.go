@@ -96,20 +96,32 @@ checks:
 // it comes in a moment.
 func received(t *testing.T, path, kind string) string {
 	t.Helper()
+	return receivedEvent(t, path, kind).Text
+}
+
+// toldEvent is what a test reads of an event.
+type toldEvent struct {
+	Kind, Text    string
+	Opened, Since time.Time
+}
+
+// receivedEvent is received of all of the event.
+func receivedEvent(t *testing.T, path, kind string) toldEvent {
+	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			continue // it is made with the first event
 		}
 		for line := range bytes.Lines(text) {
-			var event struct{ Kind, Text string }
+			var event toldEvent
 			if json.Unmarshal(line, &event) == nil && event.Kind == kind {
-				return event.Text
+				return event
 			}
 		}
 	}
 	t.Fatalf("the receiver has no event of the kind %s", kind)
-	return ""
+	return toldEvent{}
 }
 
 // What a deploy did is told by one text, of the same sides, on the first page, in the list of
@@ -137,6 +149,7 @@ func TestEventHasOneStory(t *testing.T) {
 				if text := received(t, events, "opened"); !strings.Contains(text, " is CRITICAL: ") || !strings.Contains(text, ". "+early.Sentence+", since 2026-05-12 11:00") {
 					t.Errorf("the receiver is told\n%s\nand the mark says\n%s", text, early.Sentence)
 				}
+				w.sinceItsChange(receivedEvent(t, events, "opened"))
 			}
 			w.send(50*time.Minute, with(loads, c.effect)...)
 			s := w.story(id)
@@ -153,6 +166,33 @@ func TestEventHasOneStory(t *testing.T) {
 			}
 			w.told(s)
 		})
+	}
+}
+
+// sinceItsChange fails where a check that fails is not since the moment of the change of shop that
+// explains it: what a receiver is told, its incident, the list of checks as the first page and the
+// command line have it.
+func (w *world) sinceItsChange(told toldEvent) {
+	w.t.Helper()
+	r, err := w.Checks(w.t.Context(), api.ChecksRequest{State: "bad"})
+	if err != nil || len(r.Checks) == 0 || r.Checks[0].Incident == nil {
+		w.t.Fatalf("no check fails: %+v, %v", r, err)
+	}
+	at := -1
+	found := w.allChanges(0, w.clock().Sub(epoch)).Changes
+	for i, c := range found {
+		if c.Verdict == judge.Regression && c.Under == "" && (at < 0 || c.Time < found[at].Time) {
+			at = i
+		}
+	}
+	if at < 0 {
+		w.t.Fatal("no change is found")
+	}
+	moment, in := found[at].Time, r.Checks[0].Incident
+	_, output := w.tailscope("check", "show", r.Checks[0].ID)
+	if in.Start <= moment || in.Since != moment || r.Checks[0].Since != moment || !told.Since.Equal(moment.Time()) || !told.Opened.Equal(in.Start.Time()) ||
+		!strings.Contains(output, moment.Time().Local().Format("2006-01-02 15:04:05")) {
+		w.t.Errorf("the change is of %v; the incident that opened at %v is since %v, its check since %v, and the receiver is told %v; tailscope check show says\n%s", moment.Time(), in.Start.Time(), in.Since.Time(), r.Checks[0].Since.Time(), told.Since, output)
 	}
 }
 

@@ -196,7 +196,7 @@ func (e *Engine) eventOf(in *instance, s *state.Event) event.Event {
 	}
 	out := event.Event{
 		Incident: s.Incident, Seq: s.Seq, Kind: s.Kind, Key: in.key, Labels: all, Host: in.host(), Service: in.service(),
-		Time: s.Time, Opened: s.Opened, From: s.From, To: s.To, Value: value, Bands: bands, Unit: in.c.Unit,
+		Time: s.Time, Opened: s.Opened, Since: in.events.since(s.Opened), From: s.From, To: s.To, Value: value, Bands: bands, Unit: in.c.Unit,
 		Link: e.link(in.id),
 	}
 	if s.Ack != nil {

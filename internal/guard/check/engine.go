@@ -26,10 +26,11 @@ type Options struct {
 	Notifier Notifier          // nil: nobody is notified
 	// Target is the Apdex target of a service in seconds; default query.DefaultApdexT.
 	Target func(ctx context.Context, service string) float64
-	// Story returns the sentence by which the page tells what made a service worse about the
-	// moment at which an incident opened, for receivers; empty if that is nothing, or not
-	// known yet. The environment is empty where the check has none. Default: nothing is told.
-	Story func(ctx context.Context, service, environment string, opened time.Time) (string, error)
+	// Story returns by what the page tells what made a service worse about the moment at which an
+	// incident opened; the zero Story if that is nothing, or not known yet. What surely began
+	// after until is not told. The environment is empty where the check has none. Default:
+	// nothing is told.
+	Story func(ctx context.Context, service, environment string, opened, until time.Time) (Story, error)
 	// Receivers returns the states of receivers, for the page.
 	Receivers func() []api.CheckReceiver
 	// Once calls do if this server guards the checks of a store that servers share, and
@@ -46,6 +47,12 @@ type Options struct {
 	Now     func() time.Time
 	Leapt   func() time.Duration // by how much Now has leapt ahead, where ages are not to follow; default 0
 	Logger  *slog.Logger         // default discards
+}
+
+// Story tells what made a service worse.
+type Story struct {
+	Sentence string
+	Since    time.Time // the moment of the change that it tells
 }
 
 // ListRequest selects checks.

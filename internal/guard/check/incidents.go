@@ -143,7 +143,7 @@ func (e *Engine) markIncident(m *api.MarkedIncident) (*api.Incident, error) {
 		return nil, query.Invalid("end", "an incident ends after it begins; write Unix seconds")
 	}
 	k := &incident{Incident: api.Incident{
-		Kind: "marked", Name: m.Name, Service: m.Service, Check: m.Check, Start: m.Start, End: m.End, Value: api.Float(math.NaN()), Text: m.Name,
+		Kind: "marked", Name: m.Name, Service: m.Service, Check: m.Check, Start: m.Start, Since: m.Start, End: m.End, Value: api.Float(math.NaN()), Text: m.Name,
 	}}
 	marked := 0
 	for _, other := range e.incidents {

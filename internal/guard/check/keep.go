@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"tailscope/api"
 	"tailscope/internal/guard/check/event"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -102,6 +103,7 @@ func (e *Engine) keepOnce(ctx context.Context) error {
 		if errors.Is(err, event.ErrTurnOver) {
 			err = nil // they are stored
 		}
+		e.findStories(ctx)
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.unstored, e.trouble = time.Time{}, ""
@@ -225,9 +227,21 @@ func (e *Engine) sendEvents(ctx context.Context, all bool) error {
 	}
 }
 
-// storyWithin bounds how long receivers wait for stories: an alarm without one is better than
-// one that comes late.
-const storyWithin = 5 * time.Second
+const (
+	// storyWithin bounds how long receivers wait for stories: an alarm without one is better
+	// than one that comes late.
+	storyWithin = 5 * time.Second
+	// storyFor is for how long after its opening an incident without a story has one looked for,
+	// each storyEvery: a change is found when slots behind it are over.
+	storyFor   = 15 * time.Minute
+	storyEvery = time.Minute
+)
+
+// subject is what a story is asked for; see Options.Story.
+type subject struct {
+	service, environment string
+	opened, until        time.Time
+}
 
 // addStories puts behind the text of events that wait for it what the page tells of their
 // service. It does so before they are kept, so that one that is sent again says the same. Needs
@@ -243,28 +257,68 @@ func (e *Engine) addStories(ctx context.Context) {
 	e.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, storyWithin)
 	defer cancel()
-	type subject struct {
-		service, environment string
-		opened               time.Time
-	}
-	told := map[subject]string{}
+	told := map[subject]Story{}
 	for _, o := range waiting {
-		s := subject{o.Event.Labels[series.LabelService], o.Event.Labels[series.LabelEnvironment], o.Event.Opened}
-		story, known := told[s]
-		if !known {
-			var err error
-			if story, err = e.o.Story(ctx, s.service, s.environment, s.opened); err != nil {
-				e.o.Logger.Warn("receivers are not told what changed in the service of an incident", "incident", o.Event.Incident, "service", s.service, "error", err)
-			}
-			told[s] = story
-		}
+		v := &o.Event
+		story := e.story(ctx, told, v.Incident, subject{v.Labels[series.LabelService], v.Labels[series.LabelEnvironment], v.Opened, v.Time})
 		e.mu.Lock()
-		if o.untold = false; story != "" {
-			o.Event.Text += ". " + story
+		if o.untold = false; story.Sentence != "" {
+			v.Text += ". " + story.Sentence
+			v.Since = e.incidents[v.Incident].since(v.Opened)
 			e.putRecord(o.key(), o)
 		}
 		e.mu.Unlock()
 	}
+}
+
+// findStories looks for the stories of open incidents that have none: of those that nobody is
+// told of, and those of which nothing was known when they opened. Needs keeping.
+func (e *Engine) findStories(ctx context.Context) {
+	if e.o.Story == nil {
+		return
+	}
+	asked := map[string]subject{} // by incident
+	now := e.o.Now()
+	e.mu.Lock()
+	for _, c := range e.open {
+		service := c.labels.Get(series.LabelService)
+		if k := c.events; k != nil && c.machine.Incident != nil && service != "" && k.Story == "" && now.Sub(k.asked) >= storyEvery {
+			opened := c.machine.Incident.Opened
+			if now.Sub(opened) <= storyFor {
+				k.asked = now
+				asked[k.ID] = subject{service, c.labels.Get(series.LabelEnvironment), opened, opened}
+			}
+		}
+	}
+	e.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, storyWithin)
+	defer cancel()
+	told := map[subject]Story{}
+	for _, id := range sortedKeys(asked) {
+		e.story(ctx, told, id, asked[id])
+	}
+}
+
+// story returns the story of a subject, which it asks for if it is not told yet, and keeps it with
+// an incident: the earliest moment that is told of it is since when it is.
+func (e *Engine) story(ctx context.Context, told map[subject]Story, id string, s subject) Story {
+	story, known := told[s]
+	if !known {
+		var err error
+		if story, err = e.o.Story(ctx, s.service, s.environment, s.opened, s.until); err != nil {
+			e.o.Logger.Warn("it is not known what changed in the service of an incident", "incident", id, "service", s.service, "error", err)
+		}
+		told[s] = story
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	k := e.incidents[id]
+	if k == nil || story.Sentence == "" {
+		return story
+	}
+	k.Story, k.Since = story.Sentence, min(k.Since, api.UnixTime(story.Since))
+	e.putRecord("i"+id, k.Incident)
+	return story
 }
 
 // tickIncidents looks at open incidents without a run: maintenance may be over.

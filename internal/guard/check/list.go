@@ -168,7 +168,7 @@ func (e *Engine) apiCheck(in *instance, now time.Time) *api.Check {
 	if in.events != nil {
 		k := in.events.Incident
 		k.Events = slices.Clone(k.Events)
-		out.Incident = &k
+		out.Incident, out.Since = &k, api.UnixTime(in.events.since(m.Since))
 	}
 	return out
 }

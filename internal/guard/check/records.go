@@ -74,7 +74,18 @@ const (
 )
 
 // incident is one as it is kept.
-type incident struct{ api.Incident }
+type incident struct {
+	api.Incident
+	asked time.Time // when its story was last asked for
+}
+
+// since returns when what an incident is of began: opened, when it did, or before that.
+func (k *incident) since(opened time.Time) time.Time {
+	if k != nil && k.Since < k.Start {
+		return k.Since.Time()
+	}
+	return opened
+}
 
 // pendingEvents are events that the notifier has not been handed yet.
 type pendingEvents struct {
@@ -99,6 +110,7 @@ type eventJSON struct {
 	Service   string            `json:"service"`
 	Time      time.Time         `json:"time"`
 	Opened    time.Time         `json:"opened"`
+	Since     time.Time         `json:"since,omitzero"`
 	From      event.Level       `json:"from"`
 	To        event.Level       `json:"to"`
 	Value     api.Float         `json:"value"`
@@ -111,7 +123,7 @@ type eventJSON struct {
 }
 
 func encodeEvent(v *event.Event) eventJSON {
-	return eventJSON{v.Incident, v.Seq, v.Kind, v.Key.Check, v.Key.Labels, v.Labels, v.Host, v.Service, v.Time, v.Opened, v.From, v.To,
+	return eventJSON{v.Incident, v.Seq, v.Kind, v.Key.Check, v.Key.Labels, v.Labels, v.Host, v.Service, v.Time, v.Opened, v.Since, v.From, v.To,
 		api.Float(v.Value), apiBands(&v.Bands), v.Unit, v.Text, v.User, v.Comment, v.Link}
 }
 
@@ -119,7 +131,7 @@ func (j *eventJSON) decode() event.Event {
 	b := j.Bands
 	return event.Event{
 		Incident: j.Incident, Seq: j.Seq, Kind: j.Kind, Key: event.Key{Check: j.Check, Labels: j.KeyLabels}, Labels: j.Labels,
-		Host: j.Host, Service: j.Service, Time: j.Time, Opened: j.Opened, From: j.From, To: j.To, Value: float64(j.Value),
+		Host: j.Host, Service: j.Service, Time: j.Time, Opened: j.Opened, Since: event.SinceOr(j.Since, j.Opened), From: j.From, To: j.To, Value: float64(j.Value),
 		Bands: event.Bands{Threshold: float64(b.Threshold), LowCritical: float64(b.LowCritical), LowWarning: float64(b.LowWarning),
 			HighWarning: float64(b.HighWarning), HighCritical: float64(b.HighCritical), Rule: b.Rule},
 		Unit: j.Unit, Text: j.Text, User: j.User, Comment: j.Comment, Link: j.Link,
@@ -155,7 +167,9 @@ func decodeRecord(key string, value []byte) (out any, err error) {
 	}
 	switch v := out.(type) {
 	case *incident:
-		err = json.Unmarshal(value, &v.Incident)
+		if err = json.Unmarshal(value, &v.Incident); v.Since == 0 { // as versions before this one wrote it
+			v.Since = v.Start
+		}
 	default:
 		err = json.Unmarshal(value, out)
 	}
@@ -354,7 +368,7 @@ func (e *Engine) owe(receivers []string, v *event.Event) *pendingEvents {
 func (e *Engine) recordEvent(in *instance, s *state.Event, v *event.Event) {
 	if s.Kind == event.Opened {
 		in.events = &incident{Incident: api.Incident{
-			ID: s.Incident, Kind: "check", Check: in.id, Service: in.labels.Get(series.LabelService), Start: api.UnixTime(s.Opened),
+			ID: s.Incident, Kind: "check", Check: in.id, Service: in.labels.Get(series.LabelService), Start: api.UnixTime(s.Opened), Since: api.UnixTime(s.Opened),
 			End: api.Float(math.NaN()), Value: api.Float(v.Value), Text: v.Text,
 		}}
 		e.incidents[s.Incident] = in.events

@@ -35,7 +35,7 @@ Value:     {{if .Value}}{{.Value}}{{.Unit}}{{else}}none{{end}}
 {{end}}{{with .Warning}}Warning:   {{.}}{{$.Unit}}
 {{end}}{{with .Critical}}Critical:  {{.}}{{$.Unit}}
 {{end}}Time:      {{.Time.Format "2006-01-02 15:04:05 MST"}}
-Since:     {{.Opened.Format "2006-01-02 15:04:05 MST"}}
+Since:     {{.Since.Format "2006-01-02 15:04:05 MST"}}
 {{if ne .Kind "verdict"}}Incident:  {{.Incident}}
 {{end}}{{with .User}}By:        {{.}}
 {{end}}{{with .Comment}}Comment:   {{.}}

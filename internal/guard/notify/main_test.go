@@ -53,7 +53,7 @@ func someEvent(incident string, seq int, kind event.Kind, from, to event.Level, 
 		Incident: incident, Seq: seq, Kind: kind,
 		Key:    event.Key{Check: "orders", Labels: `service="shop"`},
 		Labels: map[string]string{"service": "shop", "team": "blue"}, Host: "shop", Service: "orders",
-		Time: at, Opened: at, From: from, To: to, Value: 131.5, Bands: b, Unit: "ms",
+		Time: at, Opened: at, Since: at.Add(-time.Minute), From: from, To: to, Value: 131.5, Bands: b, Unit: "ms",
 		Text: fmt.Sprintf("orders is %s: 131.5ms, %d", to, seq),
 		Link: "https://tailscope.example/checks?id=orders",
 	}

@@ -15,7 +15,7 @@ type templateData struct {
 	Incident, Kind, ID, Check, Host, Service string
 	Seq                                      int
 	Labels                                   map[string]string
-	Time, Opened                             time.Time
+	Time, Opened, Since                      time.Time
 	From, To                                 string // OK, WARNING, CRITICAL, UNKNOWN
 	Value, Unit                              string // Value is empty if there is none
 	Threshold, Warning, Critical, Rule       string // empty if not set
@@ -25,7 +25,7 @@ type templateData struct {
 func newTemplateData(e *event.Event) templateData {
 	d := templateData{
 		Incident: e.Incident, Kind: string(e.Kind), ID: e.Key.ID(), Check: e.Key.Check, Host: e.Host, Service: e.Service,
-		Seq: e.Seq, Labels: e.Labels, Time: e.Time.UTC(), Opened: e.Opened.UTC(), From: e.From.String(), To: e.To.String(),
+		Seq: e.Seq, Labels: e.Labels, Time: e.Time.UTC(), Opened: e.Opened.UTC(), Since: e.Since.UTC(), From: e.From.String(), To: e.To.String(),
 		Unit: e.Unit, Rule: e.Bands.Rule, Text: e.Text, User: e.User, Comment: e.Comment, Link: e.Link,
 	}
 	if finite(e.Value) {

@@ -22,6 +22,7 @@ type wireEvent struct {
 	Service    string            `json:"service"`
 	Time       time.Time         `json:"time"`
 	Opened     time.Time         `json:"opened"`
+	Since      time.Time         `json:"since"`
 	From       string            `json:"from"`
 	To         string            `json:"to"`
 	Value      api.Float         `json:"value"`
@@ -37,7 +38,7 @@ func newWireEvent(e *event.Event) wireEvent {
 	return wireEvent{
 		Incident: e.Incident, Seq: e.Seq, Kind: e.Kind,
 		ID: e.Key.ID(), Check: e.Key.Check, Series: e.Key.Labels, Labels: e.Labels, Host: e.Host, Service: e.Service,
-		Time: e.Time.UTC(), Opened: e.Opened.UTC(), From: e.From.String(), To: e.To.String(),
+		Time: e.Time.UTC(), Opened: e.Opened.UTC(), Since: e.Since.UTC(), From: e.From.String(), To: e.To.String(),
 		Value: api.Float(e.Value), Unit: e.Unit, Thresholds: newWireBands(e.Bands),
 		Text: e.Text, User: e.User, Comment: e.Comment, Link: e.Link,
 	}
@@ -47,7 +48,7 @@ func (w *wireEvent) event() event.Event {
 	return event.Event{
 		Incident: w.Incident, Seq: w.Seq, Kind: w.Kind,
 		Key: event.Key{Check: w.Check, Labels: w.Series}, Labels: w.Labels, Host: w.Host, Service: w.Service,
-		Time: w.Time, Opened: w.Opened, From: parseLevel(w.From), To: parseLevel(w.To),
+		Time: w.Time, Opened: w.Opened, Since: event.SinceOr(w.Since, w.Opened), From: parseLevel(w.From), To: parseLevel(w.To),
 		Value: float64(w.Value), Unit: w.Unit, Bands: bandsOf(w.Thresholds),
 		Text: w.Text, User: w.User, Comment: w.Comment, Link: w.Link,
 	}

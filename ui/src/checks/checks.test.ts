@@ -127,7 +127,7 @@ describe('a draft', () => {
 it('puts figures beside those of the check as it is, and right and wrong only where incidents are marked', () => {
   const r: CheckBacktestResponse = { start: 0, end: 1, runs: 5, nulls: 0, no_threshold: 0, every: 10, step: 60, points: [], states: [], alarms: [{ start: 1, end: 2, worst: 'WARNING', value: 1 }], incidents: [], found: 0, missed: 0, false: 1, per_week: 0.25, bad_seconds: 3600, before: { alarms: 7, found: 0, missed: 0, false: 7, per_week: 1.75, bad_seconds: 90, opened: [], bands: [] } };
   expect(figures(r)).toEqual([{ name: 'Alarms', is: '1', was: '7' }, { name: 'Alarms per week', is: '0.250', was: '1.75' }, { name: 'Time not OK', is: '60 min', was: '2 min' }]);
-  const marked: CheckBacktestResponse = { ...r, before: undefined, incidents: [{ id: 'm', kind: 'marked', start: 0, end: 1, value: null, text: '', found: false, after: null }] };
+  const marked: CheckBacktestResponse = { ...r, before: undefined, incidents: [{ id: 'm', kind: 'marked', start: 0, since: 0, end: 1, value: null, text: '', found: false, after: null }] };
   expect(figures(marked).map((f) => [f.name, f.was])).toContainEqual(['Marked incidents missed', undefined]);
   expect([{ found: false, after: null }, { found: true, after: 180 }, { found: true, after: -60 }, { found: true, after: null }].map(foundText)).toEqual(['missed', 'found after 3 min', 'found 1 min before it began', 'found']);
 });

@@ -132,6 +132,7 @@ type Event struct {
 	Service  string
 	Time     time.Time
 	Opened   time.Time // when the incident began
+	Since    time.Time // when what made its service worse began, if that is known and before Opened; else Opened
 	From, To Level
 	Value    float64 // NaN if null
 	Bands    Bands
@@ -140,4 +141,12 @@ type Event struct {
 	User     string // of an acknowledgement
 	Comment  string
 	Link     string // to the check on the page, if the page's address is known
+}
+
+// SinceOr returns since, or opened of an event that was kept by a version that knew no since.
+func SinceOr(since, opened time.Time) time.Time {
+	if since.IsZero() {
+		return opened
+	}
+	return since
 }

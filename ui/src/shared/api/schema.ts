@@ -117,9 +117,11 @@ export interface components {
             kind: "check" | "marked";
             name?: string;
             service?: string;
+            since: number | null;
             start: number | null;
             /** @enum {string} */
             state?: "OK" | "WARNING" | "CRITICAL" | "UNKNOWN";
+            story?: string;
             text: string;
             value: number | null;
             /** @enum {string} */
@@ -1269,9 +1271,11 @@ export interface components {
             kind: "check" | "marked";
             name?: string;
             service?: string;
+            since: number | null;
             start: number | null;
             /** @enum {string} */
             state?: "OK" | "WARNING" | "CRITICAL" | "UNKNOWN";
+            story?: string;
             text: string;
             value: number | null;
             /** @enum {string} */

@@ -20,7 +20,7 @@ describe('over time', () => {
 
 it('an incident is as bad as it was at each moment', () => {
   const event = (time: number, kind: 'opened' | 'changed' | 'acknowledged', to: 'WARNING' | 'CRITICAL') => ({ seq: time, time, kind, from: 'OK' as const, to, text: '' });
-  const i = { id: 'i', kind: 'check' as const, start: 10, end: 40, worst: 'CRITICAL' as const, value: 1, text: 'x' };
+  const i = { id: 'i', kind: 'check' as const, start: 10, since: 10, end: 40, worst: 'CRITICAL' as const, value: 1, text: 'x' };
   const seen = (of: CheckState[]) => of.map((s) => [s.start, s.end, s.state]);
   expect(seen(statesOf({ ...i, events: [event(10, 'opened', 'WARNING'), event(20, 'changed', 'CRITICAL'), event(25, 'acknowledged', 'CRITICAL'), event(27, 'changed', 'CRITICAL'), event(30, 'changed', 'WARNING')] }))).toEqual([[10, 20, 'WARNING'], [20, 30, 'CRITICAL'], [30, 40, 'WARNING']]);
   expect(seen(statesOf(i))).toEqual([[10, 40, 'CRITICAL']]);
