@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/http/httptest"
 	"net/url"
-	"regexp"
-	"strconv"
 	"testing"
 
 	"tailscope/internal/query/querytest"
@@ -28,31 +26,6 @@ func ordersServer(t *testing.T, o Options) *httptest.Server {
 	t.Helper()
 	o.Store = fillOrders(t, storetest.NewTwin())
 	return serve(t, o)
-}
-
-func TestBreakdownGolden(t *testing.T) {
-	goldens(t, Options{}, func(st store.Store) { fillOrders(t, st) }, rounded, []question{
-		{"breakdown", "/api/v1/breakdown", []string{"start", "now-30m", "step", "15m", "match", `{service="shop",operation="GET /orders"}`, "q", "0.5,0.99", "limit", "2"}},
-		{"breakdown-band", "/api/v1/breakdown", []string{"start", "now-30m", "step", "30m", "match", `{service="shop"}`, "low", "0.15", "high", "300ms", "q", "0.9", "limit", "1"}},
-		{"breakdown-tenant", "/api/v1/breakdown", []string{"start", "now-30m", "step", "30m", "match", `{service="shop",tenant="globex"}`, "q", "0.9"}},
-		{"breakdown-empty", "/api/v1/breakdown", []string{"start", "now-30m", "step", "30m", "match", `{service="job"}`}},
-		{"operations", "/api/v1/operations", []string{"start", "now-30m", "step", "15m", "limit", "3", "sort", "p99", "q", "0.99"}},
-		{"operations-db", "/api/v1/operations", []string{"start", "now-30m", "step", "30m", "component", "db", "search", "orders"}},
-		{"callers", "/api/v1/callers", []string{"start", "now-30m", "service", "stock", "component", "db", "operation", "UPDATE stock"}},
-		{"families-service", "/api/v1/families", []string{"service", "stock"}},
-	})
-}
-
-// rounded is indent for sums that stores may add up in any order.
-func rounded(t *testing.T, s string) string {
-	t.Helper()
-	return regexp.MustCompile(`\d+\.\d+(e-?\d+)?`).ReplaceAllStringFunc(indent(t, s), func(n string) string {
-		f, err := strconv.ParseFloat(n, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strconv.FormatFloat(f, 'g', 10, 64)
-	})
 }
 
 func TestBreakdownBadInput(t *testing.T) {

@@ -64,12 +64,22 @@ func guard(t *testing.T) (*httptest.Server, *gauge) {
 // guardOver serves a store with an engine of the checks of a file.
 func guardOver(t *testing.T, st store.Store, definitions string) (*httptest.Server, *gauge) {
 	t.Helper()
+	g := &gauge{v: 3}
+	e, stop := openChecks(t, st, definitions, t.TempDir(), g)
+	t.Cleanup(stop)
+	return serve(t, Options{Store: st, Checks: e}), g
+}
+
+// openChecks runs an engine of the checks of a file over a store, with a data directory, until
+// stop.
+func openChecks(t *testing.T, st store.Store, definitions, dir string, g *gauge) (e *check.Engine, stop func()) {
+	t.Helper()
 	clock := func() time.Time { return now }
-	a, err := agg.Open(t.Context(), st, agg.Options{Writer: "local", Dir: t.TempDir(), Now: clock})
+	a, err := agg.Open(t.Context(), st, agg.Options{Writer: "local", Dir: filepath.Join(dir, "journal"), Now: clock})
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "checks.yaml")
+	path := filepath.Join(dir, "checks.yaml")
 	if err := os.WriteFile(path, []byte(definitions), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -77,9 +87,7 @@ func guardOver(t *testing.T, st store.Store, definitions string) (*httptest.Serv
 	for _, p := range problems {
 		t.Fatal(p)
 	}
-	g := &gauge{v: 3}
-	e, err := check.Open(t.Context(), check.Options{Store: st, Agg: a, Prober: g, File: *file, Now: clock})
-	if err != nil {
+	if e, err = check.Open(t.Context(), check.Options{Store: st, Agg: a, Prober: g, File: *file, Now: clock}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -88,14 +96,13 @@ func guardOver(t *testing.T, st store.Store, definitions string) (*httptest.Serv
 		defer close(done)
 		e.Run(ctx)
 	}()
-	t.Cleanup(func() {
+	return e, func() {
 		cancel()
 		<-done
 		if err := a.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
-	})
-	return serve(t, Options{Store: st, Checks: e}), g
+	}
 }
 
 // ask sends a request that must be answered by status with a T, or with nothing.

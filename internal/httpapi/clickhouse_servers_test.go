@@ -4,6 +4,7 @@ package httpapi
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -23,21 +24,41 @@ func init() {
 		name   string
 		shards int
 	}{{"clickhouse", 1}, {"clickhouse-shards", 3}} {
-		open := func(t *testing.T) store.Store { return clickHouse(t, of.shards) }
-		goldenStores = append(goldenStores, goldenStore{name: of.name, open: open}, goldenStore{name: of.name + "-settled", open: open, settled: true})
+		begin := func(t *testing.T) (opens, copies) { return databases(t, of.shards).open, nil }
+		goldenStores = append(goldenStores, goldenStore{name: of.name, begin: begin}, goldenStore{name: of.name + "-settled", begin: begin, settled: true})
 	}
-	settled := func(t *testing.T) store.Store { return pebble(t) }
-	goldenStores = append(goldenStores, goldenStore{name: "clickhouse-copied", open: settled, settled: true, copied: intoClickHouse},
-		goldenStore{name: "pebble-copied", open: settled, settled: true, copied: func(t *testing.T, from store.Store) store.Store {
-			return intoDirectory(t, intoClickHouse(t, from))
-		}})
+	inMemory := func(t *testing.T) store.Store { return pebble(t) }
+	goldenStores = append(goldenStores, goldenStore{name: "clickhouse-copied", settled: true, begin: func(t *testing.T) (opens, copies) {
+		return inMemory, databases(t, 3).copied
+	}}, goldenStore{name: "pebble-copied", settled: true, begin: func(t *testing.T) (opens, copies) {
+		all := databases(t, 3)
+		return inMemory, func(t *testing.T, from store.Store) store.Store { return intoDirectory(t, all.copied(t, from)) }
+	}})
 }
 
-// intoClickHouse moves a store in a directory to three nodes.
-func intoClickHouse(t *testing.T, from store.Store) store.Store {
+// clickHouse has a database for each store.
+type clickHouse struct {
+	nodes *program.ClickHouse
+	n     int
+}
+
+func databases(t *testing.T, shards int) *clickHouse { return &clickHouse{nodes: nodes(t, shards)} }
+
+func (c *clickHouse) options() chstore.Options {
+	c.n++
+	return chstore.Options{Address: c.nodes.Address(fmt.Sprint("ts", c.n))}
+}
+
+// open opens an empty store.
+func (c *clickHouse) open(t *testing.T) store.Store {
 	t.Helper()
-	ctx := t.Context()
-	o := chstore.Options{Address: nodes(t, 3).Address("ts")}
+	return openClickHouse(t, c.options())
+}
+
+// copied moves a store in a directory.
+func (c *clickHouse) copied(t *testing.T, from store.Store) store.Store {
+	t.Helper()
+	ctx, o := t.Context(), c.options()
 	to, _, err := chstore.OpenCopy(ctx, o, "a directory")
 	if err == nil {
 		err = errors.Join(store.Copy(ctx, from.(*pebblestore.Store), to), to.Close())
@@ -82,11 +103,6 @@ func nodes(t *testing.T, shards int) *program.ClickHouse {
 	return c
 }
 
-func clickHouse(t *testing.T, shards int) store.Store {
-	t.Helper()
-	return openClickHouse(t, chstore.Options{Address: nodes(t, shards).Address("ts")})
-}
-
 func openClickHouse(t *testing.T, o chstore.Options) store.Store {
 	t.Helper()
 	st, err := chstore.Open(t.Context(), o)
@@ -104,5 +120,4 @@ func openClickHouse(t *testing.T, o chstore.Options) store.Store {
 // The goldens are asked of ClickHouse only here: what has no real server asks the others.
 func TestGoldenOfClickHouse(t *testing.T) {
 	TestGolden(t)
-	TestBreakdownGolden(t)
 }

@@ -74,17 +74,6 @@ func fillTraces(t testing.TB, st store.Store) {
 	}
 }
 
-func TestTracesGolden(t *testing.T) {
-	goldens(t, Options{TraceLink: "https://traces.example/{trace_id}?from=tailscope"}, func(st store.Store) { fillTraces(t, st) }, indent, []question{
-		{"traces", "/api/v1/traces", []string{"start", "now-1h"}},
-		{"traces-where", "/api/v1/traces", []string{"start", "now-1h", "where", "true"}},
-		{"traces-failed", "/api/v1/traces", []string{"start", "now-1h", "match", `{service=~"shop|payments",status="error"}`, "why", "failed,slow", "max", "50ms"}},
-		{"traces-nearest", "/api/v1/traces", []string{"sort", "nearest", "at", "0.08", "time", "now-11m", "step", "60s", "limit", "1", "match", `{service="shop"}`}},
-		{"trace", "/api/v1/traces/" + checkoutTrace, nil},
-		{"prom-exemplars", "/prometheus/api/v1/query_exemplars", []string{"query", `histogram_quantile(0.99, sum(rate(span_duration_seconds{service="shop",status!="error"}[5m])))`, "start", "1778313600", "end", "1778317200"}},
-	})
-}
-
 // The answer's figures are those of the request: its parts add up to it, a
 // span on a clock that is ahead is moved into its parent and says so.
 func TestTrace(t *testing.T) {

@@ -112,10 +112,20 @@ func (s Session) Each(yield func(Measured)) {
 	}
 }
 
-// Put writes what the session measured, as the mirror does, with half of each
+// Put writes what the session measured, see Fill, to st as one generation.
+func (s Session) Put(t testing.TB, st store.Store, id string) {
+	t.Helper()
+	w := querytest.NewWriter()
+	s.Fill(t, w, id)
+	if err := w.Put(context.Background(), st, 1); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Fill adds what the session measured to w, as the mirror does, with half of each
 // operation's requests by each of two tenants, and with requests of the primary that
 // were not mirrored, which are a hundred times as slow.
-func (s Session) Put(t testing.TB, st store.Store, id string) {
+func (s Session) Fill(t testing.TB, w *querytest.Writer, id string) {
 	t.Helper()
 	type key struct {
 		slot   int
@@ -150,14 +160,10 @@ func (s Session) Put(t testing.TB, st store.Store, id string) {
 			add(m.Slot, "mirror_duration_seconds", 2, append(l, "mirrored", "no")...)
 		}
 	})
-	w := querytest.NewWriter()
 	for k, h := range all {
 		if err := w.Merge(querytest.Epoch+int64(k.slot)*10, series.Series{Family: k.family, Labels: of[k.labels]}, h); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := w.Put(context.Background(), st, 1); err != nil {
-		t.Fatal(err)
 	}
 }
 
