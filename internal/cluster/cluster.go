@@ -539,6 +539,19 @@ func (c *Cluster) Members() []Member {
 	return out
 }
 
+// Offers reports whether a server that can hold the work is alive, or was less than within ago,
+// as far as this one has seen: it counts those that were gone before from its own start on.
+func (c *Cluster) Offers(work string, within time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.seen {
+		if slices.Contains(s.record.Work, work) && time.Since(s.at) < within {
+			return true
+		}
+	}
+	return false
+}
+
 // leave ends what this server does, and then marks its record as left, so that others
 // need not wait to take over.
 func (c *Cluster) leave(ctx context.Context) error {

@@ -145,6 +145,37 @@ func TestWorkThatSomeCannotHold(t *testing.T) {
 	})
 }
 
+// Work is offered while a server is there that can hold it, and for a while after.
+func TestOffers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		twin := storetest.NewTwin()
+		a := start(t, twin, "a", nil)
+		expect := func(when string, want bool) {
+			t.Helper()
+			if got := a.Offers("checks", time.Minute); got != want {
+				t.Errorf("%s: offered: %v, want %v", when, got, want)
+			}
+		}
+		expect("alone", false)
+		b := start(t, twin, "b", []string{"checks"})
+		time.Sleep(2 * Every)
+		expect("beside b", true)
+		time.Sleep(time.Hour)
+		expect("an hour later", true)
+		b.stop()
+		time.Sleep(2 * Every)
+		expect("right after b stopped", true)
+		time.Sleep(time.Minute)
+		expect("a minute after b stopped", false)
+		a.stop()
+		a = start(t, twin, "a", nil)
+		expect("started after b stopped", true)
+		time.Sleep(time.Minute + Every)
+		expect("a minute after its start", false)
+		a.stop()
+	})
+}
+
 // A server that starts or stops is a member that takes no spans.
 func TestSpansWhileReady(t *testing.T) {
 	address := ""

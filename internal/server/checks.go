@@ -111,11 +111,8 @@ func (s *Server) openIncidents() (map[string]bool, error) {
 	return open, nil
 }
 
-// pageOf fills in the page's address from the server's own settings, and keeps it.
-func (s *Server) pageOf(f *spec.File) {
-	f.Page = cmp.Or(f.Page, s.cfg.PageURL)
-	s.page = f.Page
-}
+// pageOf fills in the page's address from the server's own settings.
+func (s *Server) pageOf(f *spec.File) { f.Page = cmp.Or(f.Page, s.cfg.PageURL) }
 
 // Reload reads the files of checks again. Invalid definitions change nothing: the old
 // ones stay, and the page and the API report the error.

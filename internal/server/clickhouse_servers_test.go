@@ -4,6 +4,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"tailscope/api"
 	"tailscope/internal/cluster"
 	"tailscope/internal/guard/check"
+	"tailscope/internal/judge"
 	"tailscope/internal/store"
 	"tailscope/test/program"
 )
@@ -232,5 +234,42 @@ func TestServersOnClickHouse(t *testing.T) {
 	none.Store = "clickhouse://127.0.0.1:1/tailscope"
 	if _, err := Start(t.Context(), Settings{Config: none}); err == nil || !strings.Contains(err.Error(), "ClickHouse at 127.0.0.1:1") {
 		t.Errorf("no ClickHouse: got %v", err)
+	}
+}
+
+// A verdict that a server without files of checks judged is told by the one that has them.
+func TestVerdictsOfServersOnClickHouse(t *testing.T) {
+	c, err := program.StartClickHouse(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	judges, guards := testConfig(t.TempDir()), testConfig(t.TempDir())
+	judges.Store, guards.Store = c.Address("tailscope"), c.Address("tailscope")
+	told, file := filepath.Join(guards.Data, "told.jsonl"), filepath.Join(t.TempDir(), "checks.yaml")
+	text := fmt.Sprintf("page: https://tailscope.example\nreceivers:\n  told: {file: {path: %q}, verdicts: yes}\nchecks:\n  one: {value: \"1\", every: 24h}\n", told)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	guards.Checks = []string{file}
+	a := start(t, judges)
+	start(t, guards)
+	eventually(t, "the server that judges sees the other", func() bool { return a.cluster.Offers(workChecks, time.Minute) })
+	mark := store.Mark{ID: "m1", Name: "deploy", Service: "shop", Time: time.Now()}
+	if err := a.sendVerdict(t.Context(), mark, &api.MarkVerdict{Verdict: judge.Regression, Sentence: "p99 of shop is slower"}); err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	eventually(t, "the server with checks tells the verdict", func() bool {
+		b, err := os.ReadFile(told)
+		got = string(b)
+		return err == nil && strings.HasSuffix(got, "\n")
+	})
+	if strings.Count(got, "\n") != 1 || !strings.Contains(got, "p99 of shop is slower") || !strings.Contains(got, "https://tailscope.example/marks/m1") {
+		t.Errorf("it is told %q", got)
 	}
 }

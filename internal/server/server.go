@@ -102,7 +102,6 @@ type Server struct {
 	notifier  *notify.Notifier
 	reloading sync.Mutex
 	receivers map[string]spec.Receiver // as last read; guarded by reloading
-	page      string                   // its address in links; guarded by reloading
 
 	http, otlpGRPC, otlpHTTP, debug net.Listener
 	listeners                       []listener

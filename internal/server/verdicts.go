@@ -6,7 +6,6 @@ import (
 	"math"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -60,21 +59,15 @@ func (s *Server) startVerdicts() {
 	})
 }
 
-// sendVerdict gives the final verdict of a mark to the receivers that want verdicts.
+// checksMissing is how long after the last server with checks was seen verdicts wait for one.
+const checksMissing = 10 * time.Minute
+
+// sendVerdict has the final verdict of a mark told to the receivers that want verdicts, by the
+// server that guards the checks of the store, if one has any.
 func (s *Server) sendVerdict(ctx context.Context, m store.Mark, v *api.MarkVerdict) error {
-	s.reloading.Lock()
-	var names []string
-	for name, r := range s.receivers {
-		if r.Verdicts {
-			names = append(names, name)
-		}
-	}
-	page := s.page
-	s.reloading.Unlock()
-	if len(names) == 0 {
+	if s.checks == nil && (s.cluster == nil || !s.cluster.Offers(workChecks, checksMissing)) {
 		return nil
 	}
-	slices.Sort(names)
 	of := map[string]string{"mark": m.Name}
 	for name, value := range map[string]string{series.LabelService: m.Service, series.LabelEnvironment: m.Environment} {
 		if value != "" {
@@ -89,12 +82,12 @@ func (s *Server) sendVerdict(ctx context.Context, m store.Mark, v *api.MarkVerdi
 		Incident: "mark-" + m.ID, Seq: 1, Kind: event.Verdict, Key: event.Key{Check: m.Name}, Labels: of, Host: cmp.Or(m.Service, "tailscope"), Service: m.Name,
 		Time: s.now(), Opened: m.Time, Since: m.Time, From: event.OK, To: to, Value: none,
 		Bands: event.Bands{Threshold: none, LowCritical: none, LowWarning: none, HighWarning: none, HighCritical: none},
-		Text:  v.Sentence, User: m.User, Comment: m.Description,
+		Text:  v.Sentence, User: m.User, Comment: m.Description, Link: "/marks/" + url.PathEscape(m.ID),
 	}
-	if page != "" {
-		e.Link = strings.TrimSuffix(page, "/") + "/marks/" + url.PathEscape(m.ID)
+	if s.checks == nil {
+		return check.QueueVerdict(ctx, s.store, e)
 	}
-	return s.checks.Tell(ctx, names, e)
+	return s.checks.TellVerdict(ctx, e)
 }
 
 // cohortOf returns what names the cohort of a tenant, nil without a list of tenants.

@@ -8,7 +8,10 @@ import (
 
 	"tailscope/api"
 	"tailscope/client"
+	"tailscope/internal/cluster"
 	"tailscope/internal/judge"
+	"tailscope/internal/store"
+	"tailscope/internal/store/storetest"
 )
 
 // An incident is of the newest event that made requests worse, and lasts when it opens: by the
@@ -73,5 +76,46 @@ func TestMarksAreWaitedFor(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("/metrics lacks %q", want)
 		}
+	}
+}
+
+// A server without checks hands a verdict to the servers of its store that have some, and
+// writes nothing where there are none.
+func TestVerdictWithoutChecks(t *testing.T) {
+	twin := storetest.NewTwin()
+	join := func(writer string, work ...string) *cluster.Cluster {
+		t.Helper()
+		c, err := cluster.Join(t.Context(), cluster.Options{Records: twin, Writer: writer, Work: work})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	alone := &Server{store: twin, now: time.Now}
+	judges := &Server{store: twin, now: time.Now, cluster: join("judges", workVerdicts)}
+	send := func(s *Server) (queued []string) {
+		t.Helper()
+		if err := s.sendVerdict(t.Context(), store.Mark{ID: "m", Name: "deploy"}, &api.MarkVerdict{Verdict: judge.Regression, Sentence: "p99 is slower"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := twin.ListRecords(t.Context(), "checks", "", func(x store.Record) error {
+			queued = append(queued, string(x.Value))
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return queued
+	}
+	for name, s := range map[string]*Server{"alone": alone, "beside none with checks": judges} {
+		if queued := send(s); len(queued) > 0 {
+			t.Errorf("%s it has written %q", name, queued)
+		}
+	}
+	join("guards", workChecks)
+	if err := judges.cluster.Round(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if queued := send(judges); len(queued) != 1 || !strings.Contains(queued[0], "p99 is slower") || !strings.Contains(queued[0], `"/marks/m"`) {
+		t.Errorf("beside one with checks it has written %q, want the verdict", queued)
 	}
 }

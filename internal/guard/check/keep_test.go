@@ -130,22 +130,26 @@ func TestLearnedProfilesFollowTheCalendar(t *testing.T) {
 	})
 }
 
-// An event that is not of a check is told once, however often it is tried while it cannot be
-// stored.
+const verdictsToOps = `
+receivers: {ops: {file: {path: ops}, verdicts: yes}, others: {file: {path: others}}}
+checks: {c: {every: 1h, value: {tcp: {address: 'c:80'}}}}
+`
+
+// A verdict is told once, however often it is tried while it cannot be stored.
 func TestTellIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "checks: {c: {every: 1h, value: {tcp: {address: 'c:80'}}}}")
+		w := newWorld(t, verdictsToOps)
 		defer func() { w.stop() }()
 		verdict := event.Event{Incident: "mark-m", Seq: 1, Kind: event.Verdict, Key: event.Key{Check: "deploy"}, Text: "p99 is 30 % slower"}
 		w.store.kill()
 		for range 3 {
-			if err := w.Tell(t.Context(), []string{"ops"}, verdict); err == nil {
+			if err := w.TellVerdict(t.Context(), verdict); err == nil {
 				t.Error("it is told and not stored")
 			}
 			time.Sleep(time.Second)
 		}
 		w.store.revive()
-		if err := w.Tell(t.Context(), []string{"ops"}, verdict); err != nil {
+		if err := w.TellVerdict(t.Context(), verdict); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(time.Minute)
@@ -156,10 +160,10 @@ func TestTellIsTriedAgain(t *testing.T) {
 // That another server tells the receivers by now is not an error: events are stored.
 func TestTurnIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "checks: {c: {every: 1h, value: {tcp: {address: 'c:80'}}}}")
+		w := newWorld(t, verdictsToOps)
 		defer func() { w.stop() }()
 		w.notes.failing(fmt.Errorf("receiver ops: %w", event.ErrTurnOver))
-		if err := w.Tell(t.Context(), []string{"ops"}, event.Event{Incident: "mark-m", Seq: 1, Kind: event.Verdict}); err != nil {
+		if err := w.TellVerdict(t.Context(), event.Event{Incident: "mark-m", Seq: 1, Kind: event.Verdict}); err != nil {
 			t.Error(err)
 		}
 		if err := w.keepOnce(t.Context()); err != nil {

@@ -36,7 +36,7 @@ import (
 //
 //	f                  the fence: the name of the server that guards, and a random name of its turn
 //	d                  the names of its definitions
-//	q name             a request of another server, later with its answer
+//	q name             a request of another server, later with its answer, or a verdict of a mark to tell
 //
 // Changes and their events are stored by one write. Events are handed to the notifier
 // after that, and deleted by the next write: at once, or where servers share the store for each

@@ -33,9 +33,8 @@ type request struct {
 	Maintenance   *api.Maintenance    `json:"maintenance,omitempty"`
 	End           string              `json:"end,omitempty"` // id of a window
 	Mark          *api.MarkedIncident `json:"mark,omitempty"`
-	Forget        string              `json:"forget,omitempty"`    // id of an incident
-	Receivers     []string            `json:"receivers,omitempty"` // of Event
-	Event         *eventJSON          `json:"event,omitempty"`
+	Forget        string              `json:"forget,omitempty"`  // id of an incident
+	Verdict       *eventJSON          `json:"verdict,omitempty"` // of a mark; nobody waits for an answer
 
 	Answer *answer `json:"answer,omitempty"`
 }
@@ -64,24 +63,61 @@ func (e *Engine) perform(r *request) (any, error) {
 		return e.markIncident(r.Mark)
 	case r.Forget != "":
 		return e.deleteIncident(r.Forget)
-	case r.Event == nil:
-		return nil, &query.Error{Code: query.CodeInvalid, Message: "the server that guards the checks does not know this request: run one version of tailscope on all servers of the store"}
-	case e.o.Notifier != nil:
-		same := func(o *pendingEvents) bool { return o.Event.Incident == r.Event.Incident && o.Event.Seq == r.Event.Seq }
-		if !slices.ContainsFunc(e.owed, same) && !slices.ContainsFunc(e.handed, same) { // tried again
-			v := r.Event.decode()
-			e.owe(r.Receivers, &v)
-		}
+	case r.Verdict != nil:
+		e.oweVerdict(r.Verdict)
+		return nil, nil
 	}
-	return nil, nil
+	return nil, &query.Error{Code: query.CodeInvalid, Message: "the server that guards the checks does not know this request: run one version of tailscope on all servers of the store"}
 }
 
-// Tell has receivers told of an event that is not of a check. It returns once that is in the
-// store.
-func (e *Engine) Tell(ctx context.Context, receivers []string, v event.Event) error {
+// oweVerdict has the receivers told that want verdicts. Needs mu.
+func (e *Engine) oweVerdict(encoded *eventJSON) {
+	same := func(o *pendingEvents) bool { return o.Event.Incident == encoded.Incident && o.Event.Seq == encoded.Seq }
+	if e.o.Notifier == nil || slices.ContainsFunc(e.owed, same) || slices.ContainsFunc(e.handed, same) { // tried again
+		return
+	}
+	var names []string
+	for _, name := range sortedKeys(e.file.Receivers) {
+		if e.file.Receivers[name].Verdicts {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 0 {
+		v := encoded.decode()
+		v.Link = e.linkTo(v.Link)
+		e.owe(names, &v)
+	}
+}
+
+// TellVerdict has the receivers told that want verdicts, of an event of a mark whose Link is a
+// path of the page. It returns once that is in the store. If another server guards, that tells
+// its own receivers; while none does, the next one.
+func (e *Engine) TellVerdict(ctx context.Context, v event.Event) error {
+	e.mu.Lock()
+	guards := e.guards
+	e.mu.Unlock()
+	if !guards {
+		return QueueVerdict(ctx, e.o.Records, v)
+	}
 	encoded := encodeEvent(&v)
-	_, err := do[struct{}](ctx, e, &request{Receivers: receivers, Event: &encoded})
+	_, err := e.change(ctx, &request{Verdict: &encoded}, "", 0)
 	return err
+}
+
+// QueueVerdict is TellVerdict for a server without checks: the server that guards those of the
+// store takes the event with the write by which it owes it. Queued again until then, it is the
+// same request.
+func QueueVerdict(ctx context.Context, records store.Records, v event.Event) error {
+	encoded := encodeEvent(&v)
+	b, err := json.Marshal(request{Verdict: &encoded})
+	if err != nil {
+		return err
+	}
+	_, err = records.PutRecords(ctx, kind, store.RecordWrite{Key: fmt.Sprintf("%s%s %d", requestPrefix, v.Incident, v.Seq), Value: b})
+	if err != nil && !errors.Is(err, store.ErrConflict) {
+		return fmt.Errorf("queue a verdict for the server that guards: %w", err)
+	}
+	return nil
 }
 
 // do makes a change here, or has the server make it that guards, and stores it before it
@@ -104,15 +140,18 @@ func do[T any](ctx context.Context, e *Engine, r *request) (*T, error) {
 }
 
 // change makes a change, with the answer to the record of that key if there is one, and stores
-// it. If the record is no longer at the revision, who asked has given up: then nothing is
+// it; a request whose answer nobody waits for is forgotten instead. If the record is no longer at the revision, who asked has given up: then nothing is
 // stored, the error is store.ErrConflict, and the turn ends, as what is in memory is void.
 func (e *Engine) change(ctx context.Context, r *request, key string, revision uint64) (any, error) {
 	e.mu.Lock()
 	out, err := e.perform(r)
 	if key != "" {
-		r.Answer = e.answerOf(out, err)
-		e.putRecord(key, r)
-		e.asked[key] = revision
+		if e.asked[key] = revision; r.Verdict != nil {
+			e.putRecord(key, nil)
+		} else {
+			r.Answer = e.answerOf(out, err)
+			e.putRecord(key, r)
+		}
 	}
 	e.mu.Unlock()
 	if err != nil && key == "" {
@@ -141,13 +180,9 @@ func (e *Engine) answerOf(out any, err error) *answer {
 	return a
 }
 
-// ask has the server make a change that guards, and returns its answer. What is told of an
-// event has a name of its own: asked again it is the same request.
+// ask has the server make a change that guards, and returns its answer.
 func (e *Engine) ask(ctx context.Context, r *request) (json.RawMessage, error) {
 	key := requestPrefix + rand.Text()
-	if r.Event != nil {
-		key = fmt.Sprintf("%s%s %d", requestPrefix, r.Event.Incident, r.Event.Seq)
-	}
 	b, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
@@ -155,11 +190,6 @@ func (e *Engine) ask(ctx context.Context, r *request) (json.RawMessage, error) {
 	waiting, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	asked, err := e.o.Records.PutRecords(waiting, kind, store.RecordWrite{Key: key, Value: b})
-	if errors.Is(err, store.ErrConflict) { // it is asked already
-		var was store.Record
-		was, err = e.o.Records.GetRecord(waiting, kind, key)
-		asked = was.Revision
-	}
 	if err != nil {
 		return nil, fmt.Errorf("ask the server that guards: %w", err)
 	}

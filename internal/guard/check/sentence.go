@@ -16,11 +16,14 @@ import (
 )
 
 // link returns the address of a check on the page, empty if that of the page is not known.
-func (e *Engine) link(id string) string {
+func (e *Engine) link(id string) string { return e.linkTo("/checks/" + url.PathEscape(id)) }
+
+// linkTo returns the address of a path of the page, empty if the page's is not known.
+func (e *Engine) linkTo(path string) string {
 	if e.page == "" {
 		return ""
 	}
-	return strings.TrimSuffix(e.page, "/") + "/checks/" + url.PathEscape(id)
+	return strings.TrimSuffix(e.page, "/") + path
 }
 
 // sentence says for people what happened: what, how much, since when.

@@ -231,6 +231,7 @@ type toldEvent struct {
 	Seq      int        `json:"seq"`
 	Kind     event.Kind `json:"kind"`
 	To       string     `json:"to"`
+	Link     string     `json:"link"`
 }
 
 func toldEvents(t *testing.T, dir, receiver string) (out []toldEvent) {
@@ -629,6 +630,78 @@ func TestServersWithOtherFiles(t *testing.T) {
 		}
 		a.stop()
 		b.stop()
+	})
+}
+
+// A verdict is told by the server that guards, whichever judged, with or without checks of its
+// own: once, to the receivers that want verdicts of the server that tells.
+func TestVerdictsOfOtherServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, dir, p := storetest.NewTwin(), t.TempDir(), newProbes()
+		p.set("c:80", 0.5)
+		file := "page: https://tailscope.example/\n" + strings.Replace(sharedFile, "{path: %s/all}", "{path: %s/all}, verdicts: yes", 1)
+		verdict := func(mark string) event.Event {
+			return event.Event{Incident: "mark-" + mark, Seq: 1, Kind: event.Verdict, Key: event.Key{Check: "deploy"}, Time: time.Now(), Text: "p99 is 30 % slower", To: event.Warning, Link: "/marks/" + mark}
+		}
+		want := ""
+		expect := func(what, mark string) {
+			t.Helper()
+			time.Sleep(time.Minute)
+			want += mark + "@https://tailscope.example/marks/" + mark + " "
+			got := ""
+			for _, e := range toldEvents(t, dir, "all") {
+				got += strings.TrimPrefix(e.Incident, "mark-") + "@" + e.Link + " "
+			}
+			if got != want {
+				t.Errorf("%s: got %q, want %q", what, got, want)
+			}
+			if err := shared.ListRecords(t.Context(), kind, requestPrefix, func(x store.Record) error {
+				t.Errorf("%s: %s is left", what, x.Key)
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		queue := func(mark string) {
+			t.Helper()
+			for range 2 { // tried again
+				if err := QueueVerdict(t.Context(), shared, verdict(mark)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+
+		queue("first")
+		a := join(t, shared, "a", dir, file, p)
+		expect("queued before any server with checks was there", "first")
+		queue("second")
+		expect("queued beside one", "second")
+
+		b := join(t, shared, "b", dir, file, p)
+		time.Sleep(2 * cluster.Every)
+		guard := guardOf(t, a, b)
+		other := othersOf(guard, a, b)[0]
+		if err := other.TellVerdict(t.Context(), verdict("third")); err != nil {
+			t.Fatal(err)
+		}
+		expect("judged by one that has checks and does not guard", "third")
+		if err := guard.TellVerdict(t.Context(), verdict("fourth")); err != nil {
+			t.Fatal(err)
+		}
+		expect("judged by the one that guards", "fourth")
+
+		wake := guard.link.freeze()
+		queue("fifth")
+		expect("the one that guards is frozen", "fifth")
+		wake()
+		time.Sleep(time.Minute)
+		guard.kill()
+		queue("sixth")
+		expect("it is dead", "sixth")
+		other.stop()
+		if got := told(t, dir, "worst"); got != "" {
+			t.Errorf("one that does not want verdicts is told %q", got)
+		}
 	})
 }
 
