@@ -383,10 +383,14 @@ func (b *bends) between() (low, high int) {
 	return low, high
 }
 
-// bendsOf returns the bends of a view, or those beside another one that go the other way.
+// bendsOf returns the bends of a view, or those beside another one that go the other way; none
+// of a view that does not vary.
 func (c *changeSearch) bendsOf(k, other int) (out bends) {
 	least := c.views[k].least
 	base := max(c.fit(k, nil, false).evidence, c.fit(k, []element{{0, true}}, false).evidence)
+	if math.IsInf(base, 1) {
+		return out // it does not vary
+	}
 	step := max(1, (c.n-2*least)/bendGrid)
 	for t := least; t <= c.n-least; t += step {
 		elements := []element{{0, true}, {t, true}}
@@ -421,6 +425,9 @@ func (c *changeSearch) bend(two bool) (found []bends, view int, p float64) {
 			continue
 		}
 		here := []bends{c.bendsOf(k, 0)}
+		if here[0].at == 0 {
+			continue
+		}
 		if two {
 			// One of two bends alone may be anywhere between: each is looked for beside the other.
 			for at := here[0].at; len(here) < 4 && at > 0; at = here[len(here)-1].at {

@@ -105,3 +105,23 @@ func TestChangePointsOfTallyRefuse(t *testing.T) {
 		}
 	}
 }
+
+// A ratio that is the same in every slot, but for how floats are rounded, has no change.
+func TestChangePointsOfConstantTallies(t *testing.T) {
+	for _, kind := range []TallyKind{ShareTally, CountTally, ValueTally} {
+		for _, slots := range []int{60, 178, 360} {
+			for _, value := range []float64{0, 0.03, 1, 9.3} {
+				tally := Tally{Num: make([]float64, slots), Den: make([]float64, slots)}
+				for i := range slots {
+					tally.Den[i] = 10
+					for range 10 + i%7 { // sums of more and fewer
+						tally.Num[i] += 10 * value / float64(10+i%7)
+					}
+				}
+				if p, err := ChangePointsOfTally(tally, kind, ChangeOptions{}); err != nil || len(p) > 0 {
+					t.Errorf("kind %d, %d slots of %v: %v, %v", kind, slots, value, p, err)
+				}
+			}
+		}
+	}
+}
