@@ -82,6 +82,7 @@ var goldenSets = []goldenSet{
 			{"prom-values", "/prometheus/api/v1/label/tenant/values", nil},
 			{"prom-names", "/prometheus/api/v1/label/__name__/values", nil},
 			{"prom-metadata", "/prometheus/api/v1/metadata", nil},
+			{"prom-metadata-limit", "/prometheus/api/v1/metadata", []string{"limit", "2"}},
 			{"prom-format", "/prometheus/api/v1/format_query", []string{"query", "sum(rate(x[5m]))by(a)"}},
 		},
 	},

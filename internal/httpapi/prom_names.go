@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -115,8 +116,8 @@ func (s *server) promMetadata(r *http.Request) (promAnswer, error) {
 	if err != nil {
 		return promAnswer{}, err
 	}
-	for name := range m {
-		if limit > 0 && len(m) > limit {
+	if limit > 0 && len(m) > limit { // the first by name, whenever it is asked
+		for _, name := range slices.Sorted(maps.Keys(m))[limit:] {
 			delete(m, name)
 		}
 	}
