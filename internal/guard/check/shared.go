@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -133,8 +134,24 @@ func (e *Engine) endSharing(ctx context.Context) error {
 	if err := e.o.Notifier.Take(context.WithoutCancel(ctx), known, func(context.Context) error { return nil }); err != nil {
 		return fmt.Errorf("go on from the servers that shared the store: %w", err)
 	}
+	verdicts := map[string]*eventJSON{} // by request, nil of others: who asked for those has given up
+	err = e.o.Records.ListRecords(ctx, kind, requestPrefix, func(x store.Record) error {
+		var r request
+		_ = json.Unmarshal(x.Value, &r) // one that cannot be read is forgotten too
+		verdicts[x.Key] = r.Verdict
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read what servers left that shared the store: %w", err)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	for _, key := range sortedKeys(verdicts) {
+		if v := verdicts[key]; v != nil {
+			e.oweVerdict(v)
+		}
+		e.putRecord(key, nil)
+	}
 	e.putRecord(fenceKey, nil)
 	e.putRecord(namesKey, nil)
 	return nil

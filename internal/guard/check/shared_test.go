@@ -513,15 +513,24 @@ func TestSharingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared, dir, p := storetest.NewTwin(), t.TempDir(), newProbes()
 		p.set("c:80", 2.5)
-		a := join(t, shared, "a", dir, sharedFile, p)
+		yaml := strings.Replace(sharedFile, "levels: [CRITICAL]}", "levels: [CRITICAL], verdicts: yes}", 1)
+		a := join(t, shared, "a", dir, yaml, p)
 		time.Sleep(time.Minute)
 		a.stop()
+		// They leave a verdict that nobody has told, and a request that nobody waits for.
+		err := QueueVerdict(t.Context(), shared, event.Event{Incident: "mark-m", Seq: 1, Kind: event.Verdict, Time: time.Now(), To: event.Critical})
+		if err == nil {
+			_, err = shared.PutRecords(t.Context(), kind, store.RecordWrite{Key: "qx", Value: []byte(`{"unacknowledge":"c"}`)})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 		ag, err := agg.Open(t.Context(), shared, agg.Options{Writer: "b", Dir: t.TempDir(), Retention: 60 * 24 * time.Hour, FlushInterval: 10 * time.Second, SyncInterval: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 2 { // the second time it has been alone before
-			file := readFile(t, fmt.Sprintf(sharedFile, dir))
+			file := readFile(t, fmt.Sprintf(yaml, dir))
 			told, err := notify.Open(t.Context(), notify.Options{Dir: filepath.Join(dir, "spools"), Receivers: file.Receivers})
 			if err != nil {
 				t.Fatal(err)
@@ -545,10 +554,16 @@ func TestSharingEnds(t *testing.T) {
 		if err := ag.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
-		for _, receiver := range []string{"all", "worst"} {
-			if got, want := told(t, dir, receiver), "opened/1:CRITICAL resolved/2:OK"; got != want {
+		for receiver, want := range map[string]string{"all": "opened/1:CRITICAL resolved/2:OK", "worst": "opened/1:CRITICAL verdict/1:CRITICAL resolved/2:OK"} {
+			if got := told(t, dir, receiver); got != want {
 				t.Errorf("%s is told %q, want %q", receiver, got, want)
 			}
+		}
+		if err := shared.ListRecords(t.Context(), kind, requestPrefix, func(x store.Record) error {
+			t.Errorf("%s is left", x.Key)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
 		}
 	})
 }
