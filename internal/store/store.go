@@ -63,6 +63,10 @@ type State struct {
 	Key, Value []byte
 }
 
+// AgentPrefix begins the writers of agents. What an agent sends may be put by one server after
+// another; the other writers are servers, each with a process of its own.
+const AgentPrefix = "agent-"
+
 // Batch is what one writer accepted between two flushes. Put stores all of it or
 // nothing. The store does not retain it.
 type Batch struct {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -145,7 +146,7 @@ func (p *putter) try(ctx context.Context, b *store.Batch, nth int) (putNumber, e
 func (p *putter) claim(ctx context.Context, m *meta) (*meta, error) {
 	if w := m.writers[p.writer]; w != nil && p.epoch != 0 && w.Epochs[len(w.Epochs)-1].Number == p.epoch {
 		return m, nil
-	} else if p.epoch != 0 {
+	} else if p.epoch != 0 && !strings.HasPrefix(p.writer, store.AgentPrefix) {
 		p.s.opts.Logger.Warn("another process writes under the name of this server: give each its own data directory", "writer", p.writer)
 	}
 	l := p.s.log(metaKind)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -400,4 +401,45 @@ func TestShardAway(t *testing.T) {
 		t.Errorf("put again: got %d, %v, want 600", n, err)
 	}
 	healthy()
+}
+
+// Two servers that put under one name in turn make an epoch with each turn, and nothing counts
+// twice. That is told of a server's name, of which one process alone should have it, and not of
+// an agent's, whose frames another server puts once the first is away.
+func TestWriterInTurn(t *testing.T) {
+	o := on(t, nodes(t, 1))
+	var log strings.Builder
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	a, b := open(t, o), open(t, o)
+	for _, c := range []struct {
+		writer string
+		told   int
+	}{{"0123456789abcdef", 1}, {"agent-0123456789abcdef", 0}} {
+		log.Reset()
+		for generation := range uint64(6) {
+			s := []*Store{a, b}[generation/2%2] // a, a, b, b, a, a
+			err := s.Put(t.Context(), &store.Batch{Writer: c.writer, Generation: generation + 1, Resolution: series.Base,
+				Series: worldSeries[:1], Points: []store.Point{{Slot: storetest.T0, Data: storetest.Dist(0.1)}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		m, err := b.readMeta(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(m.writers[c.writer].Epochs); got != 3 {
+			t.Errorf("%s has %d epochs, want 3", c.writer, got)
+		}
+		if got := strings.Count(log.String(), "another process writes"); got != c.told {
+			t.Errorf("%s: told %d times, want %d: %s", c.writer, got, c.told, log.String())
+		}
+	}
+	res, err := b.Query(t.Context(), store.Query{Family: series.SpanDuration, Start: storetest.T0, End: storetest.T0 + 10, Schema: hist.DefaultSchema})
+	if err != nil || res.Groups[0].Points[0].Hist.Count != 12 {
+		t.Errorf("%+v, %v, want 12 observations", res, err)
+	}
+	if err := errors.Join(a.Close(), b.Close()); err != nil {
+		t.Error(err)
+	}
 }

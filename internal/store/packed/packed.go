@@ -31,6 +31,8 @@ import (
 	"hash/crc32"
 
 	"github.com/prometheus/prometheus/model/labels"
+
+	"tailscope/internal/store"
 )
 
 // Path is the path at which a server takes frames, on the address of OTLP over HTTP, and
@@ -154,7 +156,7 @@ type Agent struct {
 }
 
 // WriterPrefix begins the writers of agents, so that a server never takes one for its own.
-const WriterPrefix = "agent-"
+const WriterPrefix = store.AgentPrefix
 
 // AgentHeader is the HTTP header that holds an Agent.
 const AgentHeader = "Tailscope-Agent"
