@@ -67,6 +67,8 @@ type Options struct {
 	// Spans returns the base URL at which the server takes spans of other servers, or "" while
 	// it takes none; nil: never. It is asked with each renewal.
 	Spans func() string
+	// Agents is Spans for what agents have sent to other servers.
+	Agents func() string
 }
 
 // Member is a server as another sees it.
@@ -74,6 +76,7 @@ type Member struct {
 	Writer  string
 	Address string
 	Spans   string
+	Agents  string
 	Version string
 	Since   time.Time     // when it joined, by its own clock
 	Seen    time.Duration // how long ago its record was seen to change
@@ -99,6 +102,7 @@ type memberRecord struct {
 	Left        bool      `json:"left,omitempty"` // stopped in order
 	Address     string    `json:"address,omitempty"`
 	Spans       string    `json:"spans,omitempty"`
+	Agents      string    `json:"agents,omitempty"`
 	Version     string    `json:"version,omitempty"`
 	Since       time.Time `json:"since"`
 	Work        []string  `json:"work,omitempty"` // that it can hold
@@ -217,6 +221,9 @@ func (c *Cluster) record(beat uint64) memberRecord {
 	r := memberRecord{Incarnation: c.incarnation, Beat: beat, Address: c.o.Address, Version: c.o.Version, Since: c.since.UTC().Round(0), Work: c.o.Work}
 	if c.o.Spans != nil {
 		r.Spans = c.o.Spans()
+	}
+	if c.o.Agents != nil {
+		r.Agents = c.o.Agents()
 	}
 	return r
 }
@@ -522,7 +529,7 @@ func (c *Cluster) Members() []Member {
 	var out []Member
 	for _, name := range slices.Sorted(maps.Keys(c.seen)) {
 		s := c.seen[name]
-		m := Member{Writer: name, Address: s.record.Address, Spans: s.record.Spans, Version: s.record.Version, Since: s.record.Since, Seen: now.Sub(s.at), Alive: c.alive(name, now), State: s.record.State}
+		m := Member{Writer: name, Address: s.record.Address, Spans: s.record.Spans, Agents: s.record.Agents, Version: s.record.Version, Since: s.record.Since, Seen: now.Sub(s.at), Alive: c.alive(name, now), State: s.record.State}
 		if s.changed && !s.record.State.Now.IsZero() {
 			// The record was written between Every before it was seen and then.
 			least := s.record.State.Now.Sub(s.at)

@@ -179,7 +179,7 @@ func TestOffers(t *testing.T) {
 // A server that starts or stops is a member that takes no spans.
 func TestSpansWhileReady(t *testing.T) {
 	address := ""
-	c, err := Join(t.Context(), Options{Records: storetest.NewTwin(), Writer: "a", Spans: func() string { return address }})
+	c, err := Join(t.Context(), Options{Records: storetest.NewTwin(), Writer: "a", Spans: func() string { return address }, Agents: func() string { return address + "/" }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,8 +187,8 @@ func TestSpansWhileReady(t *testing.T) {
 		if err := c.Round(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if m := c.Members()[0]; m.Spans != address || !m.Alive {
-			t.Errorf("other servers see %+v, want spans taken at %q", m, address)
+		if m := c.Members()[0]; m.Spans != address || m.Agents != address+"/" || !m.Alive {
+			t.Errorf("other servers see %+v, want spans and agents taken at %q", m, address)
 		}
 	}
 }

@@ -138,7 +138,7 @@ func (a *Agent) validate(bad func(key, format string, args ...any)) {
 
 // Cluster configures how servers that share a store reach each other.
 type Cluster struct {
-	Address string `key:"address" flag:"yes" doc:"URL at which other servers of the store reach this one's OTLP over HTTP, such as ‘http://10.0.0.7:4318’, to send it spans of traces that it puts together; see docs/clickhouse.md. By default the address in otlp.http, and where that is every interface this machine's towards ClickHouse; ‘none’ takes no spans of others."`
+	Address string `key:"address" flag:"yes" doc:"URL at which other servers of the store reach this one's OTLP over HTTP, such as ‘http://10.0.0.7:4318’, to send it spans of traces that it puts together and frames of agents that it stores; see docs/clickhouse.md. By default the address in otlp.http, and where that is every interface this machine's towards ClickHouse; ‘none’ takes neither of others."`
 }
 
 // NoAddress is a Cluster.Address at which nothing is taken.

@@ -150,15 +150,16 @@ func (s *Server) startAgents() {
 	}
 	s.agents = agents.New(agents.Options{Store: s.store, Own: s.data.writer, Now: s.now, Log: s.log.With("part", "agents")})
 	s.metrics.registry.MustRegister(newPartCollector(s.agents.Totals, agentReadings), agentCollector{s.agents.Agents})
+	s.passAgentsOn()
 }
 
 // frames lists what the receiver of OTLP over HTTP takes beside OTLP.
 func (s *Server) frames() (out []otlp.Frames) {
 	if s.agents != nil {
-		out = append(out, otlp.Frames{Path: packed.Path, ContentType: packed.ContentType, Header: packed.AgentHeader, Sender: "tailscope agent", Receiver: s.agents})
+		out = append(out, otlp.Frames{Path: packed.Path, ContentType: packed.ContentType, Sender: "tailscope agent", Answers: http.Header{forward.ToHeader: {s.data.writer}}, Receiver: s.passing})
 	}
 	if s.forward != nil {
-		out = append(out, otlp.Frames{Path: forward.Path, ContentType: forward.ContentType, Header: forward.ToHeader, Sender: "another server of the store", Receiver: s.forward})
+		out = append(out, otlp.Frames{Path: forward.Path, ContentType: forward.ContentType, Sender: "another server of the store", Receiver: s.forward})
 	}
 	return out
 }

@@ -25,8 +25,13 @@ func (s *Server) startCluster(ctx context.Context) (err error) {
 	if len(s.cfg.Checks) > 0 {
 		work = append(work, workChecks)
 	}
+	reached := s.peerAddress(ctx)
+	spans := reached
+	if s.shares.Traces == 0 {
+		spans = ""
+	}
 	s.cluster, err = cluster.Join(ctx, cluster.Options{
-		Records: s.store, Writer: s.data.writer, Address: s.cfg.PageURL, Spans: s.whileReady(s.spansAddress(ctx)), Version: s.version,
+		Records: s.store, Writer: s.data.writer, Address: s.cfg.PageURL, Spans: s.whileReady(spans), Agents: s.whileReady(reached), Version: s.version,
 		Work: work, State: s.describe, Logger: s.log.With("part", "cluster"),
 	})
 	if err != nil {
@@ -60,13 +65,13 @@ func (s *Server) whileReady(address string) func() string {
 	}
 }
 
-// announceReady tells the servers of the store at once that this one takes spans.
+// announceReady tells the servers of the store at once that this one takes what they send.
 func (s *Server) announceReady(ctx context.Context) {
 	if s.cluster == nil {
 		return
 	}
 	if err := s.cluster.Round(ctx); err != nil {
-		s.log.Warn("other servers do not send spans here yet; they are told with the next renewal", "error", err)
+		s.log.Warn("other servers do not send spans and frames here yet; they are told with the next renewal", "error", err)
 	}
 }
 

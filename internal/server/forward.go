@@ -47,16 +47,34 @@ func (s *Server) startForwarding() {
 	s.health.watch(forwardProblems(r.Stats, s.now))
 }
 
-// spansAddress returns the base URL at which other servers send spans here, or "" if this
-// server takes none.
-func (s *Server) spansAddress(ctx context.Context) string {
-	if s.shares.Traces == 0 || s.otlpHTTP == nil || s.cfg.Cluster.Address == config.NoAddress {
+// passAgentsOn has what each agent sends stored by one of the servers that share the store. It
+// starts before the receivers and stops after them.
+func (s *Server) passAgentsOn() {
+	o := forward.AgentsOptions{Receiver: s.agents, Writer: s.data.writer, Now: s.now, Logger: s.log.With("part", "agents")}
+	if s.cluster != nil {
+		o.Members = s.cluster.Members
+	}
+	s.passing = forward.NewAgents(o)
+	if s.cluster == nil {
+		return
+	}
+	s.started("agents of other servers", func(context.Context) error {
+		s.passing.Close()
+		return nil
+	})
+	s.metrics.registry.MustRegister(newPartCollector(s.passing.Stats, passingReadings))
+}
+
+// peerAddress returns the base URL at which other servers send spans and frames of agents here,
+// or "" if none does.
+func (s *Server) peerAddress(ctx context.Context) string {
+	if s.otlpHTTP == nil || s.cfg.Cluster.Address == config.NoAddress {
 		return ""
 	}
 	if s.cfg.Cluster.Address != "" {
 		return s.cfg.Cluster.Address
 	}
-	const next = "no other server sends spans here, and this one puts no traces together: give the address at which they reach this one as cluster.address"
+	const next = "no other server sends spans or frames of agents here, and this one puts no traces together: give the address at which they reach this one as cluster.address"
 	near, err := ownAddress(ctx, s.data.host)
 	if err != nil {
 		s.log.Warn(next, "error", err)
@@ -76,7 +94,7 @@ func (s *Server) spansAddress(ctx context.Context) string {
 		return ""
 	}
 	if ip.IsLoopback() {
-		s.log.Info("servers on other machines cannot reach this one for its share of the traces: give the address at which they do as cluster.address", "address", ip)
+		s.log.Info("servers on other machines cannot reach this one for its share of traces and agents: give the address at which they do as cluster.address", "address", ip)
 	}
 	return "http://" + netip.AddrPortFrom(ip, listens.Port()).String()
 }
@@ -119,6 +137,14 @@ func forwardProblems(stats func() forward.Stats, now func() time.Time) func() []
 			Next:    "see to the other servers and to cluster.address, at which each must reach this one and be reached; a day after the last loss this is no longer reported",
 		}}
 	}
+}
+
+var passingReadings = []reading[forward.AgentStats]{
+	{"tailscope_forward_agent_requests_total", "Requests of agents passed on to the servers that store what they send.", counts, func(s forward.AgentStats) float64 { return float64(s.Passed) }},
+	{"tailscope_forward_agent_requests_answered_total", "Requests of agents passed on that those servers answered.", counts, func(s forward.AgentStats) float64 { return float64(s.Answered) }},
+	{"tailscope_forward_agent_requests_away_total", "Requests of agents answered here because the server that stores what they send gave no answer.", counts, func(s forward.AgentStats) float64 { return float64(s.Away) }},
+	{"tailscope_forward_agent_requests_received_total", "Requests of agents that other servers passed on to this one.", counts, func(s forward.AgentStats) float64 { return float64(s.Received) }},
+	{"tailscope_forward_agent_requests_refused_total", "Requests of agents that were passed on to this server and name another.", counts, func(s forward.AgentStats) float64 { return float64(s.Refused) }},
 }
 
 var forwardReadings = []reading[forward.Stats]{

@@ -12,22 +12,20 @@ import (
 )
 
 // Other servers reach this one where OTLP over HTTP listens, or where it is told.
-func TestSpansAddress(t *testing.T) {
+func TestPeerAddress(t *testing.T) {
 	for _, c := range []struct {
 		listen, address string
-		traces          int64
 		want            string // before the port
 	}{
-		{"127.0.0.1:0", "", 1, "http://127.0.0.1:"},
-		{"0.0.0.0:0", "", 1, "http://127.0.0.1:"}, // the address towards the store
-		{"127.0.0.1:0", "https://ts1.example:8443", 1, "https://ts1.example:8443"},
-		{"127.0.0.1:0", config.NoAddress, 1, ""},
-		{"127.0.0.1:0", "", 0, ""}, // no breakdown
-		{"", "", 1, ""},
+		{"127.0.0.1:0", "", "http://127.0.0.1:"},
+		{"0.0.0.0:0", "", "http://127.0.0.1:"}, // the address towards the store
+		{"127.0.0.1:0", "https://ts1.example:8443", "https://ts1.example:8443"},
+		{"127.0.0.1:0", config.NoAddress, ""},
+		{"", "", ""},
 	} {
 		var said strings.Builder
 		s := &Server{log: slog.New(slog.NewTextHandler(&said, nil)), data: &dataStore{host: "127.0.0.1:8123"}}
-		s.cfg.Cluster.Address, s.shares.Traces = c.address, c.traces
+		s.cfg.Cluster.Address = c.address
 		port := ""
 		if c.listen != "" {
 			var err error
@@ -42,7 +40,7 @@ func TestSpansAddress(t *testing.T) {
 		if strings.HasSuffix(c.want, "1:") {
 			c.want += port
 		}
-		if got := s.spansAddress(t.Context()); got != c.want {
+		if got := s.peerAddress(t.Context()); got != c.want {
 			t.Errorf("listening on %q, cluster.address %q: %q, want %q", c.listen, c.address, got, c.want)
 		}
 		if near := strings.HasPrefix(c.want, "http://127."); near != strings.Contains(said.String(), "servers on other machines cannot reach") {

@@ -75,6 +75,7 @@ type Server struct {
 	own      store.Records    // records of this server alone
 	outbox   *outbox.Store    // where points and traces go, of an agent; nil for a server
 	agents   *agents.Receiver
+	passing  *forward.Agents // of agents' requests to the server that stores them
 	agg      *agg.Aggregator
 	seconds  *seconds.Ring
 	traces   *traces.Assembler // nil if traces are disabled

@@ -179,12 +179,23 @@ func (r *Receiver) count(f func(*Totals)) {
 	f(&r.totals)
 }
 
-func (r *Receiver) receive(ctx context.Context, about string, frame []byte, reserve func(int) bool) (a packed.Answer, err error) {
-	var who packed.Agent
+// Writer returns the writer of an agent by its packed.AgentHeader. ok is false if Receive
+// refuses the agent for it.
+func (r *Receiver) Writer(about string) (writer string, ok bool) {
+	who, err := r.parseAgent(about)
+	return who.Writer, err == nil
+}
+
+func (r *Receiver) parseAgent(about string) (who packed.Agent, err error) {
 	if err := json.Unmarshal([]byte(about), &who); err != nil {
-		return a, refuse(http.StatusBadRequest, "header %s: %v: this address is for tailscope agent", packed.AgentHeader, err)
+		return who, refuse(http.StatusBadRequest, "header %s: %v: this address is for tailscope agent", packed.AgentHeader, err)
 	}
-	if err := checkAgent(&who, r.o.Own); err != nil {
+	return who, checkAgent(&who, r.o.Own)
+}
+
+func (r *Receiver) receive(ctx context.Context, about string, frame []byte, reserve func(int) bool) (a packed.Answer, err error) {
+	who, err := r.parseAgent(about)
+	if err != nil {
 		return a, err
 	}
 	var head packed.Head

@@ -1,5 +1,6 @@
-// Package forward has the spans of a trace meet on one server, whichever of several that
-// share a store they arrive at.
+// Package forward has the spans of a trace, and the frames of an agent, meet on one server,
+// whichever of several that share a store they arrive at. Frames of agents are passed on by
+// Agents, spans by Router:
 //
 // The server that puts a trace together is the one that rendezvous hashing of the trace id
 // puts first among the live servers (Thaler & Ravishankar, 1998): when a server comes or goes,
@@ -87,10 +88,7 @@ func (o *Options) ensureDefaults() {
 	o.QueueBytes = cmp.Or(o.QueueBytes, 16<<20)
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
 	if o.HTTP == nil {
-		o.HTTP = &http.Client{
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-			Transport:     &http.Transport{MaxConnsPerHost: 1, IdleConnTimeout: time.Minute, DisableCompression: true},
-		}
+		o.HTTP = newClient(&http.Transport{MaxConnsPerHost: 1})
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -136,19 +134,46 @@ type Stats struct {
 	LastError string    // of the last request that failed
 }
 
-// ring is the live servers that put traces together, by name.
+// newClient returns a client of other servers, by t.
+func newClient(t *http.Transport) *http.Client {
+	t.IdleConnTimeout, t.DisableCompression = time.Minute, true
+	return &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport:     t,
+	}
+}
+
+// ring is the live servers among which work is divided, by name.
 type ring struct{ servers []server }
 
 // server is a server of a ring.
 type server struct {
 	writer, address string
 	seed            uint64
-	peer            *peer // nil: this server
+	peer            *peer // of a Router; nil: this server
 }
 
-// owner returns the server that a trace belongs to. There is one at least.
-func (r *ring) owner(id *store.TraceID) *server {
-	return &r.servers[cluster.First(len(r.servers), func(i int) uint64 { return xxh3.HashSeed(id[:], r.servers[i].seed) })]
+// newRing returns the members that are alive and have an address, and whether own is alive.
+func newRing(members []cluster.Member, own string, address func(*cluster.Member) string) (r *ring, self bool) {
+	r = &ring{}
+	for i := range members {
+		m := &members[i]
+		self = self || m.Alive && m.Writer == own
+		if at := address(m); m.Alive && at != "" {
+			r.servers = append(r.servers, server{writer: m.Writer, address: at, seed: xxh3.HashString(m.Writer)})
+		}
+	}
+	slices.SortFunc(r.servers, func(a, b server) int { return cmp.Compare(a.writer, b.writer) })
+	return r, self
+}
+
+// owner returns the server that a key belongs to, or nil if there are no servers.
+func (r *ring) owner(key []byte) *server {
+	i := cluster.First(len(r.servers), func(i int) uint64 { return xxh3.HashSeed(key, r.servers[i].seed) })
+	if i < 0 {
+		return nil
+	}
+	return &r.servers[i]
 }
 
 // New returns a Router that knows the members of now, and routes the spans of the assembler.
@@ -164,12 +189,8 @@ func New(o Options) *Router {
 
 // Route implements traces.Router.
 func (r *Router) Route(id *store.TraceID) traces.Peer {
-	g := r.ring.Load()
-	if len(g.servers) == 0 {
-		return nil
-	}
-	if p := g.owner(id).peer; p != nil {
-		return p
+	if s := r.ring.Load().owner(id[:]); s != nil && s.peer != nil {
+		return s.peer
 	}
 	return nil
 }
@@ -244,18 +265,10 @@ func (r *Router) all() []*peer {
 // refresh makes the ring of those who are alive and take spans. A server that does not see
 // itself alive could not read the store, and keeps the members that it knew.
 func (r *Router) refresh() {
-	var servers []server
-	self := false
-	for _, m := range r.o.Members() {
-		self = self || m.Alive && m.Writer == r.o.Writer
-		if m.Alive && m.Spans != "" {
-			servers = append(servers, server{writer: m.Writer, address: m.Spans, seed: xxh3.HashString(m.Writer)})
-		}
-	}
-	slices.SortFunc(servers, func(a, b server) int { return cmp.Compare(a.writer, b.writer) })
-	now := r.ring.Load()
+	next, self := newRing(r.o.Members(), r.o.Writer, func(m *cluster.Member) string { return m.Spans })
+	servers := next.servers
 	same := func(a, b server) bool { return a.writer == b.writer && a.address == b.address }
-	if !self || slices.EqualFunc(servers, now.servers, same) {
+	if !self || slices.EqualFunc(servers, r.ring.Load().servers, same) {
 		return
 	}
 	gone := map[string]*peer{}
@@ -278,7 +291,7 @@ func (r *Router) refresh() {
 	for w := range gone {
 		delete(r.peers, w)
 	}
-	r.ring.Store(&ring{servers})
+	r.ring.Store(next)
 	r.mu.Unlock()
 	r.o.Logger.Info("the servers that put traces together have changed", "servers", len(servers))
 	for _, p := range gone {
@@ -351,10 +364,10 @@ func (r *Router) perPeer() int64 {
 }
 
 // Receive takes a frame that another server sends because this one puts its traces together.
-// to is its ToHeader. reserve is asked before memory is allocated. The answer is JSON, for the
+// h has its ToHeader. reserve is asked before memory is allocated. The answer is JSON, for the
 // status code; codes of 409, 429 and 503 ask for a retry.
-func (r *Router) Receive(_ context.Context, to string, frame []byte, reserve func(bytes int) bool) (code int, answer []byte) {
-	code, spans, err := r.receive(to, frame, reserve)
+func (r *Router) Receive(_ context.Context, h http.Header, frame []byte, reserve func(bytes int) bool) (code int, answer []byte) {
+	code, spans, err := r.receive(h.Get(ToHeader), frame, reserve)
 	said := struct {
 		Spans int    `json:"spans"`
 		Error string `json:"error,omitempty"`
@@ -372,9 +385,14 @@ func (r *Router) Receive(_ context.Context, to string, frame []byte, reserve fun
 	return code, answer
 }
 
+// misdirected returns the error of a request for the server to that has come to own.
+func misdirected(own, to string) error {
+	return fmt.Errorf("this is server %s of its store, and %q is asked for: cluster.address of that one leads here", own, to)
+}
+
 func (r *Router) receive(to string, frame []byte, reserve func(bytes int) bool) (code, spans int, err error) {
 	if to != r.o.Writer {
-		return http.StatusConflict, 0, fmt.Errorf("this is server %s of its store, and %q is asked for: cluster.address of that one leads here", r.o.Writer, to)
+		return http.StatusConflict, 0, misdirected(r.o.Writer, to)
 	}
 	h, err := traces.PeekFrame(frame)
 	if errors.Is(err, traces.ErrVersion) {

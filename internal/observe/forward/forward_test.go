@@ -240,7 +240,7 @@ func (g *group) join() *node {
 			w.WriteHeader(http.StatusTeapot)
 			return
 		}
-		code, answer := n.Receive(r.Context(), r.Header.Get(ToHeader), b, func(int) bool { return true })
+		code, answer := n.Receive(r.Context(), r.Header, b, func(int) bool { return true })
 		w.WriteHeader(code)
 		_, _ = w.Write(answer)
 		select {
@@ -399,7 +399,7 @@ func TestServerDies(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	dead := g.nodes[2]
 	all := g.nodes[0].ring.Load()
-	held := func(id store.TraceID) bool { return all.owner(&id).writer == dead.o.Writer }
+	held := func(id store.TraceID) bool { return all.owner(id[:]).writer == dead.o.Writer }
 	lost := 0
 	turn := func(i, servers int, before bool) {
 		for k, m := range someTraces(rng, g.clock.now(), 40*i, 40) {
@@ -459,9 +459,9 @@ func TestServerJoins(t *testing.T) {
 	for range n {
 		var id store.TraceID
 		binary.BigEndian.PutUint64(id[8:], rng.Uint64())
-		was, is := before.owner(&id).writer, after.owner(&id).writer
+		was, is := before.owner(id[:]).writer, after.owner(id[:]).writer
 		for _, x := range g.nodes[1:] {
-			if o := x.ring.Load().owner(&id).writer; o != is {
+			if o := x.ring.Load().owner(id[:]).writer; o != is {
 				t.Fatalf("%x belongs to %s and to %s", id, is, o)
 			}
 		}
@@ -827,7 +827,7 @@ func TestReceiveRefuses(t *testing.T) {
 		{"server-0", nil, true, 400, "corrupt"},
 		{"server-0", newer, true, 415, "version 9"},
 	} {
-		code, answer := n.Receive(t.Context(), c.to, c.frame, func(int) bool { return c.space })
+		code, answer := n.Receive(t.Context(), http.Header{ToHeader: {c.to}}, c.frame, func(int) bool { return c.space })
 		if code != c.code || !strings.Contains(string(answer), c.want) {
 			t.Errorf("to %q: %d %s, want %d %s", c.to, code, answer, c.code, c.want)
 		}
@@ -856,7 +856,7 @@ func TestReceiveTimes(t *testing.T) {
 		x.TraceID, x.ID, x.Name = store.TraceID{1}, [8]byte{byte(i + 1)}, n.a.Name(&traces.Identity{Service: "shop", Kind: "server"})
 		e.Add([]traces.Span{x})
 	}
-	code, answer := n.Receive(t.Context(), "server-0", e.Frame(), func(int) bool { return true })
+	code, answer := n.Receive(t.Context(), http.Header{ToHeader: {"server-0"}}, e.Frame(), func(int) bool { return true })
 	if st := n.Stats(); code != 200 || string(answer) != `{"spans":3}` || st.Received != 3 || st.Untimely != 4 || n.a.Stats().Spans != 3 {
 		t.Errorf("%d %s, %+v, %d spans added; want 3 of 7 taken", code, answer, st, n.a.Stats().Spans)
 	}

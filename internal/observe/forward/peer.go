@@ -311,13 +311,17 @@ func (p *peer) post(ctx context.Context, f frame) error {
 	return &busy{err, backoff.RetryAfter(res.Header.Get("Retry-After"))}
 }
 
+// fail counts a failure of another server, with a pause of at most longestPause.
+func fail(b *backoff.Breaker, now time.Time, after time.Duration, random float64) {
+	b.Fail(now, after, random)
+	if last := now.Add(longestPause); b.Until.After(last) {
+		b.Until = last
+	}
+}
+
 // failed notes a request that failed.
 func (p *peer) failed(err error, after time.Duration) {
-	now := p.r.o.Now()
-	p.breaker.Fail(now, after, p.r.o.Random())
-	if last := now.Add(longestPause); p.breaker.Until.After(last) {
-		p.breaker.Until = last
-	}
+	fail(&p.breaker, p.r.o.Now(), after, p.r.o.Random())
 	p.r.count(func(s *Stats) { s.Failures, s.LastError = s.Failures+1, err.Error() })
 	if b := p.breaker; b.Failures == 1 || b.Failures == backoff.OpenAfter {
 		p.r.o.Logger.Warn("spans for another server wait", "server", p.writer, "error", err, "attempts", b.Failures, "next", b.Until)

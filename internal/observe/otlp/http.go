@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"mime"
 	"net/http"
@@ -178,21 +179,22 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, sig signal) {
 // Frames is a path beside those of OTLP at which frames of this program's own forms are taken.
 type Frames struct {
 	Path, ContentType string
-	Header            string // what Receiver is told about the frame
-	Sender            string // who sends here, for people
+	Sender            string      // who sends here, for people
+	Answers           http.Header // of every answer
 	Receiver          FrameReceiver
 }
 
 // FrameReceiver receives frames: see packages agents and forward.
 type FrameReceiver interface {
-	// Receive takes a frame, which may be empty; about is its Frames.Header. It asks reserve
-	// before it allocates so many bytes. It returns the status code and the body of the
-	// answer, which is JSON.
-	Receive(ctx context.Context, about string, frame []byte, reserve func(bytes int) bool) (code int, answer []byte)
+	// Receive takes a frame, which may be empty, and h, the header of its request. Both are
+	// the caller's. It asks reserve before it allocates so many bytes. It returns the status
+	// code and the body of the answer, which is JSON.
+	Receive(ctx context.Context, h http.Header, frame []byte, reserve func(bytes int) bool) (code int, answer []byte)
 }
 
 // serveFrame receives a frame. It is bounded as requests of OTLP are.
 func (s *Server) serveFrame(w http.ResponseWriter, r *http.Request, f *Frames) {
+	maps.Copy(w.Header(), f.Answers)
 	c := &s.counters[overHTTP]
 	c.requests.Add(1)
 	if r.Method != http.MethodPost || contentType(r) != f.ContentType {
@@ -213,7 +215,7 @@ func (s *Server) serveFrame(w http.ResponseWriter, r *http.Request, f *Frames) {
 	defer b.limit.leave()
 	c.bytes.Add(uint64(len(frame)))
 	never := false // a retry would not fit either
-	code, answer := f.Receiver.Receive(r.Context(), r.Header.Get(f.Header), frame, func(n int) bool {
+	code, answer := f.Receiver.Receive(r.Context(), r.Header, frame, func(n int) bool {
 		never = int64(n) > b.limit.maxBytes-int64(b.reserved)
 		return !never && b.reserve(b.reserved+n)
 	})

@@ -523,8 +523,8 @@ func TestTooLargeIsHeard(t *testing.T) {
 // greedy is a receiver of frames that asks for as many bytes as it is told.
 type greedy struct{}
 
-func (greedy) Receive(_ context.Context, about string, _ []byte, reserve func(int) bool) (int, []byte) {
-	if n, err := strconv.Atoi(about); err != nil || !reserve(n) {
+func (greedy) Receive(_ context.Context, h http.Header, _ []byte, reserve func(int) bool) (int, []byte) {
+	if n, err := strconv.Atoi(h.Get("Bytes")); err != nil || !reserve(n) {
 		return http.StatusTooManyRequests, []byte("{}")
 	}
 	return http.StatusOK, []byte("{}")
@@ -532,7 +532,7 @@ func (greedy) Receive(_ context.Context, about string, _ []byte, reserve func(in
 
 // A frame that can never fit is refused for good; one that does not fit now is asked for again.
 func TestFrameThatNeverFits(t *testing.T) {
-	s := start(t, Options{Sink: newLedger(), Frames: []Frames{{Path: "/v1/x", ContentType: "x/y", Header: "Bytes", Receiver: greedy{}}}})
+	s := start(t, Options{Sink: newLedger(), Frames: []Frames{{Path: "/v1/x", ContentType: "x/y", Answers: http.Header{"Name": {"a"}}, Receiver: greedy{}}}})
 	l := &s.limits[overHTTP]
 	for _, c := range []struct {
 		asks, used int64
@@ -549,7 +549,7 @@ func TestFrameThatNeverFits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text := body(t, r); r.StatusCode != c.code || (c.code == 429) != (r.Header.Get("Retry-After") != "") {
+		if text := body(t, r); r.StatusCode != c.code || (c.code == 429) != (r.Header.Get("Retry-After") != "") || r.Header.Get("Name") != "a" {
 			t.Errorf("%d bytes asked for with %d of %d in use: %s %s, want %d", c.asks, c.used, l.maxBytes, r.Status, text, c.code)
 		}
 		l.release(int(c.used))
