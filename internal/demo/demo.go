@@ -142,7 +142,6 @@ func Run(ctx context.Context, o Options) (err error) {
 		err = errors.Join(err, d.srv.Close(closing))
 	}()
 	d.api = &client.Client{Address: "http://" + d.srv.Addr()}
-	d.say("tailscope is at http://%s", d.srv.Addr())
 	return d.runShop(ctx)
 }
 
@@ -252,6 +251,8 @@ func (d *demo) drive(ctx context.Context, base string) error {
 		}
 	})
 
+	// Before its history is sent the page would be empty.
+	d.say("tailscope is at http://%s", d.srv.Addr())
 	d.say("the shop is at %s; its callers say whose shop it is, by X-Shop-Tenant: %s", base, d.tenants[0].name)
 	d.say("it is under load: %g requests a second, due whether or not it keeps up", d.Rate)
 	if d.Ready != nil {
