@@ -476,12 +476,15 @@ type MarkGroup struct {
 // StatusResponse answers GET /api/v1/status: what the page needs to greet a
 // reader who has no data yet.
 type StatusResponse struct {
-	Version      string `json:"version"`
-	OTLPGRPC     string `json:"otlp_grpc"` // addresses that listen, empty if off
-	OTLPHTTP     string `json:"otlp_http"`
-	Now          Float  `json:"now"`
-	HasData      bool   `json:"has_data"`
-	FlushSeconds Float  `json:"flush_seconds"` // how long until an observation is visible, at most
+	Version  string `json:"version"`
+	OTLPGRPC string `json:"otlp_grpc"` // addresses that listen, empty if off
+	OTLPHTTP string `json:"otlp_http"`
+	Now      Float  `json:"now"`
+	HasData  bool   `json:"has_data"`
+	// First is the start of the first slot with spans in the last six hours, Unix seconds: a
+	// default range need not begin before it. Null without any, or where it is not known.
+	First        Float `json:"first"`
+	FlushSeconds Float `json:"flush_seconds"` // how long until an observation is visible, at most
 	// Problems lists why the server is degraded; empty when it is whole.
 	Problems []Problem `json:"problems"`
 	// Agents are those that were heard since the start, by name.

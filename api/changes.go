@@ -15,8 +15,11 @@ type ChangesResponse struct {
 	Events []ChangeEvent `json:"events"`
 	// Unsearched are stretches of the range for which there was no time, also said in Notes.
 	// The next question goes on with them.
-	Unsearched []Range  `json:"unsearched,omitempty"`
-	Notes      []string `json:"notes"`
+	Unsearched []Range `json:"unsearched,omitempty"`
+	// Kept says of a question with known that some of it was found up to ten minutes ago: the
+	// same question without known searches that anew.
+	Kept  bool     `json:"kept,omitempty"`
+	Notes []string `json:"notes"`
 }
 
 // ChangeEvent is changes that may be of one moment: their intervals meet.

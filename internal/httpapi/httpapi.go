@@ -29,6 +29,7 @@ import (
 	"tailscope/internal/experiment/logbook"
 	"tailscope/internal/guard/check"
 	"tailscope/internal/judge/marks"
+	"tailscope/internal/judge/refresh"
 	"tailscope/internal/observe/sla"
 	"tailscope/internal/query"
 	"tailscope/internal/seconds"
@@ -132,7 +133,7 @@ func bodyBound(r *http.Request) int64 {
 func New(o Options) http.Handler {
 	o.ensureDefaults()
 	o.Store = query.WithCohorts(o.Store, o.TenantList)
-	s := &server{Options: o, targets: sla.NewTargets(o.Store), changes: changes.NewFinder(o.Store), tenantCache: query.NewTenantCache(tenantCacheBytes), live: newLive(), computing: make(chan struct{}, maxComputing), simulating: make(chan struct{}, maxSimulating)}
+	s := &server{Options: o, targets: sla.NewTargets(o.Store), changes: changes.NewFinder(o.Store), tenantCache: query.NewTenantCache(tenantCacheBytes), live: newLive(), first: refresh.Cache[int64]{Size: 1, Fresh: firstKept}, computing: make(chan struct{}, maxComputing), simulating: make(chan struct{}, maxSimulating)}
 	s.page = o.newTurns(o.MaxConcurrent, o.MaxWait, o.Memory)
 	s.slow = o.newTurns(max(1, o.MaxConcurrent/2), o.MaxWait, o.Memory)
 	// PromQL leaves memory for a question of the page, and waits longer: a
@@ -163,6 +164,7 @@ type server struct {
 
 	tenantCache *query.TenantCache
 	live        *live
+	first       refresh.Cache[int64]
 
 	page, slow, promql *turns
 

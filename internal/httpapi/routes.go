@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -256,6 +257,10 @@ func (s *server) status(ctx context.Context, _ *nothing) (*api.StatusResponse, e
 	out := s.Status
 	out.Now = api.Float(float64(s.Now().UnixMilli()) / 1e3)
 	out.HasData = away || len(all) > 0
+	out.First = api.Float(math.NaN())
+	if !away && len(all) > 0 {
+		out.First = s.firstSpans(ctx, s.Now())
+	}
 	out.Problems = []api.Problem{}
 	if s.Problems != nil {
 		out.Problems = append(out.Problems, s.Problems()...)
@@ -267,6 +272,28 @@ func (s *server) status(ctx context.Context, _ *nothing) (*api.StatusResponse, e
 		out.Acts = s.Acts()
 	}
 	return &out, nil
+}
+
+const (
+	// firstKept is how long the answer of firstSpans is kept: spans that come for an earlier
+	// time are rare.
+	firstKept = time.Minute
+	// firstWait is how long the status waits for it at most.
+	firstWait = 500 * time.Millisecond
+)
+
+// firstSpans returns the start of the first slot with spans in the default range, Unix seconds;
+// NaN without any, or if that cannot be known soon: the status is told all the same.
+func (s *server) firstSpans(ctx context.Context, now time.Time) api.Float {
+	ctx, cancel := context.WithTimeout(ctx, firstWait)
+	defer cancel()
+	first, err := s.first.Get(ctx, "", now, func() (*int64, error) {
+		return query.First(ctx, s.Store, now.Add(-defaultRange), now)
+	})
+	if err != nil || first == nil {
+		return api.Float(math.NaN())
+	}
+	return api.Float(*first)
 }
 
 func (s *server) cluster(ctx context.Context, _ *nothing) (*api.ClusterResponse, error) {

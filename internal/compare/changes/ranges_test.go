@@ -113,6 +113,31 @@ func TestWhatComesLaterMovesNoFigures(t *testing.T) {
 	}
 }
 
+// A question for what is known is answered, and says so, from what was found minutes ago, though
+// its range moved with the present and another has another length. A full question searches anew.
+func TestKnownRangesMove(t *testing.T) {
+	const at, now = 500, 7200
+	f := NewFinder(flow(t, rand.New(rand.NewPCG(57, 1)), 760, series.Base, 0.3, traffic{"shop", "GET /cart", always(60), always(0.01), from(at, 1, 1.4)}))
+	for i, c := range []struct {
+		from, to    int64
+		known, kept bool
+	}{
+		{now - 6*3600, now, true, false}, // nothing was found before
+		{now - 6*3600, now, true, true},
+		{now - 6*3600 + 290, now + 290, true, true},
+		{now - 3*3600 + 290, now + 290, true, true},
+		{now - 6*3600 + 290, now + 290, false, false},
+		{now - 6*3600 + 1000, now + 1000, true, false}, // what was found is too old
+	} {
+		r := asked(c.from, c.to)
+		r.Known = c.known
+		got := found(t, f, r)
+		if got.Kept != c.kept || around(got, "", 10*at) == nil {
+			t.Errorf("question %d: kept is %v, want %v, with %d changes", i, got.Kept, c.kept, len(got.Changes))
+		}
+	}
+}
+
 // slowTenant is twenty tenants of one operation, one of which takes twice as long from a slot on.
 func slowTenant(t *testing.T, slots, at int) store.Store {
 	w, rng := querytest.NewWriter(), rand.New(rand.NewPCG(52, uint64(at)))

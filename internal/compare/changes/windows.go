@@ -126,10 +126,11 @@ func (f *Finder) searchWindows(ctx context.Context, r *Request) (*api.ChangesRes
 		return nil, err
 	}
 	out := &api.ChangesResponse{Range: of, Changes: []api.Change{}, Events: []api.ChangeEvent{}, Notes: []string{}}
-	all, missing, err := f.searchAll(ctx, r, windows, counts)
+	all, missing, kept, err := f.searchAll(ctx, r, windows, counts)
 	if err != nil {
 		return nil, err
 	}
+	out.Kept = kept
 	parts := map[compare.Part]bool{}
 	var inTurn []string
 	left, rare, often := 0, map[compare.Part]bool{}, map[compare.Part]bool{} // of any window
@@ -169,7 +170,8 @@ func (f *Finder) searchWindows(ctx context.Context, r *Request) (*api.ChangesRes
 // searchAll returns what is found in the windows, in order of time, and those for which there
 // was no time. The newest is searched first. A question that has a deadline is answered before
 // it with what is known by then, if anything: the next one finds that in the caches, and goes on.
-func (f *Finder) searchAll(ctx context.Context, r *Request, windows []window, counts []string) (all []*inWindow, missing []window, err error) {
+// kept reports whether something of it was found for an earlier question, as Request.Known allows.
+func (f *Finder) searchAll(ctx context.Context, r *Request, windows []window, counts []string) (all []*inWindow, missing []window, kept bool, err error) {
 	searching := ctx
 	if deadline, ok := ctx.Deadline(); ok && !r.cuts && len(windows) > 1 {
 		var stop context.CancelFunc
@@ -178,22 +180,22 @@ func (f *Finder) searchAll(ctx context.Context, r *Request, windows []window, co
 	}
 	var over error
 	for i, w := range slices.Backward(windows) {
-		found, err := f.searchWindow(searching, r, w, counts[i])
+		found, earlier, err := f.searchWindow(searching, r, w, counts[i])
 		switch {
 		case err == nil:
-			all = append(all, found)
+			all, kept = append(all, found), kept || earlier
 		case searching.Err() != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
 			missing, over = append(missing, w), err
 		default:
-			return nil, nil, err
+			return nil, nil, false, err
 		}
 	}
 	if len(all) == 0 {
-		return nil, nil, over
+		return nil, nil, false, over
 	}
 	slices.Reverse(all)
 	slices.Reverse(missing)
-	return all, missing, nil
+	return all, missing, kept, nil
 }
 
 // stretchesOf returns the stretches of a range that windows decide, those that adjoin as one.
@@ -255,23 +257,24 @@ func (f *Finder) counts(ctx context.Context, r *Request, windows []window) ([]st
 	return out, nil
 }
 
-// searchWindow returns what is found in a window, shared with the caches.
-func (f *Finder) searchWindow(ctx context.Context, r *Request, w window, counts string) (*inWindow, error) {
+// searchWindow returns what is found in a window, shared with the caches. kept reports whether it
+// was found for an earlier question, as Request.Known allows.
+func (f *Finder) searchWindow(ctx context.Context, r *Request, w window, counts string) (found *inWindow, kept bool, err error) {
 	r = r.of(w)
 	if r.Now.IsZero() {
-		return f.searchAnew(ctx, r, w, counts)
+		found, err = f.searchAnew(ctx, r, w, counts)
+		return found, false, err
 	}
 	key := keyOf(r)
 	if r.Known {
 		if found := f.known.Kept(key, r.Now); found != nil {
-			return found, nil
+			return found, true, nil
 		}
 	}
-	found, err := f.searchAnew(ctx, r, w, counts)
-	if err == nil {
+	if found, err = f.searchAnew(ctx, r, w, counts); err == nil {
 		f.known.Keep(key, r.Now, found)
 	}
-	return found, err
+	return found, false, err
 }
 
 // searchAnew returns what is found in a window, shared with the cache of those like it.
