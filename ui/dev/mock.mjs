@@ -152,7 +152,7 @@ function group(d, labels, q) {
 }
 
 const routes = {
-  status: () => ({ version: 'dev', otlp_grpc: '127.0.0.1:4317', otlp_http: '127.0.0.1:4318', now: Date.now() / 1000, has_data: mode !== 'empty', flush_seconds: 11 }),
+  status: () => ({ version: 'dev', otlp_grpc: '127.0.0.1:4317', otlp_http: '127.0.0.1:4318', now: Date.now() / 1000, has_data: mode !== 'empty', first: mode === 'empty' ? null : Date.now() / 1000 - 6 * 3600, flush_seconds: 11 }),
   services: (q) => {
     const { start, end, step } = grid(q);
     const list = mode === 'empty' ? [] : services.map((svc) => {

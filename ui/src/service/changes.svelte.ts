@@ -4,7 +4,7 @@
 import type { Change, ChangeEvent, ChangesResponse } from '../shared/api/schema';
 import { untrack } from 'svelte';
 import { ApiError } from '../shared/api/client';
-import { addressOf, bandOf, decide, drawn, eventOf, longest, ofAddress, readChanges, type ChangeStatus } from './changes';
+import { addressOf, askKnownFirst, bandOf, decide, drawn, eventOf, longest, ofAddress, readChanges, type ChangeStatus } from './changes';
 import { more } from '../shared/page/charts.svelte';
 import { app, Query } from '../shared/page/state.svelte';
 
@@ -62,14 +62,14 @@ export class Changes {
       const same = untrack(() => this.match) === q.match;
       this.match = q.match;
       if (!same) this.query.data = undefined;
-      untrack(() =>
+      const ask = (known: boolean) =>
         this.query.ask(async (signal) => {
-          const answer = await readChanges(q, signal);
+          const answer = await readChanges({ ...q, known }, signal);
           this.decided = {};
           this.dismissed = null;
           return answer;
-        }, true),
-      );
+        }, true);
+      untrack(() => void (same ? ask(false) : askKnownFirst(ask)));
     });
   }
   private match = '';

@@ -1,6 +1,6 @@
-import type { Change } from '../shared/api/schema';
+import type { Change, ChangesResponse } from '../shared/api/schema';
 import { expect, test } from 'vitest';
-import { addressOf, apart, bandOf, byEvent, comparison, drawn, eventOf, ofAddress, unitOf, whenWords } from './changes';
+import { addressOf, apart, askKnownFirst, bandOf, byEvent, comparison, drawn, eventOf, ofAddress, unitOf, whenWords } from './changes';
 
 const change = (id: string, time: number, more: Partial<Change> = {}): Change => ({
   id, time, low: time - 10, high: time + 10, service: 'shop', p: 0.01, before: { start: 0, end: 100 }, after: { start: 200, end: 300 }, measures: [], verdict: 'regression',
@@ -77,4 +77,16 @@ test('the comparison of a change', () => {
   expect(comparison(change('x', 150, { environment: 'staging' }), { environment: ['staging', 'production'] }).filters).toEqual({ service: ['shop'], environment: ['staging'] });
   const shown = { tenant: ['acme'], operation: ['GET /a', 'GET /b'], kind: ['server'], status: ['error'], version: [] };
   expect(comparison(change('x', 150, { operation: 'GET /a' }), shown).filters).toEqual({ service: ['shop'], operation: ['GET /a'], tenant: ['acme'] });
+});
+
+test('all is searched anew only where what is known was found earlier', async () => {
+  const asked = async (first: Partial<ChangesResponse> | undefined) => {
+    const all: boolean[] = [];
+    await askKnownFirst(async (known) => {
+      all.push(known);
+      return known ? (first as ChangesResponse | undefined) : undefined;
+    });
+    return all;
+  };
+  expect([await asked({ kept: true }), await asked({}), await asked(undefined)]).toEqual([[true, false], [true], [true]]);
 });

@@ -1,7 +1,7 @@
 // Change points of a service: what the server found, and how it is said and
 // placed. Pure but for the two questions.
 
-import { get, request } from '../shared/api/client';
+import { getAside, request } from '../shared/api/client';
 import { momentName, readersTimes } from '../shared/text/time';
 import { unbroken } from '../shared/verdict/effect';
 import type { Change, ChangeDecided, ChangeEvent, ChangesResponse, Mark } from '../shared/api/schema';
@@ -11,7 +11,14 @@ export type ChangeStatus = Change['status'];
 /** The longest range that the page has searched. */
 export const longest = 7 * 86400;
 
-export const readChanges = (q: { match: string; start: number; end: number; known?: string }, signal?: AbortSignal) => get<ChangesResponse>('changes', q, signal);
+/** known answers with what was found in the last minutes, if anything was. */
+export const readChanges = ({ known, ...q }: { match: string; start: number; end: number; known?: boolean }, signal?: AbortSignal) =>
+  getAside<ChangesResponse>('changes', { ...q, known: known ? 'true' : undefined }, signal);
+
+/** Asks for what is known, which is here at once, and then in full if some of it was found earlier. ask returns undefined if a newer question took its place. */
+export async function askKnownFirst(ask: (known: boolean) => Promise<ChangesResponse | undefined>): Promise<void> {
+  if ((await ask(true))?.kept) await ask(false);
+}
 
 export function decide(c: Change, status: ChangeStatus, name = ''): Promise<ChangeDecided> {
   const { id, time, low, high, service, environment, operation, family, part, of_few } = c;

@@ -78,6 +78,9 @@ export const address = (path: string, params: Params) => `/api/v1/${path}${query
 
 export const get = <T>(path: string, params: Params, signal?: AbortSignal) => request<T>('GET', address(path, params), signal);
 
+/** Like get, for a question that takes long and that a refresh does not ask again: asking does not count it. */
+export const getAside = <T>(path: string, params: Params, signal?: AbortSignal) => answered<T>('GET', address(path, params), signal);
+
 export interface Select {
   family?: string;
   match?: string;

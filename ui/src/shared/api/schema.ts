@@ -572,6 +572,7 @@ export interface components {
             end: number;
             events: components["schemas"]["ChangeEvent"][];
             instead?: components["schemas"]["Instead"];
+            kept?: boolean;
             notes: string[];
             searched: number;
             slot: number;
@@ -2083,6 +2084,7 @@ export interface components {
         StatusResponse: {
             acts?: components["schemas"]["Act"][];
             agents?: components["schemas"]["Agent"][];
+            first: number | null;
             flush_seconds: number | null;
             has_data: boolean;
             now: number | null;

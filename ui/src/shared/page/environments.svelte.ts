@@ -30,7 +30,7 @@ class Environments {
     const question = $derived(JSON.stringify([this.service, app.view.range, Math.floor(app.now / 60)]));
     $effect(() => {
       void [app.attempt, question];
-      if (!this.asks || app.status?.has_data === false) return;
+      if (!this.asks || !app.begun || app.empty) return;
       const match = selection(this.service ? { service: [this.service] } : {});
       const { start, end } = untrack(() => resolve(app.view.range, app.now));
       untrack(() => this.query.ask((signal) => api.labels({ family: spanFamily, match, start, end }, { names: 'environment', limit: 50 }, signal), true));

@@ -1,12 +1,16 @@
 // What the page shows (the view, which is the address), what the server said
 // last, and how one becomes the other.
 
+import { untrack } from 'svelte';
 import { ApiError, api, unreadScript } from '../api/client';
 import type { Theme } from '../chart/ramp';
 import { fittingRange, type TimeRange } from '../text/time';
 import type { StatusResponse } from '../api/schema';
 import { carried } from './match';
 import { decode, encode, home, type View } from './url';
+
+/** How long the first view waits for the status at most, in milliseconds. */
+const longestWait = 1000;
 
 interface Step {
   /** The ranges that zooms left behind, so that zooming out goes back through them. */
@@ -17,6 +21,8 @@ class App {
   view = $state.raw<View>(decode(location.pathname, location.search));
   zooms = $state.raw<TimeRange[]>((history.state as Step | null)?.zooms ?? []);
   status = $state.raw<StatusResponse | undefined>();
+  /** The server said that it has no data. */
+  readonly empty = $derived(this.status?.has_data === false);
   /** The server's clock minus ours, in seconds. */
   skew = 0;
   themeChoice = $state<'auto' | Theme>(storedTheme());
@@ -49,14 +55,20 @@ class App {
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', (e) => (this.systemDark = e.matches));
   }
 
-  /** Whether the reader, or a link, chose a range; if not, the first answer may. */
+  /** Whether the reader, or a link, chose a range; if not, the data may. */
   private rangeChosen = /[?&](range|start)=/.test(location.search);
 
+  /**
+   * The view may ask. An unchosen range waits for the status, which says since when there is
+   * data, so that nothing is asked in one range and then in another.
+   */
+  begun = $state(this.rangeChosen);
+
   /** Narrows an unchosen range to the data there is. */
-  fit(first: number | undefined): void {
-    if (this.rangeChosen || first === undefined || !('last' in this.view.range)) return;
+  fit(first: number | null | undefined): void {
+    if (this.rangeChosen || first == null || this.popped || !('last' in this.view.range)) return;
     const last = fittingRange(first, this.now, this.view.range.last);
-    if (last !== undefined) this.go({ range: { last } }, 'replace');
+    if (last !== undefined) this.show({ ...this.view, range: { last } }, { range: { last } }, 'replace');
     // A narrower range has finer columns and may fit closer still.
     this.rangeChosen = last === undefined;
   }
@@ -81,6 +93,7 @@ class App {
   begin(need: (v: View) => Promise<void> | undefined): void {
     this.need = need;
     this.enter(this.view, () => {});
+    setTimeout(() => (this.begun = true), longestWait);
   }
 
   /** Does it once what draws the view is here. Of views of several pages the last one counts. */
@@ -165,7 +178,13 @@ class App {
 
   async readStatus(signal?: AbortSignal): Promise<StatusResponse> {
     const before = Date.now() / 1000;
-    const s = await api.status(signal);
+    let s: StatusResponse;
+    try {
+      s = await api.status(signal);
+    } catch (e) {
+      this.begun = true;
+      throw e;
+    }
     if (s.now != null) {
       const ours = (before + Date.now() / 1000) / 2;
       // Below two seconds the difference is the network's.
@@ -174,7 +193,9 @@ class App {
       this.skew = skew;
       if (moved) this.touch();
     }
+    if (!this.begun || this.empty) this.fit(s.first);
     this.status = s;
+    this.begun = true;
     return s;
   }
 }
@@ -205,25 +226,31 @@ export class Query<T> {
     return this.data !== undefined || this.error !== undefined;
   }
 
-  /** Asks. quiet is for the same question asked again: nothing is dimmed. */
-  async ask(question: (signal: AbortSignal) => Promise<T>, quiet = false): Promise<void> {
+  /**
+   * Asks. quiet is for the same question asked again: nothing is dimmed. It returns the answer,
+   * undefined if it failed or a newer question took its place. An effect that asks is not run
+   * again by the answer.
+   */
+  async ask(question: (signal: AbortSignal) => Promise<T>, quiet = false): Promise<T | undefined> {
     this.abort?.abort();
     const abort = new AbortController();
     this.abort = abort;
     this.pending = true;
-    this.stale = !quiet && this.data !== undefined;
+    this.stale = !quiet && untrack(() => this.data !== undefined);
     this.slow = false;
     const timer = setTimeout(() => {
       if (this.abort === abort && !quiet) this.slow = true;
     }, 1000);
     try {
       const data = await question(abort.signal);
-      if (this.abort !== abort) return;
+      if (this.abort !== abort) return undefined;
       this.data = data;
       this.error = undefined;
+      return data;
     } catch (e) {
-      if (this.abort !== abort || abort.signal.aborted) return;
+      if (this.abort !== abort || abort.signal.aborted) return undefined;
       this.error = e instanceof ApiError ? e : new ApiError(String(e), 0, 'page', undefined, location.pathname);
+      return undefined;
     } finally {
       clearTimeout(timer);
       if (this.abort === abort) {
