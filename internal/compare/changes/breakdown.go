@@ -2,6 +2,7 @@ package changes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -100,10 +101,10 @@ func readParts(ctx context.Context, st store.Store, s *compare.Stretches, chosen
 		return query.PartsBySlot(ctx, st, ms, s.Start(0), s.Start(s.Slots()), s.Step(), mostPartsRead)
 	}
 	all, err := read(r.Matchers)
-	if err != nil {
+	if err != nil && !errors.Is(err, store.ErrTooMany) {
 		return nil, err
 	}
-	if len(all) >= mostPartsRead {
+	if err != nil || len(all) >= mostPartsRead {
 		all = nil
 		known := map[string]bool{}
 		for _, c := range chosen {

@@ -1,6 +1,7 @@
 package changes
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -136,5 +137,28 @@ func TestPartsOfEachService(t *testing.T) {
 	r := found(t, NewFinder(put(t, storetest.NewTwin(), w)), asked(0, 2400))
 	if got := innerOf(r, "SELECT orders"); len(got) != 1 || !slices.Contains(got[0].Found, Calls) {
 		t.Errorf("searched %d, found %+v", r.Searched, got)
+	}
+}
+
+// crowded is a store in which the parts of all services together are too many for one question.
+type crowded struct {
+	store.Store
+	refused bool
+}
+
+func (c *crowded) Query(ctx context.Context, q store.Query) (*store.Result, error) {
+	if q.Family == series.BreakdownSelf && !slices.ContainsFunc(q.Matchers, func(m *labels.Matcher) bool { return m.Name == series.LabelService }) {
+		c.refused = true
+		return nil, fmt.Errorf("query %s: %w", q.Family, store.ErrTooMany)
+	}
+	return c.Store.Query(ctx, q)
+}
+
+// The parts of services are read of each by itself where those of all take too much memory.
+func TestPartsOfManyServices(t *testing.T) {
+	st := &crowded{Store: orders(t, rand.New(rand.NewPCG(44, 1)), 240, 0.5, from(150, 2, 9), always(1))}
+	r := found(t, NewFinder(st), asked(0, 2400))
+	if got := innerOf(r, "SELECT orders"); !st.refused || r.Searched != 2+2 || len(got) != 1 || !slices.Contains(got[0].Found, Calls) {
+		t.Errorf("refused %v, searched %d, found %+v", st.refused, r.Searched, got)
 	}
 }
