@@ -92,3 +92,9 @@ test('it is not said that nothing is wrong before the services are known', async
   release();
   await expect(now).toHaveAttribute('aria-busy', 'false');
 });
+
+test('why it is not known what changed is said', async ({ page }) => {
+  await page.route('**/api/v1/changes?*', (route) => route.fulfill({ status: 422, json: { error: { code: 'too_many', message: 'the answer takes 257 MiB; shorten the range' } } }));
+  await page.goto('/?live=0');
+  await expect(page.getByTestId('now')).toContainText(/what changed could not be read: the answer takes 257 MiB; shorten the range/i);
+});
