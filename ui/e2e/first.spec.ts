@@ -50,6 +50,17 @@ test('a first view of a service asks for its distribution once', async ({ page }
   expect(times(all, 'heatmap')).toBe(1);
 });
 
+test('a first view of what is not narrowed keeps its range', async ({ page }) => {
+  await begunAgo(page, 3000);
+  for (const path of ['/checks', '/sessions', '/marks']) {
+    const status = page.waitForResponse('**/api/v1/status');
+    await page.goto(path);
+    await status;
+    await page.waitForTimeout(300);
+    expect(new URL(page.url()).search, path).toBe('');
+  }
+});
+
 test('a first view does not wait for a status that fails, nor for long for one that does not come', async ({ page }) => {
   await page.route('**/api/v1/status', (route) => route.abort());
   await page.goto('/');

@@ -7,7 +7,7 @@ import type { Theme } from '../chart/ramp';
 import { fittingRange, type TimeRange } from '../text/time';
 import type { StatusResponse } from '../api/schema';
 import { carried } from './match';
-import { decode, encode, home, type View } from './url';
+import { decode, encode, fits, home, type View } from './url';
 
 /** How long the first view waits for the status at most, in milliseconds. */
 const longestWait = 1000;
@@ -62,7 +62,7 @@ class App {
    * The view may ask. An unchosen range waits for the status, which says since when there is
    * data, so that nothing is asked in one range and then in another.
    */
-  begun = $state(this.rangeChosen);
+  begun = $state(this.rangeChosen || !fits(this.view));
 
   /** Narrows an unchosen range to the data there is. */
   fit(first: number | null | undefined): void {
@@ -193,7 +193,7 @@ class App {
       this.skew = skew;
       if (moved) this.touch();
     }
-    if (!this.begun || this.empty) this.fit(s.first);
+    if ((!this.begun || this.empty) && fits(this.view)) this.fit(s.first);
     this.status = s;
     this.begun = true;
     return s;

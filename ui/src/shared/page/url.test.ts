@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { decode, encode, home, misread, moreKeys, type View } from './url';
+import { decode, encode, fits, home, misread, moreKeys, type View } from './url';
 
 function trip(v: View): View {
   const u = new URL(encode(v), 'http://x');
@@ -93,4 +93,10 @@ describe('misread', () => {
   it.each([['/', ''], ['/services/a%2Fb/external', '?range=1h&l.service==x&sort=p99'], ['/scaling', '?service=shop&operation=GET'], ['/compare', '?l.service==shop&by=mark&mark=M&allow=worse:3%25'], ['/services/shop/marks/m1', ''], ['/traces/abc', '?q=x'], ['/tenants', '?tenant=acme&cohort=large']])(
     'reads all of %s%s', (path, search) => expect(misread(path, search)).toBeUndefined(),
   );
+});
+
+it('narrows an unchosen range where requests are shown', () => {
+  const narrowed = (path: string) => fits(decode(path, ''));
+  expect(['/', '/services/shop', '/services/shop/database', '/tenants'].map(narrowed)).toEqual([true, true, true, true]);
+  expect(['/compare', '/sessions', '/checks', '/families/heap_bytes', '/services/shop/sla'].map(narrowed)).toEqual([false, false, false, false, false]);
 });

@@ -48,6 +48,9 @@ export const isTab = (page: Page): page is ServiceTab => (serviceTabs as readonl
 /** Whether the page moves: the log book does, others with a range that ends now. A comparison is asked again by its own Watch, and a trace is over. */
 export const follows = (v: View) => v.page === 'sessions' || (v.page !== 'compare' && v.page !== 'trace' && v.page !== 'simulate' && 'last' in v.range);
 
+/** Whether a range that nobody chose is narrowed to the time that has spans. */
+export const fits = (v: View) => /^(services|service|breakdown|database|external|tenants)$/.test(v.page);
+
 /** The sides of a comparison, and how it is shown. */
 const compareKeys = ['by', 'a', 'b', 'mark', 'settle', 'window', 'label', 'days', 'like', 'family', 'per', 'within', 'level', 'allow', 'watch', 'tail'] as const;
 /** The fields of a check that is being edited. */
