@@ -16,9 +16,11 @@ import (
 )
 
 // ClickHouse is one server of ClickHouse, or several that are the shards of a cluster named
-// tailscope. Close ends them and removes their files.
+// tailscope, or the replicas of its shards. Close ends them and removes their files.
 type ClickHouse struct {
-	Nodes  []*ClickHouseNode
+	Nodes  []*ClickHouseNode // replicas of a shard one after the other
+	keeper *Process          // nil: no shard has replicas
+	keptBy string            // its host:port
 	dir    string
 	mounts []string
 	start  func(*ClickHouse, *ClickHouseNode) error
@@ -31,6 +33,7 @@ type ClickHouseNode struct {
 
 	tcp, interserver string
 	dir              string
+	shard, replica   int // from 1
 }
 
 // Address returns the address of a store in the database, as tailscope takes it.
@@ -48,6 +51,9 @@ func (c *ClickHouse) AddressBy(hosts []string, database string) string {
 	if len(c.Nodes) > 1 {
 		a += "?cluster=tailscope"
 	}
+	if c.keeper != nil {
+		a += "&replicated=true"
+	}
 	return a
 }
 
@@ -57,6 +63,9 @@ func (c *ClickHouse) Close() error {
 		if n.Process != nil {
 			n.Kill()
 		}
+	}
+	if c.keeper != nil {
+		c.keeper.Kill()
 	}
 	var err error
 	for _, dir := range c.mounts {
@@ -79,11 +88,21 @@ func clickHouseServer() (string, error) {
 // StartClickHouse runs Debian's ClickHouse with so many shards, each of one node, and
 // returns once all of them answer.
 func StartClickHouse(ctx context.Context, shards int) (*ClickHouse, error) {
+	return startClickHouse(ctx, shards, 1)
+}
+
+// StartReplicatedClickHouse is StartClickHouse with so many replicas of each shard, at least
+// two, and Debian's ZooKeeper.
+func StartReplicatedClickHouse(ctx context.Context, shards, replicas int) (*ClickHouse, error) {
+	return startClickHouse(ctx, shards, replicas)
+}
+
+func startClickHouse(ctx context.Context, shards, replicas int) (*ClickHouse, error) {
 	bin, err := clickHouseServer()
 	if err != nil {
 		return nil, err
 	}
-	c, err := newClickHouse(shards, func(c *ClickHouse, n *ClickHouseNode) error {
+	c, err := newClickHouse(shards, replicas, func(c *ClickHouse, n *ClickHouseNode) error {
 		config := filepath.Join(n.dir, "config.xml")
 		if err := os.WriteFile(config, []byte(c.config(n)), 0o644); err != nil {
 			return err
@@ -94,6 +113,11 @@ func StartClickHouse(ctx context.Context, shards int) (*ClickHouse, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if replicas > 1 {
+		if c.keeper, c.keptBy, err = StartZooKeeper(ctx, filepath.Join(c.dir, "keeper")); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
 	}
 	return c, c.startAll(ctx)
 }
@@ -193,7 +217,7 @@ func memoryDir() string {
 }
 
 // newClickHouse makes the directories and chooses the ports.
-func newClickHouse(shards int, start func(*ClickHouse, *ClickHouseNode) error) (_ *ClickHouse, err error) {
+func newClickHouse(shards, replicas int, start func(*ClickHouse, *ClickHouseNode) error) (_ *ClickHouse, err error) {
 	dir, err := os.MkdirTemp(memoryDir(), "tailscope-clickhouse-")
 	if err != nil {
 		return nil, err
@@ -204,8 +228,8 @@ func newClickHouse(shards int, start func(*ClickHouse, *ClickHouseNode) error) (
 			err = errors.Join(err, c.Close())
 		}
 	}()
-	for i := range shards {
-		n := &ClickHouseNode{dir: filepath.Join(dir, strconv.Itoa(i+1))}
+	for i := range shards * replicas {
+		n := &ClickHouseNode{dir: filepath.Join(dir, strconv.Itoa(i+1)), shard: i/replicas + 1, replica: i%replicas + 1}
 		c.Nodes = append(c.Nodes, n)
 		for _, addr := range []*string{&n.HTTP, &n.tcp, &n.interserver} {
 			if *addr, err = freeAddr(); err != nil {
@@ -242,11 +266,26 @@ func (c *ClickHouse) remoteServers() string {
 	}
 	var b strings.Builder
 	b.WriteString("<remote_servers><tailscope>")
-	for _, n := range c.Nodes {
-		fmt.Fprintf(&b, "<shard><internal_replication>true</internal_replication><replica><host>127.0.0.1</host><port>%s</port></replica></shard>", port(n.tcp))
+	for i, n := range c.Nodes {
+		if n.replica == 1 {
+			b.WriteString("<shard><internal_replication>true</internal_replication>")
+		}
+		fmt.Fprintf(&b, "<replica><host>127.0.0.1</host><port>%s</port></replica>", port(n.tcp))
+		if i+1 == len(c.Nodes) || c.Nodes[i+1].replica == 1 {
+			b.WriteString("</shard>")
+		}
 	}
 	b.WriteString("</tailscope></remote_servers>")
 	return b.String()
+}
+
+// replication is what replicated tables need in a node's configuration.
+func (c *ClickHouse) replication(n *ClickHouseNode) string {
+	if c.keeper == nil {
+		return ""
+	}
+	return fmt.Sprintf("<zookeeper><node><host>127.0.0.1</host><port>%s</port></node><session_timeout_ms>10000</session_timeout_ms></zookeeper><macros><shard>%d</shard><replica>%d</replica></macros>",
+		port(c.keptBy), n.shard, n.replica)
 }
 
 // config returns a node's configuration.
@@ -265,5 +304,5 @@ func (c *ClickHouse) config(n *ClickHouseNode) string {
   <max_connections>256</max_connections> <keep_alive_timeout>3</keep_alive_timeout>
   %[5]s
 </yandex>
-`, n.dir, port(n.HTTP), port(n.tcp), port(n.interserver), c.remoteServers())
+`, n.dir, port(n.HTTP), port(n.tcp), port(n.interserver), c.remoteServers()+c.replication(n))
 }

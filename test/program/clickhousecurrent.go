@@ -31,7 +31,7 @@ func StartCurrentClickHouse(ctx context.Context, shards int) (*ClickHouse, error
 	if err != nil {
 		return nil, err
 	}
-	c, err := newClickHouse(shards, func(c *ClickHouse, n *ClickHouseNode) error {
+	c, err := newClickHouse(shards, 1, func(c *ClickHouse, n *ClickHouseNode) error {
 		config := filepath.Join(n.dir, "config.xml")
 		if err := os.WriteFile(config, []byte(c.currentConfig(n)), 0o644); err != nil {
 			return err

@@ -20,8 +20,9 @@ import (
 // node is one server of ClickHouse, by its HTTP interface.
 type node struct {
 	host string // host:port
-	// settings are those of settingsWanted that this server knows.
+	// settings are those of settingsWanted, and of settingsOfReplicas, that this server knows.
 	settings url.Values
+	quorum   *quorum // of its shard's replicas; nil: it is alone
 
 	requests, failures atomic.Uint64
 	away               atomic.Int64 // since when it has not answered, Unix milliseconds; 0: it does
@@ -126,11 +127,19 @@ func (c *client) insertPacked(ctx context.Context, n *node, table, columns strin
 	if rows.empty() {
 		return nil
 	}
-	_, err := c.send(ctx, n, "INSERT INTO "+table+" "+columns+" FORMAT RowBinary", "", rows)
+	err := n.quorum.insert(ctx, table, func() error {
+		_, err := c.send(ctx, n, "INSERT INTO "+table+" "+columns+" FORMAT RowBinary", "", rows)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("insert into %s: %w", table, err)
 	}
 	return nil
+}
+
+// insertSelected runs an INSERT INTO table SELECT once, as exec does.
+func (c *client) insertSelected(ctx context.Context, n *node, table, statement string) error {
+	return n.quorum.insert(ctx, table, func() error { return c.exec(ctx, n, statement) })
 }
 
 // send sends a statement: the text, or an insertion in the address and its rows.

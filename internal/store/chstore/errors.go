@@ -42,7 +42,11 @@ const (
 	codeMemory         = 241
 	codeTooManyParts   = 252
 	codeAllFailed      = 279
+	codeFewReplicas    = 285 // fewer replicas than the quorum are there
+	codeQuorumBefore   = 286 // the quorum of an earlier insertion is not there yet
+	codeBehind         = 289 // a replica lacks what others have
 	codeTooManyBytes   = 307
+	codeUnknownInsert  = 319 // whether the quorum has an insertion is not known
 	codeResultTooLarge = 396
 	codeKeeper         = 999
 )
@@ -50,6 +54,8 @@ const (
 // Is reports whether the error is one of package store's.
 func (e *databaseError) Is(target error) bool {
 	switch e.code {
+	case codeFewReplicas, codeQuorumBefore, codeBehind, codeUnknownInsert, codeKeeper:
+		return target == store.ErrAway
 	case codeNoSpace:
 		return target == store.ErrFull
 	case codeWrite: // the system's own error is in the text alone
@@ -63,7 +69,7 @@ func (e *databaseError) Is(target error) bool {
 // temporary reports whether the same statement may succeed a moment later.
 func (e *databaseError) temporary() bool {
 	switch e.code {
-	case codeTooManyQueries, codeSocketTimeout, codeNetwork, codeAllFailed, codeTooManyParts, codeKeeper:
+	case codeTooManyQueries, codeSocketTimeout, codeNetwork, codeAllFailed, codeTooManyParts, codeKeeper, codeFewReplicas, codeQuorumBefore, codeBehind, codeUnknownInsert:
 		return true
 	case 0:
 		return e.status >= http.StatusBadGateway

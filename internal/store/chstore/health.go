@@ -208,7 +208,7 @@ func Examine(ctx context.Context, o Options) (*Examination, error) {
 			ctx, cancel := context.WithTimeout(ctx, askWithin)
 			defer cancel()
 			d := &all[i]
-			if d.err = s.learn(ctx, d.node); d.err == nil {
+			if d.err = s.learn(ctx, d.node, settingsWanted); d.err == nil {
 				d.shard, d.of, d.err = s.place(ctx, d.node)
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -121,7 +122,7 @@ func dial(ctx context.Context, o Options) (*Store, error) {
 	for i, h := range a.hosts {
 		nodes[i] = &node{host: h}
 		g.Go(func() error {
-			if err := s.learn(gctx, nodes[i]); err != nil {
+			if err := s.learn(gctx, nodes[i], settingsWanted); err != nil {
 				return err
 			}
 			var err error
@@ -149,6 +150,15 @@ func dial(ctx context.Context, o Options) (*Store, error) {
 		}
 		if len(ns) > 1 && !a.replicated {
 			return nil, errors.Join(fmt.Errorf("open %s: %s and %s are replicas of one shard: add replicated=true, which needs Keeper, or name one of them", Redact(o.Address), ns[0].host, ns[1].host), s.Close())
+		}
+		if len(ns) > 1 {
+			q := &quorum{}
+			for _, n := range ns {
+				n.quorum = q
+				if err := s.learn(ctx, n, settingsOfReplicas(len(ns))); err != nil {
+					return nil, errors.Join(fmt.Errorf("open %s: %w", Redact(o.Address), err), s.Close())
+				}
+			}
 		}
 	}
 	// What is not sharded is on the node that is named first, whichever shard it is.
@@ -187,21 +197,20 @@ func newStore(o Options) (*Store, error) {
 	return s, nil
 }
 
-// learn finds out which settings a server knows.
-func (s *Store) learn(ctx context.Context, n *node) error {
-	names := make([]string, 0, len(settingsWanted))
-	for k := range settingsWanted {
-		names = append(names, k)
-	}
-	slices.Sort(names)
+// learn sets those of the settings that a server knows.
+func (s *Store) learn(ctx context.Context, n *node, wanted map[string]string) error {
+	names := slices.Sorted(maps.Keys(wanted))
 	r, err := s.client.read(ctx, n, "SELECT name FROM system.settings WHERE name IN ("+quoteAll(names)+")")
 	if err != nil {
 		return err
 	}
-	known := url.Values{}
+	known := maps.Clone(n.settings)
+	if known == nil {
+		known = url.Values{}
+	}
 	for r.next() {
 		k := r.string()
-		known.Set(k, settingsWanted[k])
+		known.Set(k, wanted[k])
 	}
 	n.settings = known
 	return r.err

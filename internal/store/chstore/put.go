@@ -303,7 +303,7 @@ func (x *batchRows) insert(ctx context.Context, nth int) error {
 	for i, carry := range x.carry {
 		if carry != "" {
 			n := s.shards[i][nth%len(s.shards[i])]
-			g.Go(func() error { return s.client.exec(ctx, n, carry) })
+			g.Go(func() error { return s.client.insertSelected(ctx, n, s.local("points"), carry) })
 		}
 	}
 	send(s.first(), s.qualified("state"), stateColumns, &x.state)

@@ -189,7 +189,7 @@ func (s *Store) addUp(ctx context.Context, m *meta) error {
 			if sp.From >= sp.To {
 				continue
 			}
-			if err := s.client.exec(ctx, n, s.addUpStatement(k, sp, p)); err != nil {
+			if err := s.client.insertSelected(ctx, n, s.local("points"), s.addUpStatement(k, sp, p)); err != nil {
 				return err
 			}
 		}

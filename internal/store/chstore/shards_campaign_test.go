@@ -15,3 +15,10 @@ func TestStoreOfThreeShards(t *testing.T) {
 	c := nodes(t, 3)
 	storetest.Run(t, func(t *testing.T) store.Store { return open(t, on(t, c)) })
 }
+
+// The whole suite, on two replicas.
+func TestStoreOnReplicas(t *testing.T) {
+	fewer(t, "3")
+	c := replicas(t, 1, 2)
+	storetest.Run(t, func(t *testing.T) store.Store { return open(t, on(t, c)) })
+}
