@@ -122,6 +122,12 @@ func (c *client) insert(ctx context.Context, n *node, table, columns string, row
 	return c.insertPacked(ctx, n, table, columns, &packedRows{rows: rows})
 }
 
+// insertAlike is insert of rows that are as good twice as once. It waits while another process
+// inserts into the table.
+func (c *client) insertAlike(ctx context.Context, n *node, table, columns string, rows []byte) error {
+	return waitForQuorum(ctx, func() error { return c.insert(ctx, n, table, columns, rows) })
+}
+
 // insertPacked is insert of rows that are compressed already.
 func (c *client) insertPacked(ctx context.Context, n *node, table, columns string, rows *packedRows) error {
 	if rows.empty() {

@@ -96,7 +96,7 @@ func (s *Store) EndCopy(ctx context.Context, o *store.Outline) error {
 	}
 	err = s.eachShard(ctx, func(ctx context.Context, i int, n *node) error {
 		// A cut that is there twice is one.
-		return s.client.repeated(ctx, func() error { return s.client.insert(ctx, n, s.local("cuts"), cutColumns, rows[i]) })
+		return s.client.repeated(ctx, func() error { return s.client.insertAlike(ctx, n, s.local("cuts"), cutColumns, rows[i]) })
 	})
 	if err != nil {
 		return err

@@ -75,12 +75,15 @@ var errMoved = errors.New("slots were rolled up in the meantime")
 // another number: rows that did arrive do not count then.
 func (p *putter) put(ctx context.Context, b *store.Batch) error {
 	for n := 1; ; {
-		number, err := p.try(ctx, b, n-1)
+		err := waitForQuorum(ctx, func() error {
+			number, err := p.try(ctx, b, n-1)
+			if err != nil && number != 0 {
+				p.aborted = append(p.aborted, number)
+			}
+			return err
+		})
 		if err == nil {
 			return nil
-		}
-		if number != 0 {
-			p.aborted = append(p.aborted, number)
 		}
 		if errors.Is(err, errMoved) {
 			if ctx.Err() != nil {

@@ -29,7 +29,7 @@ const quorumTimeout = 10 * time.Second
 const (
 	// quorumPause is how long an insertion waits for that of another process to be there.
 	quorumPause = 25 * time.Millisecond
-	// quorumWait bounds how long it does.
+	// quorumWait bounds its pauses.
 	quorumWait = 15 * time.Second
 )
 
@@ -52,8 +52,9 @@ func (q *quorum) of(table string) chan struct{} {
 	return q.tables[table]
 }
 
-// insert calls do, which inserts into a table, when this process inserts nothing else into it,
-// and again while another process does: then nothing was inserted.
+// insert calls do, which inserts into a table, when this process inserts nothing else into it.
+// While another process does, it fails: some of its rows may have been inserted, as those of
+// each partition are by themselves.
 func (q *quorum) insert(ctx context.Context, table string, do func() error) error {
 	if q == nil {
 		return do()
@@ -65,6 +66,12 @@ func (q *quorum) insert(ctx context.Context, table string, do func() error) erro
 		return ctx.Err()
 	}
 	defer func() { <-turn }()
+	return do()
+}
+
+// waitForQuorum calls do, and again while it fails since another process inserts into the same
+// table, with a pause before.
+func waitForQuorum(ctx context.Context, do func() error) error {
 	for waited := time.Duration(0); ; waited += quorumPause {
 		err := do()
 		var e *databaseError

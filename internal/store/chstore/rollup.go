@@ -29,14 +29,18 @@ const takeOver = 2 * time.Minute
 
 func (s *Store) rollUp(ctx context.Context, now time.Time) error {
 	for {
-		m, err := s.readMeta(ctx)
-		if err != nil {
+		more := false
+		err := waitForQuorum(ctx, func() error {
+			m, err := s.readMeta(ctx)
+			if err != nil {
+				return err
+			}
+			if p := m.tiers.Plan; p != nil && !s.mayTakeOver(p) {
+				return nil
+			}
+			more, err = s.rollNext(ctx, m, now.Add(-s.opts.Rollup).Unix())
 			return err
-		}
-		if p := m.tiers.Plan; p != nil && !s.mayTakeOver(p) {
-			return nil
-		}
-		more, err := s.rollNext(ctx, m, now.Add(-s.opts.Rollup).Unix())
+		})
 		if err != nil || !more {
 			return err
 		}

@@ -47,7 +47,7 @@ func (s *Store) boundSamples(ctx context.Context, now time.Time) error {
 	}
 	err = s.eachShard(ctx, func(ctx context.Context, i int, n *node) error {
 		// A cut that is there twice is one.
-		return s.client.repeated(ctx, func() error { return s.client.insert(ctx, n, s.local("cuts"), cutColumns, due[i].rows) })
+		return s.client.repeated(ctx, func() error { return s.client.insertAlike(ctx, n, s.local("cuts"), cutColumns, due[i].rows) })
 	})
 	if err != nil {
 		return err

@@ -91,10 +91,10 @@ func (s *Store) putTraces(ctx context.Context, traces []store.Trace) error {
 			// Rows that are there twice count once.
 			return s.client.repeated(ctx, func() error {
 				n := s.shards[i][0]
-				if err := s.client.insert(ctx, n, s.local("requests"), requestColumns, shards[i].requests); err != nil {
+				if err := s.client.insertAlike(ctx, n, s.local("requests"), requestColumns, shards[i].requests); err != nil {
 					return err
 				}
-				return s.client.insert(ctx, n, s.local("traces"), traceColumns, shards[i].traces)
+				return s.client.insertAlike(ctx, n, s.local("traces"), traceColumns, shards[i].traces)
 			})
 		})
 	}
