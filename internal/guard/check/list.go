@@ -163,6 +163,9 @@ func (e *Engine) apiCheck(in *instance, now time.Time) *api.Check {
 		} else if r.Level != event.OK || out.Text == "" {
 			out.Text = strings.TrimPrefix(measuredText(in, r), ": ")
 		}
+		if r.Level == event.OK && m.Hard != event.OK { // the text is of the last run, the state is not
+			out.Text = "well in the last run, not for long enough: " + out.Text
+		}
 	}
 	out.Bands = apiBands(&bands)
 	if in.events != nil {

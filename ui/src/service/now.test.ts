@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Change, Mark, Service } from '../shared/api/schema';
-import { causeOf, momentsOf, moreWords, notSearchedYet, spanWords, titleOf, unusualWords, wellSince } from './now';
+import { causeOf, linesOf, momentsOf, moreWords, notSearchedYet, spanWords, titleOf, unusualWords, wellSince, type Moment } from './now';
 
 const change = (id: string, time: number, o: Partial<Change> = {}): Change => ({
   id, time, low: time - 10, high: time + 10, service: 'shop', p: 0.01, before: { start: 0, end: 100 }, after: { start: 200, end: 300 }, measures: [], verdict: 'regression',
@@ -93,4 +93,12 @@ test('a mark after a change is not its cause', () => {
 test('where the others are', () => {
   const of = (...services: string[]) => moreWords({ lead: change('x', 0), more: services.map((service, i) => change(String(i), 0, { service })) });
   expect([of(), of('a'), of('a', 'b', 'b'), of('a', 'b', 'c', 'd')]).toEqual(['', '1 more in a', '3 more in a and b', '4 more in a, b and 2 others']);
+});
+
+test('a moment that lasts is told before the checks that fail of it, and before what is over', () => {
+  const moment = (id: string, end?: number) => ({ lead: { id }, more: [], end }) as unknown as Moment;
+  const [over, a, b, c] = [moment('over', 5), moment('a'), moment('b'), moment('c')];
+  expect(linesOf(['check'], [over, a, b, c])).toEqual([a, b, 'check', over, c]);
+  expect(linesOf(['check'], [over])).toEqual(['check', over]);
+  expect(unusualWords([{ name: 'payments', state: 'odd', why: 'rate 5/s, usually 1 … 2/s' }], true).replace(/\u00a0/g, ' ')).toBe('Also payments: rate 5/s, usually 1 … 2/s');
 });

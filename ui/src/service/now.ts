@@ -63,11 +63,17 @@ export function moreWords(m: Moment): string {
   return `${m.more.length} more in ${names.length > 1 ? `${names.slice(0, -1).join(', ')} and ${names[names.length - 1]}` : names[0]}`;
 }
 
-/** What is said of services that are not as usual now: the worst, for whom, and how many more. */
-export function unusualWords(of: readonly Pick<Service, 'name' | 'state' | 'why' | 'whom'>[]): string {
+/** What is wrong, in order: two moments that last, which say what, for whom and perhaps why, before the checks that fail of it; then the other moments. */
+export function linesOf<C>(failing: readonly C[], moments: readonly Moment[]): (C | Moment)[] {
+  const first = moments.filter((m) => m.end == null).slice(0, 2);
+  return [...first, ...failing, ...moments.filter((m) => !first.includes(m))];
+}
+
+/** What is said of services that are not as usual now: the worst, for whom, and how many more. beside: others have lines of their own. */
+export function unusualWords(of: readonly Pick<Service, 'name' | 'state' | 'why' | 'whom'>[], beside = false): string {
   const worst = of.find((s) => s.state === 'worse') ?? of[0];
   if (!worst) return '';
-  return `${worst.name}: ${sentenceOf(worst.why ?? '').replace(/\.$/, '')}${worst.whom ? `; ${worst.whom.sentence}` : ''}${of.length > 1 ? `, and ${of.length - 1} more` : ''}`;
+  return `${beside ? 'Also ' : ''}${worst.name}: ${sentenceOf(worst.why ?? '').replace(/\.$/, '')}${worst.whom ? `; ${worst.whom.sentence}` : ''}${of.length > 1 ? `, and ${of.length - 1} more` : ''}`;
 }
 
 /** Since when all is well: the end of the last incident or moment or the last minute that was seen to be unusual, else the whole of what was searched, from start on. */
