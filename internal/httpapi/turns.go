@@ -63,7 +63,7 @@ func (t *turns) take(ctx context.Context) (_ context.Context, done, end func(), 
 	}
 	budget := t.memory.Question(t.bytes)
 	done = sync.OnceFunc(func() { <-t.free })
-	return store.WithBudget(ctx, budget), done, func() { done(); budget.Close() }, nil
+	return store.OneAnswer(store.WithBudget(ctx, budget)), done, func() { done(); budget.Close() }, nil
 }
 
 // turnWriter gives the turn back when the answer begins to be written: it is

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"tailscope/internal/store"
 )
@@ -78,7 +79,8 @@ type kindLog struct {
 	kind string
 
 	mu       sync.Mutex
-	seen     uint64 // number of the last part of this era that was read
+	readAt   time.Time // when the last reading that succeeded began
+	seen     uint64    // number of the last part of this era that was read
 	era      uint64
 	writes   uint64         // of the era, void ones included
 	outcomes map[txn]uint64 // of the era: the revision of a write, or 0 if it is void
@@ -104,6 +106,7 @@ func (s *Store) log(kind string) *kindLog {
 
 // readLog reads what was appended since the last time. The caller holds l.mu.
 func (s *Store) readLog(ctx context.Context, l *kindLog) error {
+	began := time.Now()
 	// One thread: the rows of a part come in their order.
 	r, err := s.client.read(ctx, s.first(), `SELECT _part, era, txn, op, keys, vals, ifs, base, revision FROM `+s.qualified("log")+`
 WHERE kind = `+quote(l.kind)+fmt.Sprintf(` AND era >= %d AND toUInt64(splitByChar('_', _part)[3]) > %d SETTINGS max_threads = 1`, l.era, l.seen))
@@ -131,6 +134,7 @@ WHERE kind = `+quote(l.kind)+fmt.Sprintf(` AND era >= %d AND toUInt64(splitByCha
 		return fmt.Errorf("log of %s: %w", l.kind, r.err)
 	}
 	l.advance(all)
+	l.readAt = began
 	return nil
 }
 

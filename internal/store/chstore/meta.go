@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -164,15 +165,33 @@ type metaCache struct {
 	last *meta
 }
 
-// readMeta returns what is committed now.
+// readMeta returns what is committed now; of one answer, what was at a moment of it, with all
+// that this process had committed by now.
 func (s *Store) readMeta(ctx context.Context) (*meta, error) {
 	l := s.log(metaKind)
+	asked := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := s.readLog(ctx, l); err != nil {
-		return nil, err
+	if !l.isRead(ctx, asked) {
+		if err := s.readLog(ctx, l); err != nil {
+			return nil, err
+		}
 	}
 	return s.decodeMeta(l)
+}
+
+// answerMoment bounds how long the questions of one answer share a reading of the log.
+const answerMoment = time.Second
+
+// isRead reports whether a reading of the log serves a question of a moment: one that began
+// after it, while the question waited, or after the answer that the question is a part of. The
+// caller holds l.mu.
+func (l *kindLog) isRead(ctx context.Context, asked time.Time) bool {
+	if l.readAt.After(asked) {
+		return true
+	}
+	began, ok := store.AnswerBegan(ctx)
+	return ok && l.readAt.After(began) && asked.Sub(l.readAt) < answerMoment
 }
 
 // decodeMeta decodes what has been read. The caller holds l.mu.

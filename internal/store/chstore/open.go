@@ -36,6 +36,7 @@ type Store struct {
 	logs logs
 
 	meta  metaCache
+	lists listings
 	mu    sync.Mutex // guards putters
 	puts  map[string]*putter
 	known knownSeries
@@ -51,6 +52,7 @@ type Store struct {
 	foldFrom       int
 	foldEpochsFrom int
 	packedForms    int
+	mostFew        int
 }
 
 var errClosed = errors.New("store is closed")
@@ -177,7 +179,7 @@ func newStore(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opts: o, address: a, puts: map[string]*putter{}, eraWrites: defaultEraWrites, foldFrom: defaultFoldFrom, foldEpochsFrom: defaultFoldEpochs, packedForms: defaultPackedForms}
+	s := &Store{opts: o, address: a, puts: map[string]*putter{}, eraWrites: defaultEraWrites, foldFrom: defaultFoldFrom, foldEpochsFrom: defaultFoldEpochs, packedForms: defaultPackedForms, mostFew: defaultMostFew}
 	transport := o.Transport
 	if transport == nil {
 		s.http = &http.Transport{

@@ -82,10 +82,11 @@ type question struct {
 	spans []tier.Span
 	steps int64
 
-	selected string   // condition on rows of series: those that are asked for
-	names    []string // of the labels to group by
-	grouped  string   // expression of the group in rows of series; empty if there is one
-	only     string   // condition on groups, beginning with AND
+	selected string        // condition on rows of series: those that are asked for
+	names    []string      // of the labels to group by
+	grouped  string        // expression of the group in rows of series; empty if there is one
+	only     string        // condition on groups, beginning with AND
+	few      []namedSeries // by shard: the series that are asked for, if they are few everywhere; else nil
 
 	mu     sync.Mutex
 	groups map[groupKey]*group
@@ -124,7 +125,10 @@ func (x *question) ask(ctx context.Context, res *store.Result) error {
 	if err := x.prepare(); err != nil {
 		return err
 	}
-	if x.q.MaxSeries > 0 {
+	if err := x.listFew(ctx, res); err != nil {
+		return err
+	}
+	if x.few == nil && x.q.MaxSeries > 0 {
 		if err := x.countSeries(ctx, res); err != nil {
 			return err
 		}
@@ -135,10 +139,12 @@ func (x *question) ask(ctx context.Context, res *store.Result) error {
 		}
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	if x.q.MaxSeries <= 0 {
-		g.Go(func() error { return x.countSeries(ctx, res) })
+	if x.few == nil {
+		if x.q.MaxSeries <= 0 {
+			g.Go(func() error { return x.countSeries(ctx, res) })
+		}
+		g.Go(func() error { return x.readLabels(ctx) })
 	}
-	g.Go(func() error { return x.readLabels(ctx) })
 	g.Go(func() error { return x.readSums(ctx) })
 	if x.q.Measure == store.Buckets {
 		g.Go(func() error { return x.readBuckets(ctx) })
@@ -190,30 +196,36 @@ func namesOf(all []column) string {
 	return strings.Join(out, ", ")
 }
 
-// statement adds up rows of points by their group, g, and by keys. columns are those that
-// the aggregates need, where those of a condition of its own.
-func (x *question) statement(keys []column, aggregates, columns, where string) string {
-	rows := x.s.local("points") + x.rows(where)
-	if x.grouped == "" {
+// statement adds up rows of points on a shard by their group, g, and by keys. columns are those
+// that the aggregates need, where those of a condition of its own.
+func (x *question) statement(shard int, keys []column, aggregates, columns, where string) string {
+	rows := x.s.local("points") + x.rows(shard, where)
+	if x.few != nil || x.grouped == "" {
 		// Without another query inside: the oldest dialect analyses those again and again.
-		return "SELECT " + x.groupAs() + " AS g, " + define(keys) + ", " + aggregates + " FROM " + rows + " GROUP BY g, " + namesOf(keys)
+		return "SELECT " + x.groupAs(shard) + " AS g, " + define(keys) + ", " + aggregates + " FROM " + rows + " GROUP BY g, " + namesOf(keys)
 	}
 	return "SELECT g, " + namesOf(keys) + ", " + aggregates + " FROM (SELECT id, " + define(keys) + ", " + columns + " FROM " + rows + ") " + x.join() + " GROUP BY g, " + namesOf(keys)
 }
 
-// rows returns the condition on rows of points, from WHERE on.
-func (x *question) rows(where string) string {
+// rows returns the condition on rows of points on a shard, from WHERE on.
+func (x *question) rows(shard int, where string) string {
 	c := " WHERE family = " + quote(x.q.Family) + fmt.Sprintf(" AND view = %d AND ", x.q.View) + inSpans(x.spans) + " AND " + x.m.visible.rows(true) + where
+	if x.few != nil {
+		return c + " AND id IN (" + x.few[shard].ids() + ")"
+	}
 	if len(x.q.Matchers) > 0 || x.only != "" {
 		c += " AND id IN (SELECT id FROM " + x.s.local("series") + " WHERE " + x.selected + x.only + ")"
 	}
 	return c
 }
 
-// groupAs is the group of a row of points, if its labels do not matter.
-func (x *question) groupAs() string {
-	if x.q.Each {
+// groupAs is the group of a row of points on a shard, without what is in the table series.
+func (x *question) groupAs(shard int) string {
+	switch {
+	case x.q.Each:
 		return eachOf
+	case x.few != nil:
+		return x.few[shard].group()
 	}
 	return "toUInt64(0)"
 }
@@ -243,10 +255,9 @@ func (x *question) readSums(ctx context.Context) error {
 	if x.q.Measure == store.Buckets {
 		f = x.formAs()
 	}
-	query := x.statement([]column{{"k", "kind"}, {"f", f}, {"step", x.stepOf()}}, sumColumns,
-		"count, flags, nanos, rest, low, high, squares, error, zero, latest, latestms", "")
-	return x.s.eachShard(ctx, func(ctx context.Context, _ int, n *node) error {
-		r, err := x.s.client.read(ctx, n, query)
+	return x.eachShard(ctx, func(ctx context.Context, shard int, n *node) error {
+		r, err := x.s.client.read(ctx, n, x.statement(shard, []column{{"k", "kind"}, {"f", f}, {"step", x.stepOf()}}, sumColumns,
+			"count, flags, nanos, rest, low, high, squares, error, zero, latest, latestms", ""))
 		if err != nil {
 			return err
 		}
@@ -321,29 +332,31 @@ func (x *question) readBuckets(ctx context.Context) error {
 		}
 		row = []column{{"row_key", fmt.Sprintf("bitOr(bitShiftLeft(toUInt64(%s), %d), bitShiftLeft(toUInt64(%s), 32))", as, 32+stepBits, x.stepOf())}}
 	}
-	// Without groups there is no query inside, see statement, and so no names.
-	from, g := x.s.local("points")+" ARRAY JOIN buckets AS b, counts AS c"+x.rows(" AND kind = 0"), x.groupAs()+" AS g"
-	use := func(c column) string { return "(" + c.is + ")" }
-	if x.grouped != "" {
-		inner := append(row, finer)
-		from = "(SELECT g, " + namesOf(inner) + ", buckets, counts FROM (SELECT id, " + define(inner) + ", buckets, counts FROM " +
-			x.s.local("points") + x.rows(" AND kind = 0") + ") " + x.join() + ") ARRAY JOIN buckets AS b, counts AS c"
-		g, use = "g", func(c column) string { return c.name }
+	statement := func(shard int) string {
+		// Without groups there is no query inside, see statement, and so no names.
+		from, g := x.s.local("points")+" ARRAY JOIN buckets AS b, counts AS c"+x.rows(shard, " AND kind = 0"), x.groupAs(shard)+" AS g"
+		use := func(c column) string { return "(" + c.is + ")" }
+		if x.few == nil && x.grouped != "" {
+			inner := append(row, finer)
+			from = "(SELECT g, " + namesOf(inner) + ", buckets, counts FROM (SELECT id, " + define(inner) + ", buckets, counts FROM " +
+				x.s.local("points") + x.rows(shard, " AND kind = 0") + ") " + x.join() + ") ARRAY JOIN buckets AS b, counts AS c"
+			g, use = "g", func(c column) string { return c.name }
+		}
+		bucketOf := "b"
+		if x.q.Schema < hist.MaxSchema {
+			// A bucket of a schema finer by d is, coarser, ceil(k/2^d).
+			bucketOf = fmt.Sprintf("toInt32(multiIf(%[1]s <= 1, b, b < %[2]d, toInt32(ceil((b + %[3]d) / %[1]s)) - %[3]d, toInt32(ceil(b / %[1]s))))", use(finer), negativeBuckets/2, -negativeBuckets)
+		}
+		keys := []column{{"k", bucketOf}}
+		if packed {
+			keys[0].is = "bitOr(" + use(row[0]) + ", toUInt64(toUInt32(" + bucketOf + ")))"
+		} else {
+			keys = []column{{"f", use(row[0])}, {"step", use(row[1])}, keys[0]}
+		}
+		return "SELECT " + g + ", " + define(keys) + ", sum(c) FROM " + from + " GROUP BY g, " + namesOf(keys)
 	}
-	bucketOf := "b"
-	if x.q.Schema < hist.MaxSchema {
-		// A bucket of a schema finer by d is, coarser, ceil(k/2^d).
-		bucketOf = fmt.Sprintf("toInt32(multiIf(%[1]s <= 1, b, b < %[2]d, toInt32(ceil((b + %[3]d) / %[1]s)) - %[3]d, toInt32(ceil(b / %[1]s))))", use(finer), negativeBuckets/2, -negativeBuckets)
-	}
-	keys := []column{{"k", bucketOf}}
-	if packed {
-		keys[0].is = "bitOr(" + use(row[0]) + ", toUInt64(toUInt32(" + bucketOf + ")))"
-	} else {
-		keys = []column{{"f", use(row[0])}, {"step", use(row[1])}, keys[0]}
-	}
-	query := "SELECT " + g + ", " + define(keys) + ", sum(c) FROM " + from + " GROUP BY g, " + namesOf(keys)
-	return x.s.eachShard(ctx, func(ctx context.Context, _ int, n *node) error {
-		r, err := x.s.client.read(ctx, n, query)
+	return x.eachShard(ctx, func(ctx context.Context, shard int, n *node) error {
+		r, err := x.s.client.read(ctx, n, statement(shard))
 		if err != nil {
 			return err
 		}
@@ -440,10 +453,18 @@ func (x *question) countSeries(ctx context.Context, res *store.Result) error {
 		}
 		return r.err
 	})
-	if err == nil && x.q.MaxSeries > 0 && res.Series > x.q.MaxSeries {
+	if err != nil {
+		return err
+	}
+	return x.refuse(res)
+}
+
+// refuse returns an error if more series match than may.
+func (x *question) refuse(res *store.Result) error {
+	if x.q.MaxSeries > 0 && res.Series > x.q.MaxSeries {
 		return fmt.Errorf("%d series match, the limit is %d: %w", res.Series, x.q.MaxSeries, store.ErrTooMany)
 	}
-	return err
+	return nil
 }
 
 // chooseHeaviest restricts the question to the groups with the greatest counts.
@@ -452,17 +473,16 @@ func (x *question) chooseHeaviest(ctx context.Context) error {
 		return nil
 	}
 	counts := map[groupKey]uint64{}
-	query := x.statement([]column{{"k", "kind"}}, "sum(count) AS n", "count", "")
 	for limit := 2*x.q.TopK + 100; ; limit *= 10 {
 		clear(counts)
-		limited := query
+		end := ""
 		if len(x.s.shards) == 1 {
 			// Equal counts are told apart by labels, so those equal to the last come too.
-			limited += fmt.Sprintf(" ORDER BY n DESC LIMIT %d", limit)
+			end = fmt.Sprintf(" ORDER BY n DESC LIMIT %d", limit)
 		}
 		var mu sync.Mutex
-		err := x.s.eachShard(ctx, func(ctx context.Context, _ int, n *node) error {
-			r, err := x.s.client.read(ctx, n, limited)
+		err := x.eachShard(ctx, func(ctx context.Context, shard int, n *node) error {
+			r, err := x.s.client.read(ctx, n, x.statement(shard, []column{{"k", "kind"}}, "sum(count) AS n", "count", "")+end)
 			if err != nil {
 				return err
 			}
@@ -489,13 +509,19 @@ func (x *question) chooseHeaviest(ctx context.Context) error {
 		if n == len(order) && len(order) == limit && len(x.s.shards) == 1 {
 			continue
 		}
-		of := x.grouped
-		if x.q.Each {
-			of = eachOf
-		}
 		hashes := make([]uint64, n)
 		for i, k := range order[:n] {
 			hashes[i] = k.hash
+		}
+		if x.few != nil {
+			for shard := range x.few {
+				x.few[shard] = x.few[shard].only(hashes)
+			}
+			return nil
+		}
+		of := x.grouped
+		if x.q.Each {
+			of = eachOf
 		}
 		x.only = " AND " + of + " IN (" + list(hashes) + ")"
 		return nil
