@@ -47,7 +47,7 @@ type goldenSet struct {
 var goldenSets = []goldenSet{
 	{
 		name:    "shop",
-		options: Options{Status: api.StatusResponse{Version: "1.2.3", OTLPGRPC: "127.0.0.1:4317", FlushSeconds: 11}},
+		options: Options{Status: api.StatusResponse{Version: "1.2.3", OTLPGRPC: "127.0.0.1:4317", FlushSeconds: 11}, StatusWait: time.Minute},
 		fill:    func(t *testing.T, st store.Store, _ string) []string { filled(t, st); return nil },
 		render:  indent,
 		questions: []question{

@@ -9,6 +9,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,6 +54,7 @@ type Options struct {
 	AcknowledgeDamage func() (*api.DamageAcknowledged, error)
 	Logger            *slog.Logger  // default discards
 	Timeout           time.Duration // deadline of a request; default 30 s
+	StatusWait        time.Duration // how long the status waits for what it reads of spans; default 500 ms
 	MaxConcurrent     int           // questions worked on at once; default 4 per CPU, at least 8
 	MaxWait           time.Duration // how long a question waits for its turn; default 5 s
 	// MaxPromQL bounds the PromQL queries that run at once; default one less than
@@ -82,6 +84,7 @@ type Options struct {
 }
 
 func (o *Options) ensureDefaults() {
+	o.StatusWait = cmp.Or(o.StatusWait, 500*time.Millisecond)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

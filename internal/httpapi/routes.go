@@ -274,18 +274,14 @@ func (s *server) status(ctx context.Context, _ *nothing) (*api.StatusResponse, e
 	return &out, nil
 }
 
-const (
-	// firstKept is how long the answer of firstSpans is kept: spans that come for an earlier
-	// time are rare.
-	firstKept = time.Minute
-	// firstWait is how long the status waits for it at most.
-	firstWait = 500 * time.Millisecond
-)
+// firstKept is how long the answer of firstSpans is kept: spans that come for an earlier time
+// are rare.
+const firstKept = time.Minute
 
 // firstSpans returns the start of the first slot with spans in the default range, Unix seconds;
 // NaN without any, or if that cannot be known soon: the status is told all the same.
 func (s *server) firstSpans(ctx context.Context, now time.Time) api.Float {
-	ctx, cancel := context.WithTimeout(ctx, firstWait)
+	ctx, cancel := context.WithTimeout(ctx, s.StatusWait)
 	defer cancel()
 	first, err := s.first.Get(ctx, "", now, func() (*int64, error) {
 		return query.First(ctx, s.Store, now.Add(-defaultRange), now)
