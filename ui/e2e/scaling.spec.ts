@@ -83,9 +83,9 @@ test('a simulation: curves with their stairs, the table, and work that is watche
   await expect(plot.locator('.unstable')).toHaveCount(1);
   await plot.focus();
   await page.keyboard.press('Home');
-  await expect(page.getByText('unstable, nodes would be busy')).toBeVisible();
+  await expect(page.getByText('unstable, nodes would be busy').first()).toBeVisible();
   await page.keyboard.press('End');
-  await expect(page.getByText(/16 nodes: p50/)).toBeVisible();
+  await expect(page.getByText(/16 nodes: p50/).first()).toBeVisible();
   await page.getByRole('group', { name: 'Scale of nodes' }).getByRole('button', { name: 'log' }).click();
   await expect(page).toHaveURL(/xscale=log/);
   await page.getByRole('checkbox', { name: 'on idle nodes' }).uncheck();
