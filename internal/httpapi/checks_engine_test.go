@@ -39,15 +39,17 @@ func (g *gauge) Probe(context.Context, *spec.Source) event.Reading {
 	return event.Reading{Value: g.v, Text: "as told"}
 }
 
-// Nothing of this runs by itself while a test does.
-const guarded = `
+// checkedOrders begins files of checks of which nothing runs by itself while a test does.
+const checkedOrders = `
 checks:
   orders:
     description: orders that wait
     value: {tcp: {address: "queue:5672"}}
     every: 24h
     threshold: {must: "<", of: 10, warning: 0, critical: 100%}
-    soft: 1 of 1
+    soft: 1 of 1`
+
+const guarded = checkedOrders + `
   slow:
     each: {series: 'span_duration_seconds{service="checkout"}', by: [service, operation], within: 2h}
     value: {query: {measure: p99, series: 'span_duration_seconds{service="checkout"}', over: 10m}}

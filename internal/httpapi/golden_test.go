@@ -157,15 +157,7 @@ const patient = 5 * time.Minute
 // checkedCart is a check of keptChecks that is made for a series.
 const checkedCart = `slow{operation="GET /cart", service="shop"}`
 
-// Nothing of this runs by itself while a test does.
-const keptChecks = `
-checks:
-  orders:
-    description: orders that wait
-    value: {tcp: {address: "queue:5672"}}
-    every: 24h
-    threshold: {must: "<", of: 10, warning: 0, critical: 100%}
-    soft: 1 of 1
+const keptChecks = checkedOrders + `
   slow:
     each: {series: 'span_duration_seconds{service="shop"}', by: [service, operation], within: 2h}
     value: {query: {measure: p99, series: 'span_duration_seconds{service="shop"}', over: 10m}}

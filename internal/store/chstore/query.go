@@ -337,7 +337,7 @@ func (x *question) readBuckets(ctx context.Context) error {
 		from, g := x.s.local("points")+" ARRAY JOIN buckets AS b, counts AS c"+x.rows(shard, " AND kind = 0"), x.groupAs(shard)+" AS g"
 		use := func(c column) string { return "(" + c.is + ")" }
 		if x.few == nil && x.grouped != "" {
-			inner := append(row, finer)
+			inner := append(slices.Clone(row), finer) // shards are asked side by side
 			from = "(SELECT g, " + namesOf(inner) + ", buckets, counts FROM (SELECT id, " + define(inner) + ", buckets, counts FROM " +
 				x.s.local("points") + x.rows(shard, " AND kind = 0") + ") " + x.join() + ") ARRAY JOIN buckets AS b, counts AS c"
 			g, use = "g", func(c column) string { return c.name }
