@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -19,9 +20,9 @@ import (
 
 // node is one server of ClickHouse, by its HTTP interface.
 type node struct {
-	host string // host:port
-	// settings are those of settingsWanted, and of settingsOfReplicas, that this server knows.
-	settings url.Values
+	host     string          // host:port
+	knows    map[string]bool // settings; see learn
+	settings atomic.Pointer[url.Values]
 	quorum   *quorum // of its shard's replicas; nil: it is alone
 
 	requests, failures atomic.Uint64
@@ -169,8 +170,8 @@ func (c *client) send(ctx context.Context, n *node, insertion, text string, rows
 		defer cancel()
 	}
 	q := url.Values{}
-	for k, v := range n.settings {
-		q[k] = v
+	if set := n.settings.Load(); set != nil {
+		maps.Copy(q, *set)
 	}
 	// The answer comes once all of it is known, so that an error is never in the middle of
 	// rows.

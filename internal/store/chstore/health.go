@@ -24,12 +24,22 @@ const askWithin = 3 * time.Second
 // and what is wrong with them. That a node does not answer is a finding.
 func (s *Store) Health(ctx context.Context) ([]api.ClusterNode, []api.ClusterFinding) {
 	var all []described
-	for i, ns := range s.shards {
-		for _, n := range ns {
+	for i := range s.shards {
+		for _, n := range s.replicas(i) {
 			all = append(all, described{node: n, shard: i + 1})
 		}
 	}
-	return s.describe(ctx, all)
+	for _, a := range s.absent.list() {
+		all = append(all, described{node: a.node, err: a.err})
+	}
+	nodes, wrong := s.describe(ctx, all)
+	for _, d := range all {
+		if d.err != nil && d.says.Answers && !isAway(ctx, d.err) {
+			wrong = append(wrong, api.ClusterFinding{Where: d.host, What: "it was away when this server started, and is not used: " + d.err.Error(), Costs: s.missing(false, 0),
+				Next: "see to that: the server uses it within seconds then"})
+		}
+	}
+	return nodes, wrong
 }
 
 // described is a node, and what it says of itself.
@@ -208,16 +218,16 @@ func Examine(ctx context.Context, o Options) (*Examination, error) {
 			ctx, cancel := context.WithTimeout(ctx, askWithin)
 			defer cancel()
 			d := &all[i]
-			if d.err = s.learn(ctx, d.node, settingsWanted); d.err == nil {
-				d.shard, d.of, d.err = s.place(ctx, d.node)
-			}
+			var in membership
+			in, d.err = s.meet(ctx, d.node)
+			d.shard, d.of = in.shard, len(in.members)
 		})
 	}
 	asked.Wait()
-	s.shards = make([][]*node, slices.MaxFunc(all, func(a, b described) int { return cmp.Compare(a.of, b.of) }).of)
+	s.makeShards(make([][]string, slices.MaxFunc(all, func(a, b described) int { return cmp.Compare(a.of, b.of) }).of))
 	for _, d := range all {
 		if d.err == nil {
-			s.shards[d.shard-1] = append(s.shards[d.shard-1], d.node)
+			s.shards[d.shard-1].add(d.node, s.address.hosts)
 		}
 	}
 	e.Nodes, e.Findings = s.describe(ctx, all)
@@ -232,7 +242,8 @@ func Examine(ctx context.Context, o Options) (*Examination, error) {
 			found(d.host, fmt.Sprintf("it knows %s, another node %d", figure.Counted(d.of, "shard"), len(s.shards)), "give all nodes the same remote_servers")
 		}
 	}
-	for i, ns := range s.shards {
+	for i := range s.shards {
+		ns := s.replicas(i)
 		switch {
 		case len(ns) == 0 && whole:
 			found("", fmt.Sprintf("no host of shard %d of cluster %s is named", i+1, s.address.cluster), "name one of each shard in the address")

@@ -83,7 +83,7 @@ func TestExamine(t *testing.T) {
 
 	run := func(node int, statement string) {
 		t.Helper()
-		if err := s.client.exec(ctx, s.shards[node][0], statement); err != nil {
+		if err := s.client.exec(ctx, s.replicas(node)[0], statement); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
-	"net/url"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,9 +22,8 @@ type Store struct {
 	client  *client
 	http    *http.Transport // nil if another was given
 
-	// shards holds the nodes of each shard, in the cluster's order; one shard without a
-	// cluster. Replicas of a shard hold the same.
-	shards [][]*node
+	shards []*shard // in the cluster's order; one without a cluster
+	absent absentHosts
 
 	closed atomic.Bool
 	users  sync.WaitGroup // calls in progress; Close waits for them
@@ -53,6 +49,7 @@ type Store struct {
 	foldEpochsFrom int
 	packedForms    int
 	mostFew        int
+	joinEvery      time.Duration
 }
 
 var errClosed = errors.New("store is closed")
@@ -96,74 +93,21 @@ func OpenExisting(ctx context.Context, o Options) (*Store, error) {
 
 // openWith connects to the servers, and closes the store again if one of the checks, in this
 // order, returns an error.
-func openWith(ctx context.Context, o Options, schema, check func(*Store, context.Context) error) (*Store, error) {
-	s, err := dial(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	if err = schema(s, ctx); err == nil {
-		err = check(s, ctx)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s: %w", Redact(o.Address), err), s.Close())
-	}
-	return s, nil
-}
-
-// dial connects to the servers, and learns which shard each is.
-func dial(ctx context.Context, o Options) (*Store, error) {
+func openWith(ctx context.Context, o Options, checks ...func(*Store, context.Context) error) (*Store, error) {
 	s, err := newStore(o)
 	if err != nil {
 		return nil, err
 	}
-	a := s.address
-	nodes := make([]*node, len(a.hosts))
-	shardOf := make([]int, len(a.hosts)) // from 1
-	shards := 0
-	g, gctx := errgroup.WithContext(ctx)
-	for i, h := range a.hosts {
-		nodes[i] = &node{host: h}
-		g.Go(func() error {
-			if err := s.learn(gctx, nodes[i], settingsWanted); err != nil {
-				return err
-			}
-			var err error
-			n := 0
-			shardOf[i], n, err = s.place(gctx, nodes[i])
-			if i == 0 {
-				shards = n
-			}
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s: %w", Redact(o.Address), err), s.Close())
-	}
-	s.shards = make([][]*node, shards)
-	for i, n := range nodes {
-		if shardOf[i] > shards {
-			return nil, errors.Join(fmt.Errorf("open %s: %s says that it is shard %d of cluster %s, %s knows %d", Redact(o.Address), n.host, shardOf[i], a.cluster, nodes[0].host, shards), s.Close())
-		}
-		s.shards[shardOf[i]-1] = append(s.shards[shardOf[i]-1], n)
-	}
-	for i, ns := range s.shards {
-		if len(ns) == 0 {
-			return nil, errors.Join(fmt.Errorf("open %s: no host of shard %d of cluster %s is named: name one of each shard", Redact(o.Address), i+1, a.cluster), s.Close())
-		}
-		if len(ns) > 1 && !a.replicated {
-			return nil, errors.Join(fmt.Errorf("open %s: %s and %s are replicas of one shard: add replicated=true, which needs Keeper, or name one of them", Redact(o.Address), ns[0].host, ns[1].host), s.Close())
-		}
-		if len(ns) > 1 {
-			q := &quorum{}
-			for _, n := range ns {
-				n.quorum = q
-				if err := s.learn(ctx, n, settingsOfReplicas(len(ns))); err != nil {
-					return nil, errors.Join(fmt.Errorf("open %s: %w", Redact(o.Address), err), s.Close())
-				}
-			}
+	return s.connect(ctx, checks...)
+}
+
+func (s *Store) connect(ctx context.Context, checks ...func(*Store, context.Context) error) (*Store, error) {
+	for _, check := range append([]func(*Store, context.Context) error{(*Store).placeHosts}, checks...) {
+		if err := check(s, ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("open %s: %w", Redact(s.opts.Address), err), s.Close())
 		}
 	}
-	// What is not sharded is on the node that is named first, whichever shard it is.
+	s.startJoining()
 	return s, nil
 }
 
@@ -179,7 +123,7 @@ func newStore(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opts: o, address: a, puts: map[string]*putter{}, eraWrites: defaultEraWrites, foldFrom: defaultFoldFrom, foldEpochsFrom: defaultFoldEpochs, packedForms: defaultPackedForms, mostFew: defaultMostFew}
+	s := &Store{opts: o, address: a, puts: map[string]*putter{}, eraWrites: defaultEraWrites, foldFrom: defaultFoldFrom, foldEpochsFrom: defaultFoldEpochs, packedForms: defaultPackedForms, mostFew: defaultMostFew, joinEvery: defaultJoinEvery}
 	transport := o.Transport
 	if transport == nil {
 		s.http = &http.Transport{
@@ -199,67 +143,6 @@ func newStore(o Options) (*Store, error) {
 	return s, nil
 }
 
-// learn sets those of the settings that a server knows.
-func (s *Store) learn(ctx context.Context, n *node, wanted map[string]string) error {
-	names := slices.Sorted(maps.Keys(wanted))
-	r, err := s.client.read(ctx, n, "SELECT name FROM system.settings WHERE name IN ("+quoteAll(names)+")")
-	if err != nil {
-		return err
-	}
-	known := maps.Clone(n.settings)
-	if known == nil {
-		known = url.Values{}
-	}
-	for r.next() {
-		k := r.string()
-		known.Set(k, wanted[k])
-	}
-	n.settings = known
-	return r.err
-}
-
-// place returns which shard of the cluster a node is, from 1, and how many there are.
-func (s *Store) place(ctx context.Context, n *node) (shard, shards int, err error) {
-	if s.address.cluster == "" {
-		return 1, 1, nil
-	}
-	r, err := s.client.read(ctx, n, "SELECT toUInt32(shard_num), toUInt8(is_local) FROM system.clusters WHERE cluster = "+quote(s.address.cluster)+" ORDER BY shard_num, is_local")
-	if err != nil {
-		return 0, 0, err
-	}
-	for r.next() {
-		k, local := int(r.uint32()), r.uint8() != 0
-		shards = max(shards, k)
-		if local {
-			shard = k
-		}
-	}
-	switch {
-	case r.err != nil:
-		return 0, 0, r.err
-	case shards == 0:
-		return 0, 0, fmt.Errorf("%s knows no cluster %s: it is in remote_servers of its configuration; SELECT cluster FROM system.clusters lists those it knows", n.host, s.address.cluster)
-	case shard == 0:
-		return 0, 0, fmt.Errorf("%s is not a node of cluster %s", n.host, s.address.cluster)
-	}
-	return shard, shards, nil
-}
-
-// first returns the node that holds what is not sharded.
-func (s *Store) first() *node {
-	for _, ns := range s.shards {
-		for _, n := range ns {
-			if n.host == s.address.hosts[0] {
-				return n
-			}
-		}
-	}
-	return nil
-}
-
-// nodes returns all nodes.
-func (s *Store) nodes() []*node { return slices.Concat(s.shards...) }
-
 // shardOf returns the shard of what has an identity, as the Distributed tables have it.
 func (s *Store) shardOf(id [16]byte) int {
 	var n uint64
@@ -278,7 +161,7 @@ func (s *Store) eachShard(ctx context.Context, f func(ctx context.Context, shard
 // eachShardOnce is eachShard for what must not be done twice: it asks the first replica
 // alone.
 func (s *Store) eachShardOnce(ctx context.Context, f func(ctx context.Context, n *node) error) error {
-	return s.allShards(ctx, func(ctx context.Context, shard int) error { return f(ctx, s.shards[shard][0]) })
+	return s.allShards(ctx, func(ctx context.Context, shard int) error { return f(ctx, s.replicas(shard)[0]) })
 }
 
 func (s *Store) allShards(ctx context.Context, f func(ctx context.Context, shard int) error) error {
@@ -301,7 +184,7 @@ func (s *Store) allShards(ctx context.Context, f func(ctx context.Context, shard
 // reached.
 func (s *Store) askReplicas(ctx context.Context, shard int, f func(ctx context.Context, shard int, n *node) error) error {
 	var err error
-	for _, n := range s.shards[shard] {
+	for _, n := range s.replicas(shard) {
 		if err = f(ctx, shard, n); err == nil || !passing(ctx, err) {
 			return err
 		}
@@ -330,6 +213,7 @@ func (s *Store) Close() error {
 	if was {
 		return nil
 	}
+	s.stopJoining()
 	s.users.Wait()
 	if s.http != nil {
 		s.http.CloseIdleConnections()

@@ -298,14 +298,14 @@ func (x *batchRows) insert(ctx context.Context, nth int) error {
 	}
 	for i := range x.shards {
 		of := &x.shards[i]
-		n := s.shards[i][nth%len(s.shards[i])]
+		n := s.replica(i, nth)
 		send(n, s.local("points"), pointColumns, &of.points)
 		send(n, s.local("series"), seriesColumns, &of.series)
 		send(n, s.local("samples"), sampleColumns, &of.samples)
 	}
 	for i, carry := range x.carry {
 		if carry != "" {
-			n := s.shards[i][nth%len(s.shards[i])]
+			n := s.replica(i, nth)
 			g.Go(func() error { return s.client.insertSelected(ctx, n, s.local("points"), carry) })
 		}
 	}

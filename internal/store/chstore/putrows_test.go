@@ -48,7 +48,7 @@ func BenchmarkBuildRows(b *testing.B) {
 	batch := benchBatch(b)
 	for _, known := range []bool{false, true} {
 		b.Run(fmt.Sprintf("known=%v", known), func(b *testing.B) {
-			s := &Store{shards: make([][]*node, 3)}
+			s := &Store{shards: make([]*shard, 3)}
 			b.ReportAllocs()
 			for b.Loop() {
 				if !known {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,7 +67,7 @@ func TestReplicas(t *testing.T) {
 	// The second replica of the second shard gets nothing more, then the first one dies: the
 	// third has to be asked.
 	late, dies := c.Nodes[4], c.Nodes[3]
-	lateNode := s.shards[1][1]
+	lateNode := s.replicas(1)[1]
 	if lateNode.host != late.HTTP {
 		t.Fatalf("%s is the second replica, want %s", lateNode.host, late.HTTP)
 	}
@@ -116,4 +117,82 @@ func TestReplicas(t *testing.T) {
 	}
 	check(t, g.Wait())
 	alike("two servers put at the same time")
+}
+
+// A store opens while a replica is away, waits for most of those that are named, and uses it
+// once it is back. It does not open while a whole shard or the first host is away, nor while a
+// host is that needs its tables.
+func TestOpenWithoutReplica(t *testing.T) {
+	ctx := context.Background()
+	c := replicas(t, 2, 2)
+	o := on(t, c)
+	refuses := func(when string, want ...string) {
+		t.Helper()
+		s, err := Open(ctx, o)
+		if err == nil {
+			t.Fatalf("%s: a store opens: %v", when, s.Close())
+		}
+		for _, text := range want {
+			if !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: got %v, want %q", when, err, text)
+			}
+		}
+	}
+	dies := c.Nodes[3]
+	dies.Kill()
+	refuses("there are no tables", dies.HTTP, "leave it out of the address")
+	check(t, c.Restart(ctx, dies))
+	before, twin := open(t, o), storetest.NewTwin()
+	rng := rand.New(rand.NewPCG(1, 2))
+	w := &world{twin: twin, now: storetest.T0 + 100, gens: map[string]uint64{}}
+	for range 3 {
+		b := w.batch(rng, "w")
+		check(t, errors.Join(before.Put(ctx, b), twin.Put(ctx, b)))
+	}
+	check(t, before.Close())
+
+	dies.Kill()
+	s, err := newStore(o)
+	check(t, err)
+	s.joinEvery = 100 * time.Millisecond
+	s, err = s.connect(ctx, (*Store).ensureSchema, (*Store).refuseCopy)
+	check(t, err)
+	defer s.Close()
+	alike := func(when string) {
+		t.Helper()
+		for range 10 {
+			if err := w.compare(ctx, rng, s); err != nil {
+				t.Fatalf("%s: %v", when, err)
+			}
+		}
+	}
+	alike("a replica is away")
+	if nodes, found := s.Health(ctx); len(nodes) != 4 || len(found) != 1 || found[0].Where != dies.HTTP || !strings.Contains(found[0].What, "does not answer") {
+		t.Errorf("a replica is away: %d nodes, found %+v", len(nodes), found)
+	}
+	b := w.batch(rng, "w")
+	if err := s.Put(ctx, b); !errors.Is(err, store.ErrAway) {
+		t.Errorf("a generation is put on one replica of two: got %v, want ErrAway", err)
+	}
+	check(t, c.Restart(ctx, dies))
+	for began := time.Now(); len(s.replicas(1)) < 2; time.Sleep(50 * time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Fatal("the replica that is back is not used")
+		}
+	}
+	check(t, errors.Join(s.Put(ctx, b), twin.Put(ctx, b)))
+	alike("it is back")
+	if _, found := s.Health(ctx); len(found) > 0 {
+		t.Errorf("it is back: found %+v", found)
+	}
+	other := c.Nodes[2]
+	other.Kill()
+	alike("it answers in place of the other one")
+
+	dies.Kill()
+	refuses("a shard is away", "no host of shard 2", "start it, or see to the network")
+	check(t, errors.Join(c.Restart(ctx, dies), c.Restart(ctx, other)))
+	c.Nodes[0].Kill()
+	refuses("the first host is away", c.Nodes[0].HTTP+", the first host", "start it, or see to the network")
+	check(t, c.Restart(ctx, c.Nodes[0]))
 }

@@ -129,6 +129,9 @@ func (s *Store) ensureSchema(ctx context.Context) error {
 	if version == schemaVersion {
 		return s.checkTables(ctx)
 	}
+	if away := s.absent.list(); len(away) > 0 {
+		return fmt.Errorf("the tables of database %s are not there yet, and are created on all hosts: %w: start it, or leave it out of the address", s.address.database, away[0].err)
+	}
 	if err := s.checkFirst(ctx); err != nil {
 		return err
 	}

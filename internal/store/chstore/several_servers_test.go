@@ -337,14 +337,14 @@ func TestShardAway(t *testing.T) {
 		t.Fatalf("got %d, %v, want 300", n, err)
 	}
 	for i, n := range c.Nodes { // people may ask any node, by the Distributed tables
-		r, err := s.client.read(ctx, s.shards[i][0], "SELECT sum(count), uniqExact(id) FROM "+s.qualified("points"))
+		r, err := s.client.read(ctx, s.replicas(i)[0], "SELECT sum(count), uniqExact(id) FROM "+s.qualified("points"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if sum, ids := r.uint64(), r.uint64(); sum != 300 || ids != 300 {
 			t.Errorf("asked at %s: %d observations of %d series, want 300 of each", n.HTTP, sum, ids)
 		}
-		r, err = s.client.read(ctx, s.shards[i][0], "SELECT count() FROM "+s.local("points"))
+		r, err = s.client.read(ctx, s.replicas(i)[0], "SELECT count() FROM "+s.local("points"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -101,14 +101,13 @@ func TestStore(t *testing.T) {
 
 // dropDatabase deletes the database of an address with all that is in it, on all nodes.
 func dropDatabase(ctx context.Context, o Options) error {
-	s, err := dial(ctx, o)
+	s, err := openWith(ctx, o)
 	if err != nil {
 		return err
 	}
-	defer s.http.CloseIdleConnections()
 	var errs []error
 	for _, n := range s.nodes() {
 		errs = append(errs, s.client.exec(ctx, n, "DROP DATABASE IF EXISTS "+s.address.database))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.Close())...)
 }

@@ -90,7 +90,7 @@ func (s *Store) putTraces(ctx context.Context, traces []store.Trace) error {
 		g.Go(func() error {
 			// Rows that are there twice count once.
 			return s.client.repeated(ctx, func() error {
-				n := s.shards[i][0]
+				n := s.replica(i, 0)
 				if err := s.client.insertAlike(ctx, n, s.local("requests"), requestColumns, shards[i].requests); err != nil {
 					return err
 				}
