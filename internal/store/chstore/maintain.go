@@ -20,6 +20,7 @@ type maintenance struct {
 	bounded   int64     // hour of the last time that samples were bounded, Unix seconds
 	reclaimed int64     // day of the last time that cut samples were deleted
 	epochs    seenEpochs
+	cutAt     time.Time // when lists of numbers were last cut
 }
 
 // Maintain rolls up the slots that are over, drops what has expired at now, and folds epochs.

@@ -102,7 +102,9 @@ type epochMeta struct {
 // writerMeta is a writer's record.
 type writerMeta struct {
 	Flushed     uint64
-	Epochs      []epochMeta // the last is the present one
+	At          int64       `json:",omitempty"` // of the last commit or epoch, Unix seconds by that server's clock
+	Epochs      []epochMeta // the last is the present one, unless Ended
+	Ended       bool        `json:",omitempty"` // no process has an epoch
 	Aborted     putNumbers  `json:",omitempty"` // failed, while a later one was committed
 	Replaced    []putNumber `json:",omitempty"` // of generations put again: their points do not count any more
 	First, Last int64       // range of the slots put, seconds; Last is exclusive

@@ -147,9 +147,9 @@ func (p *putter) try(ctx context.Context, b *store.Batch, nth int) (putNumber, e
 
 // claim gives the process its epoch for the writer, once.
 func (p *putter) claim(ctx context.Context, m *meta) (*meta, error) {
-	if w := m.writers[p.writer]; w != nil && p.epoch != 0 && w.Epochs[len(w.Epochs)-1].Number == p.epoch {
+	if w := m.writers[p.writer]; p.epoch != 0 && w != nil && w.present() == p.epoch {
 		return m, nil
-	} else if p.epoch != 0 && !strings.HasPrefix(p.writer, store.AgentPrefix) {
+	} else if p.epoch != 0 && (w == nil || w.present() != 0) && !strings.HasPrefix(p.writer, store.AgentPrefix) {
 		p.s.opts.Logger.Warn("another process writes under the name of this server: give each its own data directory", "writer", p.writer)
 	}
 	l := p.s.log(metaKind)
@@ -162,7 +162,7 @@ func (p *putter) claim(ctx context.Context, m *meta) (*meta, error) {
 		// Of an epoch without a commit nothing counts, and nothing will: a commit expects the
 		// writer as it was before this one.
 		w.Epochs = slices.DeleteFunc(slices.Clone(w.Epochs), func(e epochMeta) bool { return e.Last == 0 })
-		w.Epochs = append(w.Epochs, epochMeta{Number: epoch})
+		w.Epochs, w.Ended, w.At = append(w.Epochs, epochMeta{Number: epoch}), false, p.s.opts.Now().Unix()
 		// A process that stood still while its epoch ended may insert rows after it was folded.
 		w.Aborted = w.Aborted.with(p.void...)
 		l.mu.Lock()
@@ -198,7 +198,7 @@ func (p *putter) commit(ctx context.Context, m *meta, x *batchRows) error {
 		w.Epochs[len(w.Epochs)-1].Last = p.last
 		w.Aborted = w.Aborted.with(p.aborted...)
 		w.Replaced = slices.Concat(w.Replaced, x.replaced)
-		w.Flushed = max(w.Flushed, x.batch.Generation)
+		w.Flushed, w.At = max(w.Flushed, x.batch.Generation), p.s.opts.Now().Unix()
 		if x.first < x.last {
 			if w.First >= w.Last {
 				w.First, w.Last = x.first, x.last
