@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/url"
@@ -160,7 +161,10 @@ const meetWithin = 15 * time.Second
 
 // isAway reports whether an error says that a host cannot be asked now. ctx is the caller's.
 func isAway(ctx context.Context, err error) bool {
-	return passing(ctx, err) && !errors.Is(err, store.ErrCorrupt)
+	var answered *databaseError
+	var cut *net.OpError
+	return passing(ctx, err) && (errors.As(err, &answered) || errors.Is(err, store.ErrAway) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &cut))
 }
 
 // absentHost is a named host that is not in use.

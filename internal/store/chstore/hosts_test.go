@@ -1,8 +1,15 @@
 package chstore
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
 	"slices"
 	"testing"
+
+	"tailscope/internal/store"
 )
 
 // An insertion waits for most of the replicas that are named, also while it is not known which
@@ -56,6 +63,28 @@ func TestSettingsAreLearnedOnce(t *testing.T) {
 		got := *n.settings.Load()
 		if got.Get("insert_quorum") != want || got.Has("select_sequential_consistency") != (replicas > 1) || !got.Has("max_query_size") || got.Has("insert_quorum_timeout") {
 			t.Errorf("one of %d replicas: got %v, want a quorum of %q", replicas, got, want)
+		}
+	}
+}
+
+// A host is away if it gives no answer or says that it is busy, not if its answer is wrong.
+func TestIsAway(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		away bool
+	}{
+		{&awayError{errors.New("connection refused")}, true},
+		{fmt.Errorf("did not answer within 1m: %w", context.DeadlineExceeded), true},
+		{fmt.Errorf("answer: %w", io.ErrUnexpectedEOF), true},
+		{fmt.Errorf("answer: %w", &net.OpError{Op: "read", Err: errors.New("reset")}), true},
+		{&databaseError{code: codeTooManyQueries}, true},
+		{&databaseError{code: 516, text: "authentication failed"}, false},
+		{errors.New("it knows no cluster"), false},
+		{fmt.Errorf("cut short: %w", store.ErrCorrupt), false},
+		{nil, false},
+	} {
+		if got := isAway(t.Context(), c.err); got != c.away {
+			t.Errorf("%v: got %v, want %v", c.err, got, c.away)
 		}
 	}
 }

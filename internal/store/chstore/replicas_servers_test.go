@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -152,12 +153,18 @@ func TestOpenWithoutReplica(t *testing.T) {
 	check(t, before.Close())
 
 	dies.Kill()
-	s, err := newStore(o)
-	check(t, err)
-	s.joinEvery = 100 * time.Millisecond
-	s, err = s.connect(ctx, (*Store).ensureSchema, (*Store).refuseCopy)
-	check(t, err)
+	without := func(joinEvery time.Duration) *Store {
+		t.Helper()
+		s, err := newStore(o)
+		check(t, err)
+		s.joinEvery = joinEvery
+		s, err = s.connect(ctx, (*Store).ensureSchema, (*Store).refuseCopy)
+		check(t, err)
+		return s
+	}
+	s, asked := without(100*time.Millisecond), without(time.Hour)
 	defer s.Close()
+	defer asked.Close()
 	alike := func(when string) {
 		t.Helper()
 		for range 10 {
@@ -184,6 +191,21 @@ func TestOpenWithoutReplica(t *testing.T) {
 	alike("it is back")
 	if _, found := s.Health(ctx); len(found) > 0 {
 		t.Errorf("it is back: found %+v", found)
+	}
+
+	// What lacks a table is not used before it has it.
+	i := slices.IndexFunc(tables, func(t table) bool { return t.name == "samples" })
+	back := s.replicas(1)[1]
+	check(t, s.client.exec(ctx, back, "DROP TABLE "+s.local("samples")))
+	if n := asked.joinAll(ctx); n != 1 {
+		t.Errorf("%d hosts are not used while one lacks a table, want 1", n)
+	}
+	if _, found := asked.Health(ctx); len(found) != 1 || found[0].Where != dies.HTTP || !strings.Contains(found[0].What, "is not used: node "+dies.HTTP+" lacks the table samples_local") {
+		t.Errorf("it lacks a table: found %+v", found)
+	}
+	check(t, s.client.exec(ctx, back, s.createTable(&tables[i])))
+	if n := asked.joinAll(ctx); n != 0 {
+		t.Errorf("%d hosts are not used, want none", n)
 	}
 	other := c.Nodes[2]
 	other.Kill()
