@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 )
 
 // ErrBusy reports that all questions together hold as much memory as they may. A later
@@ -162,19 +161,4 @@ func Passing(ctx context.Context) (_ context.Context, done func()) {
 	}
 	b := &Budget{whole: whole}
 	return WithBudget(ctx, b), b.Close
-}
-
-type answerKey struct{}
-
-// OneAnswer returns a context of the questions that make one answer. A store in several
-// processes may answer them as of a moment after the call, and not of each question; what this
-// process put before a question is in its answer all the same.
-func OneAnswer(ctx context.Context) context.Context {
-	return context.WithValue(ctx, answerKey{}, time.Now())
-}
-
-// AnswerBegan returns when OneAnswer was called; ok is false if it was not.
-func AnswerBegan(ctx context.Context) (began time.Time, ok bool) {
-	began, ok = ctx.Value(answerKey{}).(time.Time)
-	return began, ok
 }

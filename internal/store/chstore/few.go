@@ -99,7 +99,7 @@ func (x *question) list(ctx context.Context, shard int, n *node) (all []listedSe
 		return all, many, nil
 	}
 	// Who selects many series is told so by the first of them.
-	r, err := x.s.client.read(ctx, n, "SELECT id, any(names), any(values), groupUniqArrayIf(bitOr(bitShiftLeft(toUInt64(day), 8), toUInt64(kind)), "+x.m.visible.rows(false)+
+	r, err := x.read(ctx, shard, n, "SELECT id, any(names), any(values), groupUniqArrayIf(bitOr(bitShiftLeft(toUInt64(day), 8), toUInt64(kind)), "+x.m.visible.rows(false)+
 		") FROM "+x.s.local("series")+" WHERE "+x.selected+fmt.Sprintf(" GROUP BY id LIMIT %d SETTINGS max_rows_to_group_by = %d, group_by_overflow_mode = 'break'", x.s.mostFew+1, max(1, x.s.mostFew)))
 	if err != nil {
 		return nil, false, err

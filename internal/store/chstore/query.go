@@ -207,6 +207,16 @@ func (x *question) statement(shard int, keys []column, aggregates, columns, wher
 	return "SELECT g, " + namesOf(keys) + ", " + aggregates + " FROM (SELECT id, " + define(keys) + ", " + columns + " FROM " + rows + ") " + x.join() + " GROUP BY g, " + namesOf(keys)
 }
 
+// read asks a shard. The questions of one answer ask for the same once, while nothing is
+// committed.
+func (x *question) read(ctx context.Context, shard int, n *node, query string) (*rows, error) {
+	b, err := store.Once(ctx, fmt.Sprint(x.m.revision, " ", shard, " ", query), func() ([]byte, error) {
+		r, err := x.s.client.read(ctx, n, query)
+		return r.b, err
+	})
+	return &rows{b: b}, err
+}
+
 // rows returns the condition on rows of points on a shard, from WHERE on.
 func (x *question) rows(shard int, where string) string {
 	c := " WHERE family = " + quote(x.q.Family) + fmt.Sprintf(" AND view = %d AND ", x.q.View) + inSpans(x.spans) + " AND " + x.m.visible.rows(true) + where
@@ -256,7 +266,7 @@ func (x *question) readSums(ctx context.Context) error {
 		f = x.formAs()
 	}
 	return x.eachShard(ctx, func(ctx context.Context, shard int, n *node) error {
-		r, err := x.s.client.read(ctx, n, x.statement(shard, []column{{"k", "kind"}, {"f", f}, {"step", x.stepOf()}}, sumColumns,
+		r, err := x.read(ctx, shard, n, x.statement(shard, []column{{"k", "kind"}, {"f", f}, {"step", x.stepOf()}}, sumColumns,
 			"count, flags, nanos, rest, low, high, squares, error, zero, latest, latestms", ""))
 		if err != nil {
 			return err
@@ -356,7 +366,7 @@ func (x *question) readBuckets(ctx context.Context) error {
 		return "SELECT " + g + ", " + define(keys) + ", sum(c) FROM " + from + " GROUP BY g, " + namesOf(keys)
 	}
 	return x.eachShard(ctx, func(ctx context.Context, shard int, n *node) error {
-		r, err := x.s.client.read(ctx, n, statement(shard))
+		r, err := x.read(ctx, shard, n, statement(shard))
 		if err != nil {
 			return err
 		}
@@ -408,8 +418,8 @@ func (x *question) readLabels(ctx context.Context) error {
 	}
 	query := "SELECT " + columns + " FROM " + x.s.local("series") + " WHERE " + x.selected + x.only + " GROUP BY g"
 	x.labels = map[uint64]labels.Labels{}
-	return x.s.eachShard(ctx, func(ctx context.Context, _ int, n *node) error {
-		r, err := x.s.client.read(ctx, n, query)
+	return x.s.eachShard(ctx, func(ctx context.Context, shard int, n *node) error {
+		r, err := x.read(ctx, shard, n, query)
 		if err != nil {
 			return err
 		}
@@ -441,8 +451,8 @@ func (x *question) countSeries(ctx context.Context, res *store.Result) error {
 		query = "SELECT max(n) FROM (" + query + " GROUP BY day)"
 	}
 	var mu sync.Mutex
-	err := x.s.eachShard(ctx, func(ctx context.Context, _ int, n *node) error {
-		r, err := x.s.client.read(ctx, n, query)
+	err := x.s.eachShard(ctx, func(ctx context.Context, shard int, n *node) error {
+		r, err := x.read(ctx, shard, n, query)
 		if err != nil {
 			return err
 		}
@@ -482,7 +492,7 @@ func (x *question) chooseHeaviest(ctx context.Context) error {
 		}
 		var mu sync.Mutex
 		err := x.eachShard(ctx, func(ctx context.Context, shard int, n *node) error {
-			r, err := x.s.client.read(ctx, n, x.statement(shard, []column{{"k", "kind"}}, "sum(count) AS n", "count", "")+end)
+			r, err := x.read(ctx, shard, n, x.statement(shard, []column{{"k", "kind"}}, "sum(count) AS n", "count", "")+end)
 			if err != nil {
 				return err
 			}

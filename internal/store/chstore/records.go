@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"tailscope/internal/store"
 )
@@ -57,10 +58,13 @@ func (s *Store) ListRecords(ctx context.Context, kind, prefix string, yield func
 // recordsOf returns records in order of keys. Their values are never written to.
 func (s *Store) recordsOf(ctx context.Context, kind, prefix string) ([]store.Record, error) {
 	l := s.log(recordKind + kind)
+	asked := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := s.readLog(ctx, l); err != nil {
-		return nil, err
+	if !l.isRead(ctx, asked) {
+		if err := s.readLog(ctx, l); err != nil {
+			return nil, err
+		}
 	}
 	var all []store.Record
 	for k, r := range l.records {
