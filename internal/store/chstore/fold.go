@@ -113,7 +113,7 @@ func (s *Store) foldEpochs(ctx context.Context, _ time.Time) error {
 			return err
 		}
 	}
-	if m, err = s.cutNumbers(ctx, m, now); err != nil {
+	if err := s.cutNumbers(ctx, m, now); err != nil {
 		return err
 	}
 	if m, err = s.endGone(ctx, now); err != nil {
@@ -211,23 +211,23 @@ func (m *meta) listedSince(old *meta) (out listedNumbers) {
 
 // cutNumbers takes numbers out of the lists that no row has any more, if they are many. Rows
 // that failed on a replica which is away might come yet, so all replicas are asked.
-func (s *Store) cutNumbers(ctx context.Context, m *meta, now time.Time) (*meta, error) {
+func (s *Store) cutNumbers(ctx context.Context, m *meta, now time.Time) error {
 	from := m.listedSince(s.maintenance.epochs.meta)
 	if len(from.failed)+len(from.replaced) < s.foldEpochsFrom || now.Sub(s.maintenance.cutAt) < cutEvery || len(s.absent.list()) > 0 {
-		return m, nil
+		return nil
 	}
 	s.maintenance.cutAt = now
 	failed, replaced, err := s.rowsOf(ctx, from)
 	if err != nil {
 		s.opts.Logger.Warn("numbers of rows that do not count are kept although they may have none; tried again tomorrow", "err", err)
-		return m, nil
+		return nil
 	}
 	failedGone := func(r putRange) bool {
 		return slices.Contains(from.failed, r) && !slices.ContainsFunc(failed, func(n putNumber) bool { return r[0] <= n && n <= r[1] })
 	}
 	replacedGone := func(n putNumber) bool { return slices.Contains(from.replaced, n) && !slices.Contains(replaced, n) }
 	cut := 0
-	m, err = s.changeTiers(ctx, func(m *meta) (*tiersMeta, []logWrite) {
+	_, err = s.changeTiers(ctx, func(m *meta) (*tiersMeta, []logWrite) {
 		t := m.tiers
 		cut = 0
 		t.AbortedSteps, t.Beyond = without(t.AbortedSteps, failedGone, &cut), without(t.Beyond, failedGone, &cut)
@@ -244,7 +244,7 @@ func (s *Store) cutNumbers(ctx context.Context, m *meta, now time.Time) (*meta, 
 	if err == nil {
 		s.opts.Logger.Info("cut the lists of numbers that do not count", "gone", cut, "kept", len(from.failed)+len(from.replaced)-cut)
 	}
-	return m, err
+	return err
 }
 
 // without returns a list without those that are gone, and adds their number to cut.

@@ -218,12 +218,12 @@ func TestListsOfNumbersAreCut(t *testing.T) {
 	o := on(t, nodes(t, 1))
 	clock := time.Unix(storetest.T0, 0)
 	o.Now = func() time.Time { return clock }
-	net := &refusing{RoundTripper: &http.Transport{}}
+	net := &refusing{RoundTripper: &http.Transport{}, stored: make(chan struct{}, attempts)}
 	defer net.RoundTripper.(*http.Transport).CloseIdleConnections()
 	o.Transport = net
 	a := open(t, o)
 	defer a.Close()
-	a.foldEpochsFrom = 2
+	a.foldEpochsFrom, net.points = 1, a.qualified("points")
 	rng := rand.New(rand.NewPCG(7, 7))
 	w := &world{twin: storetest.NewTwin(), now: storetest.T0 + 100, gens: map[string]uint64{}}
 	put := func(slot int64, values ...float64) *store.Batch {
@@ -277,15 +277,23 @@ func TestListsOfNumbersAreCut(t *testing.T) {
 	}
 }
 
-// refusing is a network on which insertions into a table fail.
+// refusing is a network on which insertions into a table fail, each after one into points.
 type refusing struct {
 	http.RoundTripper
-	table atomic.Value // string
+	points string
+	table  atomic.Value // string
+	stored chan struct{}
 }
 
 func (n *refusing) RoundTrip(r *http.Request) (*http.Response, error) {
-	if table, _ := n.table.Load().(string); table != "" && strings.HasPrefix(r.URL.Query().Get("query"), "INSERT INTO "+table) {
+	table, _ := n.table.Load().(string)
+	switch statement := r.URL.Query().Get("query"); {
+	case table == "":
+	case strings.HasPrefix(statement, "INSERT INTO "+table):
+		<-n.stored
 		return nil, errors.New("it is refused")
+	case strings.HasPrefix(statement, "INSERT INTO "+n.points):
+		defer func() { n.stored <- struct{}{} }()
 	}
 	return n.RoundTripper.RoundTrip(r)
 }
