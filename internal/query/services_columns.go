@@ -236,21 +236,21 @@ func (p *pastColumns) append(piece *pastColumns, before, n int) error {
 // columnsByService puts the groups of an answer to q into columns. It uses their memory.
 func columnsByService(groups []store.Group, q store.Query) (map[serviceIn]*serviceColumns, error) {
 	out := map[serviceIn]*serviceColumns{}
+	all, good := hist.New(hist.MaxSchema), hist.New(hist.MaxSchema) // of one service after the other
 	for of, groups := range byService(groups) {
-		s := &serviceColumns{
-			served: slices.ContainsFunc(groups, isRequest), all: hist.New(hist.MaxSchema), good: hist.New(hist.MaxSchema),
-			of: make([]column, int((q.End-q.Start)/q.Step)),
-		}
+		s := &serviceColumns{served: slices.ContainsFunc(groups, isRequest), of: make([]column, int((q.End-q.Start)/q.Step))}
+		all.Reset(hist.MaxSchema)
+		good.Reset(hist.MaxSchema)
 		for _, g := range onlyRequests(groups) {
 			failed := g.Labels.Get(series.LabelStatus) == statusError
 			for _, p := range g.Points {
 				if p.Hist == nil || p.Hist.Count == 0 {
 					continue
 				}
-				to := s.good
+				to := good
 				if failed {
 					s.errors += p.Hist.Count
-					to = s.all
+					to = all
 				}
 				if err := to.Merge(p.Hist); err != nil {
 					return nil, err
@@ -263,9 +263,10 @@ func columnsByService(groups []store.Group, q store.Query) (map[serviceIn]*servi
 				}
 			}
 		}
-		if err := s.all.Merge(s.good); err != nil {
+		if err := all.Merge(good); err != nil {
 			return nil, err
 		}
+		s.all, s.good = all.Clone(), good.Clone()
 		for i := range s.of {
 			if c := &s.of[i]; c.hist != nil {
 				c.p95 = c.hist.Quantile(0.95)

@@ -180,10 +180,11 @@ func nowOfServices(ctx context.Context, st store.Store, q store.Query, r Service
 	if err != nil {
 		return err
 	}
+	h, good := hist.New(hist.MaxSchema), hist.New(hist.MaxSchema) // of one service after the other
 	for i := range out.Services {
 		s := &out.Services[i]
 		of := serviceIn{s.Name, s.Environment}
-		h, good, errors, err := mergeRequests(recent[of], ends[i]-minuteLong, ends[i])
+		errors, err := mergeRequests(h, good, recent[of], ends[i]-minuteLong, ends[i])
 		if err != nil {
 			return err
 		}
@@ -227,10 +228,11 @@ func lastRequest(column, minute, until int64) int64 {
 	return column
 }
 
-// mergeRequests merges the requests of a service from start to end: all, and those that did
-// not fail. It uses the memory of groups.
-func mergeRequests(groups []store.Group, start, end int64) (all, good *hist.Histogram, errors uint64, err error) {
-	all, good = hist.New(hist.MaxSchema), hist.New(hist.MaxSchema)
+// mergeRequests sets all and good to the requests of a service from start to end, and to those of
+// them that did not fail. It uses the memory of groups.
+func mergeRequests(all, good *hist.Histogram, groups []store.Group, start, end int64) (errors uint64, err error) {
+	all.Reset(hist.MaxSchema)
+	good.Reset(hist.MaxSchema)
 	for _, g := range onlyRequests(groups) {
 		failed := g.Labels.Get(series.LabelStatus) == statusError
 		for _, p := range g.Points {
@@ -243,11 +245,11 @@ func mergeRequests(groups []store.Group, start, end int64) (all, good *hist.Hist
 				to = all
 			}
 			if err := to.Merge(p.Hist); err != nil {
-				return nil, nil, 0, err
+				return 0, err
 			}
 		}
 	}
-	return all, good, errors, all.Merge(good)
+	return errors, all.Merge(good)
 }
 
 // readUsual reads what is usual of services before the minute at: the same minutes of
@@ -440,17 +442,11 @@ func holds(q, alone float64) bool {
 // reaches at least so far, as a logarithm.
 func usualDuration(ms []minute, q, reach float64, of func(*minute) float64) (api.UsualBand, error) {
 	log := func(m *minute) float64 { return math.Log(max(of(m), shortest)) }
-	ms = usualMinutes(ms, log, false, func(float64) float64 { return math.Log1p(apartOfDuration) })
-	var logs, alone []float64 // of stretches, and of minutes whose requests are not kept
+	usual := usualMinutes(ms, log, false, func(float64) float64 { return math.Log1p(apartOfDuration) })
+	var logs []float64 // of stretches
 	least := math.Log1p(leastOfDuration)
-	stretch, all := hist.New(hist.MaxSchema), hist.New(hist.MaxSchema)
-	for i := range ms {
-		m := &ms[i]
-		if m.packed == nil {
-			alone = append(alone, log(m))
-		} else if err := all.MergeEncoded(m.packed); err != nil {
-			return api.UsualBand{}, err
-		}
+	stretch := hist.New(hist.MaxSchema)
+	for _, m := range usual {
 		if holds(q, m.alone()) {
 			logs = append(logs, log(m))
 			continue
@@ -464,23 +460,35 @@ func usualDuration(ms []minute, q, reach float64, of func(*minute) float64) (api
 			stretch.Reset(hist.MaxSchema)
 		}
 	}
+	few := len(logs) < fewestMinutes
 	b := band(logs, func(float64) float64 { return least })
-	if n := all.Effective(); len(logs) < fewestMinutes && holds(q, n) {
-		at := func(q float64) float64 { return math.Log(max(all.Quantile(q), shortest)) }
-		low, high := wilson(q, n)
-		middle := at(q)
-		alone = append(alone, at(low), at(high), middle-least, middle+least)
-		b = api.UsualBand{Middle: api.Float(middle), Low: api.Float(slices.Min(alone)), High: api.Float(slices.Max(alone))}
+	if few {
+		var alone []float64 // of minutes whose requests are not kept
+		all := hist.New(hist.MaxSchema)
+		for _, m := range usual {
+			if m.packed == nil {
+				alone = append(alone, log(m))
+			} else if err := all.MergeEncoded(m.packed); err != nil {
+				return api.UsualBand{}, err
+			}
+		}
+		if n := all.Effective(); holds(q, n) {
+			at := func(q float64) float64 { return math.Log(max(all.Quantile(q), shortest)) }
+			low, high := wilson(q, n)
+			middle := at(q)
+			alone = append(alone, at(low), at(high), middle-least, middle+least)
+			b = api.UsualBand{Middle: api.Float(middle), Low: api.Float(slices.Min(alone)), High: api.Float(slices.Max(alone))}
+		}
 	}
 	return api.UsualBand{Middle: api.Float(math.Exp(float64(b.Middle))), Low: api.Float(math.Exp(float64(b.Low))), High: api.Float(math.Exp(float64(b.High)))}, nil
 }
 
 // usualValues returns a figure of those of the minutes that usualMinutes returns.
 func usualValues(ms []minute, figure func(*minute) float64, below bool, apart func(middle float64) float64) []float64 {
-	ms = usualMinutes(ms, figure, below, apart)
-	out := make([]float64, len(ms))
-	for i := range ms {
-		out[i] = figure(&ms[i])
+	usual := usualMinutes(ms, figure, below, apart)
+	out := make([]float64, len(usual))
+	for i, m := range usual {
+		out[i] = figure(m)
 	}
 	return out
 }
@@ -490,12 +498,11 @@ func usualValues(ms []minute, figure func(*minute) float64, below bool, apart fu
 // too. What an incident or an outage covers is not usual, also while a server is so young
 // that it is much of what is known. apart returns how far from the middle a minute lies
 // apart, at least: as far as from one minute to the next it seldom goes.
-func usualMinutes(ms []minute, figure func(*minute) float64, below bool, apart func(middle float64) float64) []minute {
-	var known []minute
-	var values []float64
+func usualMinutes(ms []minute, figure func(*minute) float64, below bool, apart func(middle float64) float64) []*minute {
+	known, values := make([]*minute, 0, len(ms)), make([]float64, 0, len(ms))
 	for i := range ms {
 		if v := figure(&ms[i]); !math.IsNaN(v) {
-			known, values = append(known, ms[i]), append(values, v)
+			known, values = append(known, &ms[i]), append(values, v)
 		}
 	}
 	if len(values) <= fewestMinutes {
@@ -531,8 +538,10 @@ func usualMinutes(ms []minute, figure func(*minute) float64, below bool, apart f
 	if len(episodes) > mostEpisodes {
 		return known
 	}
-	var out []minute
-	from := 0
+	if len(episodes) == 0 {
+		return known
+	}
+	out, from := make([]*minute, 0, len(known)), 0
 	for _, e := range episodes {
 		out, from = append(out, known[from:e[0]]...), e[1]+1
 	}
