@@ -22,7 +22,7 @@ FUZZTIME    ?= 10s
 .PHONY: build release image demo test test-go test-page test-all lint fuzz-short bench verdicts campaign clean
 
 build: ui/dist/index.html
-	go build -ldflags '-X tailscope/internal/cli.version=$(VERSION)' -o bin/tailscope ./cmd/tailscope
+	go build -tags grpcnotrace -ldflags '-X tailscope/internal/cli.version=$(VERSION)' -o bin/tailscope ./cmd/tailscope
 
 ui/node_modules/.package-lock.json: ui/package.json ui/package-lock.json
 	cd ui && npm ci --no-audit --no-fund

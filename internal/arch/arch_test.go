@@ -328,6 +328,42 @@ func TestOnlyMainExits(t *testing.T) {
 	})
 }
 
+// Where a method is called by a name that only comes up at run time, the linker keeps each exported
+// method of every type in the program: 9 MB.
+func TestNoMethodsByName(t *testing.T) {
+	sources(t, func(pkg, name string, f *ast.File, fset *token.FileSet) {
+		for _, i := range f.Imports {
+			if p, _ := strconv.Unquote(i.Path.Value); p == "text/template" || p == "html/template" {
+				t.Errorf("%s imports %s, which calls methods by name: use github.com/DataDog/datadog-agent/pkg/template", name, p)
+			}
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if ok && slices.Contains([]string{"MethodByName", "SetUsageTemplate", "SetHelpTemplate", "SetVersionTemplate"}, sel.Sel.Name) {
+				t.Errorf("%s:%d: %s calls methods by name", name, fset.Position(n.Pos()).Line, sel.Sel.Name)
+			}
+			return true
+		})
+	})
+	// Traces of gRPC are shown by html/template.
+	build := regexp.MustCompile(`\bgo build\b.*\./cmd/tailscope|"go", "build".*pkg\)`)
+	for _, file := range []string{"Makefile", "scripts/release", "test/program/build.go"} {
+		text, err := os.ReadFile(filepath.Join("../..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := build.FindAllString(string(text), -1)
+		if len(lines) == 0 {
+			t.Errorf("%s does not build the program: the test looks in the wrong place", file)
+		}
+		for _, line := range lines {
+			if !strings.Contains(line, "grpcnotrace") {
+				t.Errorf("%s: add -tags grpcnotrace to %s", file, line)
+			}
+		}
+	}
+}
+
 var (
 	makeTarget  = regexp.MustCompile(`(?m)^([a-z][a-z-]*):`)
 	makeMention = regexp.MustCompile("(?:^|[`$ ])make ([a-z][a-z-]*)")

@@ -9,10 +9,12 @@ import (
 	"io"
 	"runtime/debug"
 	"strings"
+	"unicode"
 
 	"tailscope/internal/report"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // version is printed by `tailscope version`; the Makefile sets it.
@@ -121,17 +123,63 @@ terminal, or through its API.
 			}
 			return usage{withHint(err, "tailscope --help lists the commands")}
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.Version = Version()
-	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	version := root.Flags().BoolP("version", "v", false, "version for tailscope")
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *version {
+			return printVersion(io.out)
+		}
+		return cmd.Help()
+	}
 	root.SuggestionsMinimumDistance = 2
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", helpWidth)))
+	root.SetUsageFunc(printUsage)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage{flagError(cmd, err)}
 	})
 	root.AddCommand(newServe(io), newAgent(io), newDemo(io), newQuery(io), newCompare(io), newChanges(io), newApdex(io), newReport(io), newMark(io), newMirror(io), newExperiment(io), newSession(io), newBench(io), newCapacity(io), newSimulate(io), newCheck(io), newImport(io), newCluster(io), newDoctor(io), newBackup(io), newRestore(io), newVersion(io))
 	return root
+}
+
+// printUsage prints what cobra's own function does, with lines of helpWidth. A template of cobra's
+// would do, but its package calls methods by name, so that the linker would keep all there are.
+func printUsage(cmd *cobra.Command) error {
+	var b strings.Builder
+	b.WriteString("Usage:")
+	if cmd.Runnable() {
+		fmt.Fprintf(&b, "\n  %s", cmd.UseLine())
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\n  %s [command]", cmd.CommandPath())
+	}
+	if len(cmd.Aliases) > 0 {
+		fmt.Fprintf(&b, "\n\nAliases:\n  %s", cmd.NameAndAliases())
+	}
+	if cmd.HasExample() {
+		fmt.Fprintf(&b, "\n\nExamples:\n%s", cmd.Example)
+	}
+	if cmd.HasAvailableSubCommands() {
+		b.WriteString("\n\nAvailable Commands:")
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() || c.Name() == "help" {
+				fmt.Fprintf(&b, "\n  %-*s %s", c.NamePadding(), c.Name(), c.Short)
+			}
+		}
+	}
+	flags := func(title string, fs *pflag.FlagSet) {
+		fmt.Fprintf(&b, "\n\n%s:\n%s", title, strings.TrimRightFunc(fs.FlagUsagesWrapped(helpWidth), unicode.IsSpace))
+	}
+	if cmd.HasAvailableLocalFlags() {
+		flags("Flags", cmd.LocalFlags())
+	}
+	if cmd.HasAvailableInheritedFlags() {
+		flags("Global Flags", cmd.InheritedFlags())
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\n\nUse \"%s [command] --help\" for more information about a command.", cmd.CommandPath())
+	}
+	b.WriteByte('\n')
+	_, err := io.WriteString(cmd.OutOrStderr(), b.String())
+	return err
 }
 
 // exactArgs is cobra.ExactArgs with a sentence that says what to write.
@@ -166,14 +214,16 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
+func printVersion(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "tailscope %s\n", Version())
+	return err
+}
+
 func newVersion(io streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "print the version",
 		Args:  exactArgs(0, ""),
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(io.out, "tailscope %s\n", Version())
-			return err
-		},
+		RunE:  func(*cobra.Command, []string) error { return printVersion(io.out) },
 	}
 }

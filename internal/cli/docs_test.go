@@ -2,11 +2,14 @@ package cli
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"io"
 	"iter"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -92,6 +95,28 @@ func TestHelp(t *testing.T) {
 			if former.MatchString(line) {
 				t.Errorf("%s --help: a server is named by --server, not as in: %s", cmd.CommandPath(), line)
 			}
+		}
+	}
+}
+
+// Usage is as cobra's template prints it.
+func TestUsageAsCobras(t *testing.T) {
+	ours, cobras := newRoot(streams{nil, io.Discard, io.Discard}), newRoot(streams{nil, io.Discard, io.Discard})
+	cobras.SetUsageFunc(nil)
+	cobras.SetUsageTemplate(strings.ReplaceAll(cobras.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", helpWidth)))
+	theirs := slices.Collect(commands(cobras))
+	for i, cmd := range slices.Collect(commands(ours)) {
+		if got, want := cmd.UsageString(), theirs[i].UsageString(); got != want {
+			t.Errorf("%s: usage is\n%s\nwant\n%s", cmd.CommandPath(), got, want)
+		}
+	}
+}
+
+func TestVersionFlag(t *testing.T) {
+	for _, arg := range []string{"--version", "-v", "version"} {
+		var out, errs strings.Builder
+		if code := Run(context.Background(), []string{arg}, nil, &out, &errs); code != exitOK || out.String() != "tailscope "+Version()+"\n" || errs.Len() > 0 {
+			t.Errorf("tailscope %s: exit code %d, %q, %q", arg, code, out.String(), errs.String())
 		}
 	}
 }

@@ -4,8 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"text/template"
 	"time"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/text"
 
 	"tailscope/internal/guard/check/event"
 )
@@ -68,7 +69,7 @@ func parseTemplate(name, text string) (*template.Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = execute(t, &event.Event{Kind: event.Opened, Labels: map[string]string{}, Value: nan, To: event.Critical})
+	_, err = execute(withMethods(t), &event.Event{Kind: event.Opened, Labels: map[string]string{}, Value: nan, To: event.Critical})
 	return t, err
 }
 
