@@ -16,40 +16,49 @@ import (
 	"tailscope/internal/series"
 )
 
-// asked is a request of package api as huma hands it to a handler. huma itself
-// would split lists on commas, take one time format and answer in its own words.
-type asked[R any] struct {
-	request R
-	err     error
-}
+// asked is a question as huma hands it to a handler, which decodes its parameters: huma itself
+// would split lists on commas, take one time format and answer in its own words. It is
+// the same for all questions, since each type that huma is called with has its own copy of huma's handler
+// in the program.
+type asked struct{ param, part func(name string) string }
 
-// Resolve implements huma.Resolver. The error is the handler's to answer.
-func (a *asked[R]) Resolve(ctx huma.Context) []error {
+// Resolve implements huma.Resolver.
+func (a *asked) Resolve(ctx huma.Context) []error {
 	u := ctx.URL()
-	values := u.Query()
-	a.err = decode(&a.request, values.Get, ctx.Param)
+	a.param, a.part = u.Query().Get, ctx.Param
 	return nil
 }
 
 // answerTo registers a GET of path that answers requests of type R.
 func answerTo[R, O any](s *server, a huma.API, path, id, name, summary string, answer func(context.Context, *R) (*O, error)) {
-	register(s, a, http.MethodGet, path, id, summary, http.StatusOK, func(ctx context.Context, in *asked[R]) (*body[O], error) {
-		var out *O
-		err := in.err
+	s.registerQuestion(a, path, id, name, summary, reflect.TypeFor[R](), reflect.TypeFor[body[O]](), func(ctx context.Context, in *asked) (any, any, error) {
+		request := new(R)
+		if err := decode(request, in.param, in.part); err != nil {
+			return nil, nil, err
+		}
+		out, err := answer(ctx, request)
+		return request, out, err
+	})
+}
+
+// registerQuestion registers a GET of path. The types of its request and of its body are for the document.
+func (s *server) registerQuestion(a huma.API, path, id, name, summary string, request, answers reflect.Type, answer func(context.Context, *asked) (request, out any, err error)) {
+	h := func(ctx context.Context, in *asked) (*struct{ Body any }, error) {
+		request, out, err := answer(ctx, in)
 		if err == nil {
-			out, err = answer(ctx, &in.request)
+			err = s.checkNames(ctx, request, out)
 		}
 		if err == nil {
-			err = s.checkNames(ctx, &in.request, out)
-		}
-		if err == nil {
-			s.warnTogether(ctx, &in.request, out)
+			s.warnTogether(ctx, request, out)
 		}
 		if err != nil {
 			return nil, s.failed(ctx, name, err)
 		}
-		return &body[O]{out}, nil
-	}, describe(reflect.TypeFor[R]())...)
+		return &struct{ Body any }{out}, nil
+	}
+	register(s, a, http.MethodGet, path, id, summary, http.StatusOK, h, describe(request)...)
+	ok := a.OpenAPI().Paths[path].Get.Responses[strconv.Itoa(http.StatusOK)]
+	ok.Content["application/json"].Schema = huma.SchemaFromField(a.OpenAPI().Components.Schemas, answers.Field(0), "")
 }
 
 // checkNames looks, of an empty answer, whether nobody ever sent a name in match. Such an
