@@ -41,6 +41,10 @@ type composeFile struct {
 		Environment map[string]string
 		Volumes     []string
 		Ports       []string
+		ExtraHosts  []string `yaml:"extra_hosts"`
+		Networks    map[string]struct {
+			Address string `yaml:"ipv4_address"`
+		}
 		Healthcheck struct{ Test []string }
 	}
 	Volumes map[string]any
@@ -114,6 +118,14 @@ func TestCompose(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("upstream %s has %v, want %v", upstream, got, want)
 		}
+	}
+	// nginx does not start while a name is unknown, as that of a stopped container is.
+	var hosts []string
+	for _, s := range servers {
+		hosts = append(hosts, s+":"+c.Services[s].Networks["default"].Address)
+	}
+	if got := c.Services["balancer"].ExtraHosts; !slices.Equal(got, hosts) || strings.Contains(strings.Join(hosts, " ")+" ", ": ") {
+		t.Errorf("the balancer knows the addresses %v, want those of the servers, %v", got, hosts)
 	}
 	for _, p := range c.Services["balancer"].Ports {
 		if port := p[strings.LastIndexByte(p, ':')+1:]; !strings.Contains(balancer, "listen "+port) {
