@@ -3,11 +3,13 @@
 package deploy
 
 import (
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -134,18 +136,39 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// render renders a template of the chart as Helm does, with the functions that it uses.
+// render renders a template of the chart as Helm does, with the functions that it uses. Helm's
+// values went through JSON, so that numbers are float64.
 func render(t *testing.T, name string, values map[string]any) (string, error) {
 	t.Helper()
 	tmpl, err := template.New(name).Option("missingkey=error").Funcs(template.FuncMap{
-		"quote": func(v any) string { return fmt.Sprintf("%q", fmt.Sprint(v)) },
-		"fail":  func(s string) (string, error) { return "", errors.New(s) },
+		"quote":  func(v any) string { return fmt.Sprintf("%q", fmt.Sprint(v)) },
+		"fail":   func(s string) (string, error) { return "", errors.New(s) },
+		"kindIs": func(kind string, v any) bool { return reflect.ValueOf(v).Kind().String() == kind },
+		"join": func(sep string, v []any) string {
+			texts := make([]string, len(v))
+			for i := range v {
+				texts[i] = fmt.Sprint(v[i])
+			}
+			return strings.Join(texts, sep)
+		},
+		"toJson": func(v any) (string, error) {
+			b, err := json.Marshal(v)
+			return string(b), err
+		},
 	}).Parse(read(t, "helm/tailscope/templates/"+name))
 	if err != nil {
 		t.Fatal(err)
 	}
+	asJSON, err := json.Marshal(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held any
+	if err := json.Unmarshal(asJSON, &held); err != nil {
+		t.Fatal(err)
+	}
 	var b strings.Builder
-	err = tmpl.Execute(&b, map[string]any{"Values": values, "Release": map[string]any{"Name": "shop"}})
+	err = tmpl.Execute(&b, map[string]any{"Values": held, "Release": map[string]any{"Name": "shop"}})
 	return b.String(), err
 }
 
@@ -155,7 +178,14 @@ func TestChart(t *testing.T) {
 		t.Errorf("without hosts: got %v", err)
 	}
 	ch := values["clickhouse"].(map[string]any)
+	ch["hosts"] = "ch1:8123"
+	if _, err := render(t, "servers.yaml", values); err == nil || !strings.Contains(err.Error(), "is the list of the nodes") {
+		t.Errorf("with hosts that are not a list: got %v", err)
+	}
 	ch["hosts"] = []any{"ch1:8123", "ch2:8123"}
+	settings := values["env"].(map[string]any)
+	settings["TAILSCOPE_LIMITS_TENANTS"], settings["TAILSCOPE_SLO"], settings["TAILSCOPE_ON"] = 2000000, 0.001, true
+	settings["TAILSCOPE_TEXT"], settings["TAILSCOPE_LIST"] = "2e6 \"a\"", []any{"a", "b"}
 	for _, c := range []struct {
 		cluster, secret, want string
 	}{
@@ -193,6 +223,11 @@ func TestChart(t *testing.T) {
 		_, user := env["CLICKHOUSE_USER"]
 		if env["TAILSCOPE_STORE"] != c.want || user != (c.secret != "") || env["TAILSCOPE_ALLOWED_HOSTS"] != "*" {
 			t.Errorf("cluster %q, secret %q: environment %v, want the store %s", c.cluster, c.secret, env, c.want)
+		}
+		for name, want := range map[string]string{"LIMITS_TENANTS": "2000000", "SLO": "0.001", "ON": "true", "TEXT": `2e6 "a"`, "LIST": "a,b"} {
+			if got := env["TAILSCOPE_"+name]; got != want {
+				t.Errorf("TAILSCOPE_%s is %q, want %q", name, got, want)
+			}
 		}
 	}
 	text, err := render(t, "services.yaml", values)
