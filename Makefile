@@ -76,7 +76,7 @@ verdicts:
 campaign: image
 	VERSION=$(VERSION) scripts/release-test
 	go -C benchmarks run ./cmd/bench all
-	go test -tags campaign -count 1 -timeout 1h ./test/demo
+	go test -tags campaign -count 1 -timeout 1h ./test/demo ./test/deploy
 	go test -tags servers -count 1 -timeout 2h ./test/e2e ./internal/agg
 	go test -tags servers,campaign -count 1 -timeout 1h ./internal/store/chstore
 	go test -tags servers,campaign -count 1 -timeout 1h -run TestSeveral ./test/faults

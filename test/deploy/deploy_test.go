@@ -1,5 +1,6 @@
 // Package deploy holds the tests of what is in deploy, which is not run here: its parts name
-// each other, and the chart renders. test/e2e runs the balancer.
+// each other, and the chart renders. The campaign has Helm lint and render it; test/e2e runs
+// the balancer.
 package deploy
 
 import (
