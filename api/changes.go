@@ -16,8 +16,8 @@ type ChangesResponse struct {
 	// Unsearched are stretches of the range for which there was no time, also said in Notes.
 	// The next question goes on with them.
 	Unsearched []Range `json:"unsearched,omitempty"`
-	// Kept says of a question with known that some of it was found up to ten minutes ago: the
-	// same question without known searches that anew.
+	// Kept says that some of it was found up to ten minutes ago: of a question with known, the
+	// same one without it searches that anew; of any other, there was no time to do so.
 	Kept  bool     `json:"kept,omitempty"`
 	Notes []string `json:"notes"`
 }

@@ -242,7 +242,7 @@ type ChangesRequest struct {
 	Per        string `query:"per" doc:"request searches a metric for each request of its service"`
 	Operations int    `query:"operations" doc:"operations to search, those with the most requests, at most 500; default 50"`
 	Status     string `query:"status" doc:"new, confirmed, dismissed or all; default new and confirmed"`
-	Known      bool   `query:"known" doc:"true answers what was found in the last ten minutes, if anything was; whether it is over is looked up anew"`
+	Known      bool   `query:"known" doc:"true answers within some seconds what was found in the last ten minutes; whether it is over is looked up anew, and what is not searched yet is unsearched"`
 }
 
 // ApdexRequest asks for Apdex over time. Only requests are scored.

@@ -75,6 +75,8 @@ type Options struct {
 	// Seconds are the newest minutes in slots of one second, for comparisons that are
 	// watched; nil if none are kept.
 	Seconds *seconds.Ring
+	// Changes finds what changed, in Store; default one whose searches end with their question.
+	Changes *changes.Finder
 	// Verdicts tells what changed at marks; nil if nobody judges them.
 	Verdicts *marks.Judge
 	// Sessions are those that are kept; a registry of the store's own if nil.
@@ -109,6 +111,9 @@ func (o *Options) ensureDefaults() {
 	if o.MaxPromQL <= 0 {
 		o.MaxPromQL = max(1, runtime.GOMAXPROCS(0)-1)
 	}
+	if o.Changes == nil {
+		o.Changes = changes.NewFinder(o.Store)
+	}
 	if o.Sessions == nil {
 		o.Sessions = logbook.New(logbook.Options{Store: o.Store, Now: o.Now, Logger: o.Logger})
 	}
@@ -136,7 +141,7 @@ func bodyBound(r *http.Request) int64 {
 func New(o Options) http.Handler {
 	o.ensureDefaults()
 	o.Store = query.WithCohorts(o.Store, o.TenantList)
-	s := &server{Options: o, targets: sla.NewTargets(o.Store), changes: changes.NewFinder(o.Store), tenantCache: query.NewTenantCache(tenantCacheBytes), live: newLive(), first: refresh.Cache[int64]{Size: 1, Fresh: firstKept}, computing: make(chan struct{}, maxComputing), simulating: make(chan struct{}, maxSimulating)}
+	s := &server{Options: o, targets: sla.NewTargets(o.Store), changes: o.Changes, tenantCache: query.NewTenantCache(tenantCacheBytes), live: newLive(), first: refresh.Cache[int64]{Size: 1, Fresh: firstKept}, computing: make(chan struct{}, maxComputing), simulating: make(chan struct{}, maxSimulating)}
 	s.page = o.newTurns(o.MaxConcurrent, o.MaxWait, o.Memory)
 	s.slow = o.newTurns(max(1, o.MaxConcurrent/2), o.MaxWait, o.Memory)
 	// PromQL leaves memory for a question of the page, and waits longer: a

@@ -143,8 +143,10 @@ func (s *Server) startListeners(ctx context.Context) error {
 
 // questionRoutes returns the handler of the main address of a server.
 func (s *Server) questionRoutes(logs *accessLogs) http.Handler {
+	fresh := s.agg.Fresh(s.store)
 	questions := httpapi.New(httpapi.Options{
-		Store:     s.agg.Fresh(s.store),
+		Store:     fresh,
+		Changes:   s.newFinder(fresh),
 		Now:       s.now,
 		Logger:    s.log.With("part", "api"),
 		TraceLink: s.cfg.Traces.Link,

@@ -26,7 +26,7 @@ import (
 
 // openVerdicts makes what judges marks.
 func (s *Server) openVerdicts() {
-	s.changes = changes.NewFinder(s.store)
+	s.changes = s.newFinder(s.store)
 	cuts := func(ctx context.Context, of query.Selection) ([]api.Change, error) {
 		return s.changes.Cuts(ctx, changes.Request{Selection: of, CohortOf: s.cohortOf()})
 	}
@@ -38,6 +38,18 @@ func (s *Server) openVerdicts() {
 		},
 	})
 	s.metrics.registry.MustRegister(verdictCollector{s.verdicts.Stats})
+}
+
+// newFinder returns what finds changes in a store. A search whose question's time is over goes on
+// until the server stops.
+func (s *Server) newFinder(st store.Store) *changes.Finder {
+	f := changes.NewFinder(st)
+	stop := f.GoOn()
+	s.started("searches for changes", func(context.Context) error {
+		stop()
+		return nil
+	})
+	return f
 }
 
 // startVerdicts starts the loop that judges marks, whose receivers are there. A judgement in

@@ -101,6 +101,19 @@ func (b *Budget) Reserve(n int64) error {
 	return nil
 }
 
+// Beside returns the budget of another question, which may last longer than b: it has the
+// bound of b, and reserves from the same memory. Beside nil it has no bound. Close releases
+// its bytes.
+func (b *Budget) Beside() *Budget {
+	if b == nil {
+		return nil
+	}
+	if b.whole != nil {
+		return b.whole.Beside()
+	}
+	return b.memory.Question(b.limit)
+}
+
 // Release releases n reserved bytes.
 func (b *Budget) Release(n int64) {
 	if b != nil && n > 0 {

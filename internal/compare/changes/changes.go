@@ -40,8 +40,9 @@ type Request struct {
 	// few slots after them.
 	Newest *seconds.Ring
 	Now    time.Time // slots that have only just ended then are not read; the zero time: all are
-	// Known answers what was found within the last knownFor, if anything was. Whether what became
-	// worse is over is looked up all the same.
+	// Known answers what was found within the last knownFor, and of windows of which nothing was
+	// what is found within knownWithin: their search goes on, see Finder.GoOn, and the next
+	// question has more. Whether what became worse is over is looked up all the same.
 	Known bool
 
 	cuts bool // for Cuts: neither parts of requests are searched nor who moved
@@ -76,8 +77,13 @@ const (
 	// moments each has fewestSlots slots after it: none is found that was not, and what more
 	// slots say of them is little.
 	settled = 2 * time.Minute
+	// busiest is the least time between two searches of a window, in times as long as one takes: on
+	// a loaded machine an answer is old when it is there.
+	busiest = 4
 	// knownFor is how long an answer is kept for those who ask for what is known.
 	knownFor = 10 * time.Minute
+	// knownWithin is how long those who ask for what is known wait for what is not.
+	knownWithin = 2 * time.Second
 )
 
 func (r *Request) check() error {
@@ -111,15 +117,26 @@ type Finder struct {
 	// of it came late. Known has what was found last in any window.
 	metrics                     refresh.Cache[api.ChangesResponse]
 	open, settling, past, known refresh.Cache[inWindow]
+	searches                    searches
 }
 
-// NewFinder returns one over st. It holds nothing that must be closed.
+// NewFinder returns one over st. It holds nothing that must be closed unless GoOn is called.
 func NewFinder(st store.Store) *Finder {
 	return &Finder{
 		st: st, metrics: refresh.Cache[api.ChangesResponse]{Size: 16, Fresh: fresh},
-		open: refresh.Cache[inWindow]{Size: 32, Fresh: fresh}, settling: refresh.Cache[inWindow]{Size: 32, Fresh: settled},
-		past: refresh.Cache[inWindow]{Size: 64, Fresh: time.Hour}, known: refresh.Cache[inWindow]{Size: 64, Fresh: knownFor},
+		open:     refresh.Cache[inWindow]{Size: 32, Fresh: fresh, Times: busiest, Longest: knownFor},
+		settling: refresh.Cache[inWindow]{Size: 32, Fresh: settled, Times: busiest, Longest: knownFor},
+		past:     refresh.Cache[inWindow]{Size: 64, Fresh: time.Hour}, known: refresh.Cache[inWindow]{Size: 64, Fresh: knownFor},
 	}
+}
+
+// GoOn lets one search at a time go on when the time of all who asked for it is over, so that
+// the next question finds what it found. After stop none does, nor is any under way.
+func (f *Finder) GoOn() (stop func()) {
+	f.searches.mu.Lock()
+	defer f.searches.mu.Unlock()
+	f.searches.goOn = true
+	return f.searches.close
 }
 
 // withLead reports whether a change was dismissed with the one of its service that leads it,

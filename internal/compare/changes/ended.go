@@ -22,12 +22,18 @@ const mostEnds = 10
 
 // nameEnds says of what made requests worse, and lasts in what was compared, since when it is
 // as before, if it is. That takes some slots, long before the end is a change by itself.
-// Once half of the time of ctx has passed it looks for no further end.
+// Once half of the time of ctx has passed, or knownWithin for what is known, it looks for no
+// further end.
 func nameEnds(ctx context.Context, st store.Store, r *Request, out *api.ChangesResponse) error {
 	looking := ctx
-	if deadline, ok := ctx.Deadline(); ok {
+	deadline, ok := ctx.Deadline()
+	within := time.Until(deadline) / 2
+	if r.Known && (!ok || within > knownWithin) {
+		within, ok = knownWithin, true
+	}
+	if ok {
 		var stop context.CancelFunc
-		looking, stop = context.WithTimeout(ctx, time.Until(deadline)/2)
+		looking, stop = context.WithTimeout(ctx, within)
 		defer stop()
 	}
 	end := out.End

@@ -125,7 +125,7 @@ func (f *Finder) searchWindows(ctx context.Context, r *Request) (*api.ChangesRes
 	if err != nil {
 		return nil, err
 	}
-	out := &api.ChangesResponse{Range: of, Changes: []api.Change{}, Events: []api.ChangeEvent{}, Notes: []string{}}
+	out := &api.ChangesResponse{Range: of, Slot: windows[0].step, Changes: []api.Change{}, Events: []api.ChangeEvent{}, Notes: []string{}}
 	all, missing, kept, err := f.searchAll(ctx, r, windows, counts)
 	if err != nil {
 		return nil, err
@@ -152,7 +152,10 @@ func (f *Finder) searchWindows(ctx context.Context, r *Request) (*api.ChangesRes
 	}
 	maps.DeleteFunc(rare, func(p compare.Part, _ bool) bool { return often[p] })
 	out.Unsearched = stretchesOf(missing, of)
-	out.Notes = slices.Concat(notSearched(out.Searched, left, len(rare)), unsearchedText(out.Unsearched), searchedUntil(out), inTurn)
+	if len(all) > 0 {
+		out.Notes = notSearched(out.Searched, left, len(rare))
+	}
+	out.Notes = slices.Concat(out.Notes, unsearchedText(out.Unsearched), searchedUntil(out), inTurn)
 	out.Changes = join(all)
 	if r.cuts {
 		out.Changes = slices.DeleteFunc(out.Changes, func(c api.Change) bool { return !isWithin(&c, of) })
@@ -168,33 +171,66 @@ func (f *Finder) searchWindows(ctx context.Context, r *Request) (*api.ChangesRes
 }
 
 // searchAll returns what is found in the windows, in order of time, and those for which there
-// was no time. The newest is searched first. A question that has a deadline is answered before
-// it with what is known by then, if anything: the next one finds that in the caches, and goes on.
-// kept reports whether something of it was found for an earlier question, as Request.Known allows.
+// was no time. Those of which nothing is known are searched first, the newest before others. A
+// question that has a deadline is answered before it with what is known by then, if anything: the
+// next one finds that in the caches, and goes on. One for what is known is answered also if nothing is.
+// kept reports whether something of it was found for an earlier question.
 func (f *Finder) searchAll(ctx context.Context, r *Request, windows []window, counts []string) (all []*inWindow, missing []window, kept bool, err error) {
 	searching := ctx
-	if deadline, ok := ctx.Deadline(); ok && !r.cuts && len(windows) > 1 {
+	known := make([]*inWindow, len(windows))
+	if !r.cuts && !r.Now.IsZero() {
+		for i, w := range windows {
+			known[i] = f.known.Kept(keyOf(r.of(w)), r.Now)
+		}
+	}
+	deadline, ok := ctx.Deadline()
+	within := time.Until(deadline) * 4 / 5 // the rest is for the answer
+	if r.Known && (!ok || within > knownWithin) {
+		within, ok = knownWithin, true
+	}
+	if ok && !r.cuts && (r.Known || len(windows) > 1) {
 		var stop context.CancelFunc
-		searching, stop = context.WithTimeout(ctx, time.Until(deadline)*4/5) // the rest is for the answer
+		searching, stop = context.WithTimeout(ctx, within)
 		defer stop()
 	}
 	var over error
-	for i, w := range slices.Backward(windows) {
-		found, earlier, err := f.searchWindow(searching, r, w, counts[i])
+	found := make([]*inWindow, len(windows))
+	search := func(i int) error {
+		out, err := f.searchWindow(searching, r, windows[i], counts[i])
 		switch {
 		case err == nil:
-			all, kept = append(all, found), kept || earlier
+			found[i] = out
 		case searching.Err() != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-			missing, over = append(missing, w), err
+			over, found[i] = err, known[i]
+			kept = kept || known[i] != nil
 		default:
-			return nil, nil, false, err
+			return err
+		}
+		return nil
+	}
+	for _, again := range []bool{false, true} {
+		for i := range slices.Backward(windows) {
+			switch {
+			case (known[i] != nil) != again:
+			case again && r.Known:
+				found[i], kept = known[i], true
+			default:
+				if err := search(i); err != nil {
+					return nil, nil, false, err
+				}
+			}
 		}
 	}
-	if len(all) == 0 {
+	for i, of := range found {
+		if of != nil {
+			all = append(all, of)
+		} else {
+			missing = append(missing, windows[i])
+		}
+	}
+	if len(all) == 0 && !r.Known {
 		return nil, nil, false, over
 	}
-	slices.Reverse(all)
-	slices.Reverse(missing)
 	return all, missing, kept, nil
 }
 
@@ -257,29 +293,10 @@ func (f *Finder) counts(ctx context.Context, r *Request, windows []window) ([]st
 	return out, nil
 }
 
-// searchWindow returns what is found in a window, shared with the caches. kept reports whether it
-// was found for an earlier question, as Request.Known allows.
-func (f *Finder) searchWindow(ctx context.Context, r *Request, w window, counts string) (found *inWindow, kept bool, err error) {
+// searchWindow returns what is found in a window, shared with the cache of those like it.
+func (f *Finder) searchWindow(ctx context.Context, r *Request, w window, counts string) (*inWindow, error) {
 	r = r.of(w)
-	if r.Now.IsZero() {
-		found, err = f.searchAnew(ctx, r, w, counts)
-		return found, false, err
-	}
-	key := keyOf(r)
-	if r.Known {
-		if found := f.known.Kept(key, r.Now); found != nil {
-			return found, true, nil
-		}
-	}
-	if found, err = f.searchAnew(ctx, r, w, counts); err == nil {
-		f.known.Keep(key, r.Now, found)
-	}
-	return found, false, err
-}
-
-// searchAnew returns what is found in a window, shared with the cache of those like it.
-func (f *Finder) searchAnew(ctx context.Context, r *Request, w window, counts string) (*inWindow, error) {
-	search := func() (*inWindow, error) {
+	search := func(ctx context.Context) (*inWindow, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -287,15 +304,22 @@ func (f *Finder) searchAnew(ctx context.Context, r *Request, w window, counts st
 		defer done()
 		return search(ctx, f.st, r, w)
 	}
+	cache, key := &f.open, keyOf(r)
 	switch {
 	case r.Now.IsZero():
-		return search()
+		return search(ctx)
 	case counts != "":
-		return f.past.Get(ctx, keyOf(r)+counts, r.Now, search)
+		cache = &f.past
 	case w.to+fewestSlots*w.step <= r.Now.Add(-unfinished).Unix():
-		return f.settling.Get(ctx, keyOf(r), r.Now, search)
+		cache = &f.settling
 	}
-	return f.open.Get(ctx, keyOf(r), r.Now, search)
+	if found := cache.Kept(key+counts, r.Now); found != nil {
+		return found, nil
+	}
+	return f.searches.find(ctx, key+counts, search, func(found *inWindow, took time.Duration) {
+		cache.Keep(key+counts, r.Now, took, found)
+		f.known.Keep(key, r.Now, took, found)
+	})
 }
 
 // of returns the question about a window.

@@ -97,11 +97,7 @@ func (c *Cache[T]) Get(ctx context.Context, key string, now time.Time, compute f
 		delete(c.running, queue)
 		close(done)
 		if err == nil && out != nil {
-			fresh := max(c.Fresh, time.Duration(c.Times)*time.Since(begin))
-			if c.Longest > 0 {
-				fresh = min(fresh, max(c.Fresh, c.Longest))
-			}
-			c.keep(answer[T]{key, now, fresh, out})
+			c.keep(answer[T]{key, now, c.freshFor(time.Since(begin)), out})
 		}
 	}()
 	out, err = compute()
@@ -116,11 +112,20 @@ func (c *Cache[T]) Kept(key string, now time.Time) *T {
 	return c.find(key, now)
 }
 
-// Keep keeps an answer that was computed otherwise.
-func (c *Cache[T]) Keep(key string, now time.Time, out *T) {
+// Keep keeps an answer that was computed otherwise, and how long that took.
+func (c *Cache[T]) Keep(key string, now time.Time, took time.Duration, out *T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.keep(answer[T]{key, now, c.Fresh, out})
+	c.keep(answer[T]{key, now, c.freshFor(took), out})
+}
+
+// freshFor returns how long an answer is kept that took so long to compute.
+func (c *Cache[T]) freshFor(took time.Duration) time.Duration {
+	fresh := max(c.Fresh, time.Duration(c.Times)*took)
+	if c.Longest > 0 {
+		fresh = min(fresh, max(c.Fresh, c.Longest))
+	}
+	return fresh
 }
 
 // find returns the answer to key that is fresh at now, or nil. c.mu is held.

@@ -130,3 +130,15 @@ func TestKept(t *testing.T) {
 		expect("bca")
 	})
 }
+
+// An answer that took long is kept longer, however it was computed.
+func TestWhatTookLongIsKeptLonger(t *testing.T) {
+	c := Cache[int]{Size: 16, Fresh: time.Minute, Times: 4, Longest: 10 * time.Minute}
+	now := time.Now()
+	for _, x := range []struct{ took, kept time.Duration }{{0, time.Minute}, {time.Minute, 4 * time.Minute}, {time.Hour, 10 * time.Minute}} {
+		c.Keep("key", now, x.took, new(int))
+		if c.Kept("key", now.Add(x.kept-time.Second)) == nil || c.Kept("key", now.Add(x.kept)) != nil {
+			t.Errorf("what took %s is not kept for %s", x.took, x.kept)
+		}
+	}
+}
