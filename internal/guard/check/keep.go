@@ -306,7 +306,9 @@ func (e *Engine) story(ctx context.Context, told map[subject]Story, id string, s
 	if !known {
 		var err error
 		if story, err = e.o.Story(ctx, s.service, s.environment, s.opened, s.until); err != nil {
-			e.o.Logger.Warn("it is not known what changed in the service of an incident", "incident", id, "service", s.service, "error", err)
+			e.late.fail(e.o.Logger, e.o.Now(), id, s.service, err)
+		} else {
+			e.late.found(e.o.Logger, e.o.Now())
 		}
 		told[s] = story
 	}

@@ -29,6 +29,7 @@ type Engine struct {
 	sink         sink
 	lessons      learnedProfiles
 	environments environments
+	late         lateStories
 	wake         chan struct{} // something has to be stored or sent
 	defined      chan struct{} // definitions were replaced
 	scratch      sync.Pool     // of *[]sample
