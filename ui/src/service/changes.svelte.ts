@@ -54,6 +54,7 @@ export class Changes {
       if (!q) return;
       this.tooLong = q.end - q.start > longest;
       if (this.tooLong) {
+        this.asking++;
         this.query.cancel();
         this.query.data = undefined;
         return;
@@ -62,17 +63,23 @@ export class Changes {
       const same = untrack(() => this.match) === q.match;
       this.match = q.match;
       if (!same) this.query.data = undefined;
-      const ask = (known: boolean) =>
-        this.query.ask(async (signal) => {
-          const answer = await readChanges({ ...q, known }, signal);
-          this.decided = {};
-          this.dismissed = null;
-          return answer;
-        }, true);
-      untrack(() => void (same ? ask(false) : askKnownFirst(ask)));
+      const mine = ++this.asking;
+      const ask = async (known: boolean) =>
+        mine === this.asking
+          ? this.query.ask(async (signal) => {
+              const answer = await readChanges({ ...q, known }, signal);
+              this.decided = {};
+              this.dismissed = null;
+              return answer;
+            }, true)
+          : undefined;
+      untrack(() => void askKnownFirst(ask, !same));
     });
+    $effect(() => () => void this.asking++);
   }
   private match = '';
+  /** Questions until all is searched: the newest goes on. */
+  private asking = 0;
 
   /** The event of several services that a change is of, once it is known. */
   event(c: Change): ChangeEvent | undefined {

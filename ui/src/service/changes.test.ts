@@ -90,3 +90,20 @@ test('all is searched anew only where what is known was found earlier', async ()
   };
   expect([await asked({ kept: true }), await asked({}), await asked(undefined)]).toEqual([[true, false], [true], [true]]);
 });
+
+test('what is not searched yet is asked for until it is', async () => {
+  const asked = async (known: boolean, ...answers: Partial<ChangesResponse>[]) => {
+    const all: boolean[] = [];
+    const ask = async (known: boolean) => {
+      all.push(known);
+      return answers.shift() as ChangesResponse | undefined;
+    };
+    await askKnownFirst(ask, known, async () => {});
+    return all;
+  };
+  const left = { unsearched: [{ start: 0, end: 1 }] };
+  expect(await asked(true, left, left, {})).toEqual([true, true, true]);
+  expect(await asked(true, left, { kept: true }, {})).toEqual([true, true, false]);
+  expect(await asked(false, left, left, { kept: true })).toEqual([false, true, true]);
+  expect(await asked(true, left)).toEqual([true, true]); // a newer question took its place
+});

@@ -15,9 +15,20 @@ export const longest = 7 * 86400;
 export const readChanges = ({ known, ...q }: { match: string; start: number; end: number; known?: boolean }, signal?: AbortSignal) =>
   getAside<ChangesResponse>('changes', { ...q, known: known ? 'true' : undefined }, signal);
 
-/** Asks for what is known, which is here at once, and then in full if some of it was found earlier. ask returns undefined if a newer question took its place. */
-export async function askKnownFirst(ask: (known: boolean) => Promise<ChangesResponse | undefined>): Promise<void> {
-  if ((await ask(true))?.kept) await ask(false);
+/** The pause between two questions for what is not searched yet, in milliseconds. */
+const untilMore = 1000;
+
+/**
+ * Asks for what is known, which is here at once, then for more until all is searched, and then in full if some of it was found earlier.
+ * ask returns undefined if a newer question took its place. Where known is false it asks in full first.
+ */
+export async function askKnownFirst(ask: (known: boolean) => Promise<ChangesResponse | undefined>, known = true, pause = () => new Promise((go) => setTimeout(go, untilMore))): Promise<void> {
+  let r = await ask(known);
+  while (r?.unsearched?.length) {
+    await pause();
+    r = await ask(true);
+  }
+  if (known && r?.kept) await askKnownFirst(ask, false, pause);
 }
 
 export function decide(c: Change, status: ChangeStatus, name = ''): Promise<ChangeDecided> {
