@@ -108,7 +108,7 @@ func ChangePoints(s *Series, o ChangeOptions) ([]ChangePoint, error) {
 	if s.occupied < 2*o.Least || s.total == 0 {
 		return nil, nil
 	}
-	part, kept := s.withoutEmpty()
+	part, kept := s.WithoutEmpty()
 	var phases []int // position of a slot in its season
 	if seasonal(s.Slots(), o) {
 		phases = make([]int, len(kept))

@@ -307,7 +307,7 @@ func (c *changeSearch) split() []int {
 		}
 		elements, now = added, after
 		p, _ := c.chance(tried, now, base)
-		if tried == 1 {
+		if tried == 1 && c.mayBePlain() {
 			if t, q := c.likeliest(base); q < min(p, plainly) {
 				p, elements = q, []element{{at: t}}
 				now = c.noises(elements, true)
@@ -502,6 +502,22 @@ func (c *changeSearch) likeliest(base []noise) (at int, p float64) {
 	}
 	p, _ = c.chance(1, c.noises([]element{{at: at}}, false), base)
 	return at, p
+}
+
+// mayBePlain reports whether a split of the whole stretch gains enough in any view that likeliest
+// may find one that is plain: that of independent slots, of which none that persist gains more.
+func (c *changeSearch) mayBePlain() bool {
+	for k := range c.views {
+		_, most := c.greatest(k, c.plain, 0, c.n)
+		whole := 0.0
+		for _, x := range c.views[k].x {
+			whole += x * x
+		}
+		if gain := -float64(c.n-1) / 2 * math.Log(max(0, 1-most/whole)); !(gain < -math.Log(plainly)) {
+			return true
+		}
+	}
+	return false
 }
 
 // greatest returns the split of the slots [from, to) of a view with the greatest contrast; at

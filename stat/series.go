@@ -255,9 +255,9 @@ func (s *Series) Slice(from, to int) *Series {
 	return p.finish()
 }
 
-// withoutEmpty returns s without its empty slots, and the indices of the others. It
+// WithoutEmpty returns s without its empty slots, and the indices of the others. It
 // shares memory with s.
-func (s *Series) withoutEmpty() (*Series, []int) {
+func (s *Series) WithoutEmpty() (*Series, []int) {
 	p := *s
 	p.first, p.start, p.sum, p.squares = nil, nil, nil, nil
 	kept := make([]int, 0, s.occupied)

@@ -12,9 +12,9 @@ import (
 // Lengths with a large prime factor have the coefficients that a transform of their own has.
 func TestTransformOfAnyLength(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, n := range []int{1, 2, 29, 163, 1009, 1079, 1440, 2 * 1087} {
+	for _, n := range []int{1, 2, 3, 4, 5, 6, 7, 29, 37, 105, 163, 720, 1009, 1079, 1435, 1440, 2 * 1087} {
 		own, plain := newTransform(n), fourier.NewFFT(n)
-		if chirped := own.plain == nil; chirped != (primeFactor(n) > largestFactor) {
+		if _, chirped := own.inner.(*chirp); chirped != (primeFactor(n) > largestFactor) {
 			t.Errorf("%d slots: by way of a longer transform %v, largest prime factor %d", n, chirped, primeFactor(n))
 		}
 		for range 2 { // the working space is used again

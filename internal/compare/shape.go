@@ -204,6 +204,11 @@ func (c *comparison) spikeOf(s *side, names []operation, o stat.SpikeOptions) (*
 	if err != nil {
 		return nil, 1, err
 	}
+	return c.spikeIn(s, names, col, o)
+}
+
+// spikeIn is spikeOf for operations of which the column is known.
+func (c *comparison) spikeIn(s *side, names []operation, col column, o stat.SpikeOptions) (*api.Shape, float64, error) {
 	to := o.Reference[1]
 	if to == 0 {
 		to = s.slots()

@@ -437,21 +437,27 @@ const mostSpikes = 8
 
 // Spikes finds the spikes in a stretch of a part that are shorter than so many slots, the
 // clearest first, as a comparison of a range does. Alpha is the probability of a first one where
-// there is none.
-func (s *Stretches) Spikes(p Part, in Stretch, shorter int, alpha float64) ([]Spike, error) {
+// there is none. Quiet are the durations of a stretch without spikes, in all of its slots; else nil.
+func (s *Stretches) Spikes(p Part, in Stretch, shorter int, alpha float64) (out []Spike, quiet *stat.Series, err error) {
 	c := &comparison{Request: s.request, st: s.st, step: s.all.step, unit: "seconds", of: s.Subject(p)}
 	of := s.cut(p, in)
-	var out []Spike
 	var seen []span
 	for range mostSpikes {
 		if len(of.strata) == 0 {
 			break
 		}
-		shape, prob, err := c.spikeOf(of, namesOf(of, of), stat.SpikeOptions{Alpha: alpha})
+		col, err := c.column(of, namesOf(of, of))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		shape, prob, err := c.spikeIn(of, namesOf(of, of), col, stat.SpikeOptions{Alpha: alpha})
+		if err != nil {
+			return nil, nil, err
 		}
 		if shape == nil {
+			if len(seen) == 0 {
+				quiet = col.series
+			}
 			break
 		}
 		// What one spike hides is seen without its slots, short or long.
@@ -467,7 +473,7 @@ func (s *Stretches) Spikes(p Part, in Stretch, shorter int, alpha float64) ([]Sp
 		}
 		out = append(out, Spike{at, prob, *shape})
 	}
-	return slices.DeleteFunc(out, func(x Spike) bool { return x.To-x.From >= shorter }), nil
+	return slices.DeleteFunc(out, func(x Spike) bool { return x.To-x.From >= shorter }), quiet, nil
 }
 
 // Leave leaves slots of a part out of its series and errors, and of what is compared of it,

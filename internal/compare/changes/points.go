@@ -52,19 +52,22 @@ func (s *searched) name() api.ChangePart {
 // alpha, with what each day does again taken out where there are three or more. Slots without
 // requests are left out, so a change that came while there were none lies anywhere among them;
 // of a rate they are slots like others.
-func searchPart(s *compare.Stretches, p compare.Part, of string, alpha float64) (out searched, err error) {
-	out = searched{part: p, of: of}
+func searchPart(s *compare.Stretches, p compare.Part, of string, alpha float64) (searched, error) {
+	if of == Durations {
+		durations, slots, err := s.Series(p)
+		if err != nil {
+			return searched{part: p, of: of}, err
+		}
+		return searchDurations(s, p, durations, slots, alpha)
+	}
+	out := searched{part: p, of: of}
 	var found []stat.ChangePoint
+	var err error
 	options := func(slots []int) stat.ChangeOptions {
 		return stat.ChangeOptions{Alpha: alpha, Season: seasonOf(slots, s.Step())}
 	}
 	errors, rate := s.Tallies(p)
 	switch of {
-	case Durations:
-		var durations *stat.Series
-		if durations, out.slots, err = s.Series(p); err == nil {
-			found, err = stat.ChangePoints(durations, options(out.slots))
-		}
 	case Errors:
 		out.slots = occupied(errors)
 		found, err = stat.ChangePointsOfTally(pick(errors, out.slots), stat.ShareTally, options(out.slots))
@@ -80,6 +83,19 @@ func searchPart(s *compare.Stretches, p compare.Part, of string, alpha float64) 
 			continue
 		}
 		out.points = append(out.points, pointOf(f, out.slots, of))
+	}
+	return out, nil
+}
+
+// searchDurations is searchPart for the durations of a part, which are those of these slots.
+func searchDurations(s *compare.Stretches, p compare.Part, durations *stat.Series, slots []int, alpha float64) (searched, error) {
+	out := searched{part: p, of: Durations, slots: slots}
+	found, err := stat.ChangePoints(durations, stat.ChangeOptions{Alpha: alpha, Season: seasonOf(slots, s.Step())})
+	if err != nil {
+		return out, err
+	}
+	for _, f := range found {
+		out.points = append(out.points, pointOf(f, slots, Durations))
 	}
 	return out, nil
 }

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -82,7 +83,16 @@ func search(ctx context.Context, st store.Store, r *Request, w window) (*inWindo
 	if err != nil {
 		return nil, err
 	}
-	shorter, err := takeSpikes(ctx, s, wholes(s, parts))
+	var mu sync.Mutex
+	quiet := map[compare.Part]searched{} // durations that are searched
+	shorter, err := takeSpikes(ctx, s, wholes(s, parts), func(p compare.Part, of *stat.Series) error {
+		durations, slots := of.WithoutEmpty()
+		found, err := searchDurations(s, p, durations, slots, discovery)
+		mu.Lock()
+		defer mu.Unlock()
+		quiet[p] = found
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -98,14 +108,14 @@ func search(ctx context.Context, st store.Store, r *Request, w window) (*inWindo
 	if !r.cuts {
 		few = func(c candidate) ([]string, error) { return fewErrors(ctx, st, s, r, c) }
 	}
-	found, err := candidates(ctx, s, parts, inside, ofOperations(r), among*w.share(), few)
+	found, err := candidates(ctx, s, parts, inside, quiet, ofOperations(r), among*w.share(), few)
 	if err != nil {
 		return nil, err
 	}
 	if found, err = withoutMix(ctx, st, s, found); err != nil {
 		return nil, err
 	}
-	hidden, err := takeSpikes(ctx, s, betweenSteps(found))
+	hidden, err := takeSpikes(ctx, s, betweenSteps(found), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -305,8 +315,9 @@ func thingsOf(p compare.Part, some bool) []string {
 
 // candidates are the change points of all parts whose probability, adjusted for
 // all that was searched, is small enough. Those of a part follow each other, in order of time,
-// and then those of its errors that takeFew takes by few, if that is not nil.
-func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part, inside []inner, some bool, level float64, few func(candidate) ([]string, error)) ([]candidate, error) {
+// and then those of its errors that takeFew takes by few, if that is not nil. Quiet has the
+// durations that were searched before.
+func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part, inside []inner, quiet map[compare.Part]searched, some bool, level float64, few func(candidate) ([]string, error)) ([]candidate, error) {
 	var all []searched
 	for _, p := range parts {
 		for _, of := range thingsOf(p, some) {
@@ -330,6 +341,10 @@ func candidates(ctx context.Context, s *compare.Stretches, parts []compare.Part,
 		work.Go(func() (err error) {
 			if err := working.Err(); err != nil {
 				return err
+			}
+			if found, known := quiet[all[i].part]; known && all[i].of == Durations && all[i].inner == nil {
+				all[i] = found
+				return nil
 			}
 			all[i], err = points(i, discovery)
 			return err

@@ -68,8 +68,9 @@ func betweenSteps(found []candidate) (out []place) {
 // takeSpikes finds the spikes that are shorter than two changes are apart, and leaves their
 // slots out of all that is searched and compared afterwards: a step fits such a spike badly,
 // and what it does to a stretch hides other steps. Where a season is taken out all slots are
-// needed, and none is looked for.
-func takeSpikes(ctx context.Context, s *compare.Stretches, places []place) ([]api.Change, error) {
+// needed, and none is looked for. It calls quiet, unless that is nil, with the durations of each place
+// without a spike, possibly of several at once: what was read of them need not be read again.
+func takeSpikes(ctx context.Context, s *compare.Stretches, places []place, quiet func(compare.Part, *stat.Series) error) ([]api.Change, error) {
 	if int64(s.Slots())*s.Step() >= fewestDays*day {
 		return nil, nil
 	}
@@ -81,7 +82,11 @@ func takeSpikes(ctx context.Context, s *compare.Stretches, places []place) ([]ap
 			if err := working.Err(); err != nil {
 				return err
 			}
-			all[i], err = s.Spikes(p.part, p.in, fewestAfter, discovery)
+			var durations *stat.Series
+			all[i], durations, err = s.Spikes(p.part, p.in, fewestAfter, discovery)
+			if err == nil && durations != nil && quiet != nil {
+				err = quiet(p.part, durations)
+			}
 			return err
 		})
 	}
