@@ -123,6 +123,9 @@ type Incident struct {
 	Text   string          `json:"text"`
 	Acked  *Ack            `json:"acked,omitempty"`
 	Events []IncidentEvent `json:"events,omitempty"`
+	// States are what held when, oldest first, touching; of one that flapped alone, of which
+	// events do not tell each change.
+	States []CheckState `json:"states,omitempty"`
 }
 
 type IncidentEvent struct {

@@ -119,7 +119,17 @@ func (e *Engine) overlapping(r IncidentsRequest) []api.Incident {
 		found = found[:r.Limit]
 	}
 	for i := range found {
-		found[i].Events = slices.Clone(found[i].Events)
+		k := &found[i]
+		k.Events = slices.Clone(k.Events)
+		c := e.conditions[k.Check]
+		if c == nil || k.Kind != "check" || !slices.ContainsFunc(k.Events, func(v api.IncidentEvent) bool { return v.Kind == string(event.Flapping) }) {
+			continue
+		}
+		end := e.o.Now()
+		if !math.IsNaN(float64(k.End)) {
+			end = k.End.Time()
+		}
+		k.States = c.statesBetween(k.Start.Time(), end)
 	}
 	return found
 }

@@ -121,6 +121,7 @@ export interface components {
             start: number | null;
             /** @enum {string} */
             state?: "OK" | "WARNING" | "CRITICAL" | "UNKNOWN";
+            states?: components["schemas"]["CheckState"][];
             story?: string;
             text: string;
             value: number | null;
@@ -1276,6 +1277,7 @@ export interface components {
             start: number | null;
             /** @enum {string} */
             state?: "OK" | "WARNING" | "CRITICAL" | "UNKNOWN";
+            states?: components["schemas"]["CheckState"][];
             story?: string;
             text: string;
             value: number | null;

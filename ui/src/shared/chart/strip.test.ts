@@ -24,6 +24,9 @@ it('an incident is as bad as it was at each moment', () => {
   const seen = (of: CheckState[]) => of.map((s) => [s.start, s.end, s.state]);
   expect(seen(statesOf({ ...i, events: [event(10, 'opened', 'WARNING'), event(20, 'changed', 'CRITICAL'), event(25, 'acknowledged', 'CRITICAL'), event(27, 'changed', 'CRITICAL'), event(30, 'changed', 'WARNING')] }))).toEqual([[10, 20, 'WARNING'], [20, 30, 'CRITICAL'], [30, 40, 'WARNING']]);
   expect(seen(statesOf(i))).toEqual([[10, 40, 'CRITICAL']]);
+  // Of one that flaps events tell no change: it is open, and OK since 14.
+  const flapped: CheckState[] = [{ start: 10, end: 14, state: 'CRITICAL', soft: false }, { start: 14, end: null, state: 'OK', soft: false, why: 'flapping' }];
+  expect(seen(statesOf({ ...i, end: null, events: [event(10, 'opened', 'CRITICAL')], states: flapped }))).toEqual([[10, 14, 'CRITICAL'], [14, null, 'OK']]);
 });
 
 it('gaps are the whole columns in which nothing was measured', () => {

@@ -17,8 +17,9 @@ export function strip(of: CheckState[] | undefined, start: number, end: number, 
 
 type Held = CheckState & { start: number; end: number };
 
-/** What an incident went through, from its events; its worst state where it has none. */
+/** What an incident went through: of one that flapped as the server has it, else from its events; its worst state where it has none. */
 export function statesOf(i: Incident): CheckState[] {
+  if (i.states?.length) return i.states;
   const changes = (i.events ?? []).filter((e) => e.kind === 'opened' || e.kind === 'changed').filter((e, n, all) => e.to !== all[n - 1]?.to);
   if (!changes.length) return [{ start: i.start, end: i.end, state: i.worst || 'UNKNOWN', soft: false, why: i.text }];
   return changes.map((e, n) => ({ start: e.time, end: changes[n + 1]?.time ?? i.end, state: e.to, soft: false, why: e.text }));
