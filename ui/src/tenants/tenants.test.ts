@@ -38,6 +38,7 @@ test('a share of slow requests has its interval where there is one', () => {
 
 test('a window slides over a twelfth of the range', () => {
   expect(slideOf(6 * 3600)).toBe(1800);
+  expect(slideOf(6 * 3600 + 600)).toBe(1800); // up to the end of the step that is open
   expect(slideOf(3600)).toBe(300);
   expect(slideOf(60)).toBe(60);
   expect(slideOf(30 * 86400)).toBe(3 * 86400);

@@ -69,10 +69,10 @@ export function slowText(t: Pick<Tenant, 'slow_share' | 'slow_low' | 'slow_high'
   return `${share} (${low}–${errorRatio(t.slow_high)})`;
 }
 
-/** How long a window slides over a range: a twelfth of it, a round length. */
+/** How long a window slides over a range: a twelfth of it, a round length. A little more, such as the step that is open, makes it no longer. */
 export function slideOf(seconds: number): number {
   const round = [60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
-  return round.find((s) => s >= seconds / 12) ?? Math.ceil(seconds / 12 / 86400) * 86400;
+  return round.find((s) => s >= (0.95 * seconds) / 12) ?? Math.ceil(seconds / 12 / 86400) * 86400;
 }
 
 export const lineChoices = [['0.5', 'p50'], ['0.95', 'p95'], ['0.99', 'p99']] as const;
