@@ -45,6 +45,15 @@ test('every page keeps the width of a phone', async ({ page }) => {
   expect(await tooWide(page)).toBeLessThanOrEqual(0);
 });
 
+test('the words of a mark’s verdicts are whole on a phone', async ({ page }) => {
+  const c = changed();
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.goto(`/services/${c.service}/marks/${c.mark.id}`);
+  const cell = page.getByTestId('mark-verdict').locator('tbody tr').first().locator('td').first();
+  await expect(cell).toBeVisible();
+  expect(await cell.evaluate((td) => td.querySelector('[data-testid=verdict-word]')!.getBoundingClientRect().right - td.getBoundingClientRect().right)).toBeLessThanOrEqual(0.5);
+});
+
 test('live is off where nothing moves, and says why', async ({ page }) => {
   const c = changed();
   await page.goto(`/compare?l.service==${c.service}&by=mark&mark=${c.mark.id}&window=30m`);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { allowances, differenceScale, effectWords, figure, marginWords, needs, sideTime, planned, ratioScale, twoDigits, verdictSign, warningText } from './words';
+import { allowances, differenceScale, effectWords, figure, marginWords, needs, needsOnce, sideTime, planned, ratioScale, twoDigits, verdictSign, warningText } from './words';
 import type { CompareFigure, CompareMeasure, Verdict } from '../api/schema';
 
 const of = (effect: number | null, low: number | null, high: number | null, verdict: Verdict, o: Partial<CompareFigure> = {}): CompareFigure =>
@@ -54,6 +54,8 @@ it('says how much more data it takes', () => {
   expect(needs(measure(p99, of(1, 0.9, 1.1, 'no evidence', { needed: 0.8, needed_seconds: 4500 })))).toBe('');
   expect(needs(measure(p99, of(null, null, null, 'too little data', { short: 'side B: 12 of 20 slots', needed: 2, needed_seconds: 200, judged_at: 1_800_000_000 })))).toMatch(/^the newest stretch is still coming, and can be judged at Fri 15 Jan /);
   expect(needs(measure(p99, of(null, null, null, 'too little data', { short: 'side B: 12 of 20 slots', needed: 2, needed_seconds: 200 })))).toBe('side B: 12 of 20 slots; about 4 min a side may do');
+  const little = (short: string) => measure(p99, of(null, null, null, 'too little data', { short }));
+  expect(needsOnce([little('28 slots say no more than 0.9 independent ones'), little('28 slots say no more than 1.2 independent ones'), little('side B: 12 of 20 slots')])).toEqual(['28 slots say no more than 0.9 independent ones', '', 'side B: 12 of 20 slots']);
   expect(needs(measure(p99, of(1.3, 1.2, 1.4, 'slower', { needed: 3, needed_seconds: 4500 })))).toBe('');
 });
 

@@ -164,6 +164,12 @@ export function needs(m: CompareMeasure): string {
   return `needs about ${neededOf(f)} a side`;
 }
 
+/** What more data would take, of each measure that the one before does not say already: the same reason with other numbers is one reason. */
+export function needsOnce(measures: CompareMeasure[]): string[] {
+  const reason = (s: string) => s.split('; about ')[0].replace(/[\d.,]+/g, '');
+  return measures.map((m, i) => (i > 0 && measures[i - 1].verdict === m.verdict && reason(needs(measures[i - 1])) === reason(needs(m)) ? '' : needs(m)));
+}
+
 /** When a side was: one stretch, or how many windows and how long they are together. */
 export function sideTime(side: Pick<CompareSide, 'start' | 'end' | 'windows'>, zone?: string): string {
   const windows = side.windows ?? [];
