@@ -69,10 +69,10 @@ func TestChangesOutput(t *testing.T) {
 		}
 	}
 	srv, _ := answering(t, &api.ChangesResponse{Slot: 60, Searched: 1})
-	if out, _, code := run(t, "changes", "list", "--status", "confirmed", "--server", srv.URL); code != exitOK || out != "no confirmed change in 1 series, searched in slots of 60s\n" {
+	if out, _, code := run(t, "changes", "list", "--status", "confirmed", "--server", srv.URL); code != exitOK || out != "no confirmed change in 1 series, searched in slots of 60 s\n" {
 		t.Errorf("exit code %d, %q", code, out)
 	}
-	if out, _, code := run(t, "changes", "list", "--server", srv.URL); code != exitOK || out != "no change in 1 series, searched in slots of 60s\n" {
+	if out, _, code := run(t, "changes", "list", "--server", srv.URL); code != exitOK || out != "no change in 1 series, searched in slots of 60 s\n" {
 		t.Errorf("exit code %d, %q", code, out)
 	}
 }

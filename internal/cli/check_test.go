@@ -31,13 +31,13 @@ func TestPluginLine(t *testing.T) {
 		{api.Check{ID: "orders", Level: "OK", Value: 12000, Bands: bandsFixture(11000, 7700, 9900, nan, nan)},
 			"OK orders = 12000 (11000 > W > 9900 > C > 7700) | orders=12000;9900:;7700: threshold=11000"},
 		{api.Check{ID: "p99", Level: "WARNING", Value: 0.345, Unit: "s", Text: "0.345 s is above 0.33 s", Bands: bandsFixture(0.3, nan, nan, 0.33, 0.45)},
-			"WARNING p99 = 0.345s (0.3 < W < 0.33 < C < 0.45): 0.345 s is above 0.33 s | p99=0.345s;~:0.33;~:0.45 threshold=0.3s"},
+			"WARNING p99 = 345 ms (300 ms < W < 330 ms < C < 450 ms): 0.345 s is above 0.33 s | p99=0.345s;~:0.33;~:0.45 threshold=0.3s"},
 		{api.Check{ID: `a{x="a b"}`, Level: "CRITICAL", Value: 5, Bands: bandsFixture(100, 70, 90, 110, 130)},
 			`CRITICAL a{x="a b"} = 5 (70 < C < 90 < W < 100 < W < 110 < C < 130) | 'a{x_"a b"}'=5;90:110;70:130 threshold=100`},
 		{api.Check{ID: "w", Level: "OK", Value: 1, Unit: "/s", Bands: bandsFixture(2, nan, nan, 3, nan)}, "OK w = 1/s (2 < W < 3) | w=1;~:3 threshold=2"},
 		// What reads performance data knows no exponents, and no bar but the one.
 		{api.Check{ID: "a|b", Level: "OK", Value: 0.0000005, Unit: "s", Bands: bandsFixture(123456789.5, nan, nan, 1e20, nan)},
-			"OK a/b = 5e-07s (1.23457e+08 < W < 1e+20) | a/b=0.0000005s;~:100000000000000000000 threshold=123456789.5s"},
+			"OK a/b = 500 ns (1,429 d < W < 1.16e+15 d) | a/b=0.0000005s;~:100000000000000000000 threshold=123456789.5s"},
 		{api.Check{ID: "n", Level: "UNKNOWN", Value: noNumber, Text: "a | b", Bands: bandsFixture(nan, nan, nan, nan, nan)}, "UNKNOWN n = null (NA): a / b"},
 	} {
 		if got := report.PluginLine(&tc.check); got != tc.want {
@@ -77,8 +77,8 @@ profiles:
 		out, errs string
 	}{
 		"ok":       {0, "OK ok = 12000 (11000 > W > 9900 > C > 7700) | ok=12000;9900:;7700: threshold=11000\n", ""},
-		"warning":  {1, "WARNING warning = 9000 (11000 > W > 9900 > C > 7700): 9000 is below 9900 |", ""},
-		"critical": {2, "CRITICAL critical = 7 (11000 > W > 9900 > C > 7700): 7 is below 7700 |", ""},
+		"warning":  {1, "WARNING warning = 9000 (11000 > W > 9900 > C > 7700): 9,000 is below 9,900 |", ""},
+		"critical": {2, "CRITICAL critical = 7 (11000 > W > 9900 > C > 7700): 7 is below 7,700 |", ""},
 		"unknown":  {3, "UNKNOWN unknown = null", ""},
 		"plugin":   {1, "WARNING plugin = 2", ""},
 		"profile":  {2, "CRITICAL profile = 5 (3 < C < 3)", ""},

@@ -38,17 +38,17 @@ ch2:8123: it does not answer
   Questions fail.
   next: start it
 
-server  alive  runs for  seen  lag  clock  does for all  version  address
-aaaa    yes          2h    0s   0s     0s  maintenance   1.0
-bbbb    no            -   25s  90s   -12s  (none)        1.0
+server  alive  runs for  seen   lag  clock  does for all  version  address
+aaaa    yes     120 min   0 s   0 s    0 s  maintenance   1.0
+bbbb    no            -  25 s  90 s  -12 s  (none)        1.0
 bbbb is degraded: The disk is full.
 
-node              shard  answers     parts       rows  on disk   free  statements  failed  version
-ch1:8123 (first)      1  yes         1,234  5,000,000     2 GB  75.0%          99       0  26.7.2
-ch2:8123              2  no, for 5m      -          -        -      -          50       4  (none)
+node              shard  answers        parts       rows  on disk    free  statements  failed  version
+ch1:8123 (first)      1  yes            1,234  5,000,000     2 GB  75.0 %          99       0  26.7.2
+ch2:8123              2  no, for 5 min      -          -        -       -          50       4  (none)
 
 agent  heard  waits  in files  since  frames  again  refused  version
-edge      3s   4 kB         2    20s       7      1        0  1.0
+edge     3 s   4 kB         2   20 s       7      1        0  1.0
 `
 	if code != exitOK || out != want {
 		t.Errorf("exit %d, %s\n%s\nwant\n%s", code, errs, out, want)

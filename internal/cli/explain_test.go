@@ -84,7 +84,7 @@ func TestExplain(t *testing.T) {
 		t.Errorf("asked %v\nwant  %s", asked, want)
 	}
 	answer.Items, answer.Low, answer.High, answer.Notes, answer.Sentence = nil, api.Float(math.NaN()), 0.1, nil, "nothing is over-represented: the rectangle looks like the rest"
-	if out := explain("--high", "0.1"); !strings.Contains(out, "up to 100ms\nnothing is over-represented") {
+	if out := explain("--high", "0.1"); !strings.Contains(out, "up to 100 ms\nnothing is over-represented") {
 		t.Errorf("of nothing: %s", out)
 	}
 	answer.LabelsTried, answer.Sentence = 0, "there is nothing to tell apart: every label has one value"

@@ -38,7 +38,7 @@ func TestSimulateFlags(t *testing.T) {
 	if code != 0 || strings.Split(again, "\n\nAgain")[0] != strings.Split(out, "\n\nAgain")[0] {
 		t.Errorf("%d %s %s", code, again, errs)
 	}
-	for format, want := range map[string]string{"markdown": "| 4 nodes, binary | 4 | 8 | 2 | 10ms |", "html": "<svg viewBox=", "json": `"variable": "nodes"`} {
+	for format, want := range map[string]string{"markdown": "| 4 nodes, binary | 4 | 8 | 2 | 10.0 ms |", "html": "<svg viewBox=", "json": `"variable": "nodes"`} {
 		if code, out, errs := simulated(t, file, "--queries", "1k", "--format", format); code != 0 || !strings.Contains(out, want) || strings.Contains(out, "NaN") {
 			t.Errorf("%s: %d %.2000s %s", format, code, out, errs)
 		}

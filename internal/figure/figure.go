@@ -73,13 +73,140 @@ func Digits(v float64) string {
 // Percent writes a share as Digits of a hundred: 5 %.
 func Percent(share float64) string { return Digits(100*share) + " %" }
 
-// ThreeDigits writes three significant digits, and whole numbers from 1000 on in
-// groups of three: 0.0372, 4.18, 62.5, 1,234.
+// ThreeDigits writes three significant digits, zeros at the end included, and whole
+// numbers from 1000 on in groups of three: 0.0372, 4.18, 60.0, 1,234. It writes 0 as 0.
 func ThreeDigits(v float64) string {
-	if math.Abs(v) < 1000 {
-		return strconv.FormatFloat(v, 'g', 3, 64)
+	a := math.Abs(v)
+	switch {
+	case a == 0:
+		return "0"
+	case a >= 99.95 && a < 1e15:
+		return Rounded(v)
+	case a >= 1e15 || a < 1e-6 || math.IsNaN(v):
+		return strconv.FormatFloat(v, 'e', 2, 64)
 	}
-	return Rounded(v)
+	return strconv.FormatFloat(v, 'f', 2-exponent(a), 64)
+}
+
+// exponent returns the power of ten of v > 0 once it is rounded to three digits.
+func exponent(v float64) int {
+	_, e, _ := strings.Cut(strconv.FormatFloat(v, 'e', 2, 64), "e")
+	n, _ := strconv.Atoi(e)
+	return n
+}
+
+// A scale is a unit and how much of it is written in the next larger one.
+type scale struct {
+	of   float64
+	name string
+	end  float64
+}
+
+var (
+	times = []scale{{1e-9, "ns", 1000}, {1e-6, "µs", 1000}, {1e-3, "ms", 1000}, {1, "s", 1000}, {60, "min", 120}, {3600, "h", 48}, {86400, "d", math.Inf(1)}}
+	sizes = []scale{{1, "B", 1000}, {1e3, "kB", 1000}, {1e6, "MB", 1000}, {1e9, "GB", 1000}, {1e12, "TB", math.Inf(1)}}
+)
+
+// Value writes a measured value of a unit, "seconds", "bytes" or empty, with three
+// significant digits: 850 µs, 12.3 ms, 1.00 s, 25.8 h, 4.10 kB. The page's value does
+// the same.
+func Value(v float64, unit string) string {
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return "-"
+	case unit == "seconds" && v == 0:
+		return "0 s"
+	case unit == "seconds":
+		return scaled(v, times)
+	case unit == "bytes" && math.Abs(v) < 1000 && v == math.Trunc(v):
+		return Rounded(v) + " B"
+	case unit == "bytes":
+		return scaled(v, sizes)
+	}
+	return ThreeDigits(v)
+}
+
+func scaled(v float64, by []scale) string {
+	a := math.Abs(v)
+	for _, s := range by {
+		if rounded, _ := strconv.ParseFloat(strconv.FormatFloat(a/s.of, 'g', 3, 64), 64); rounded < s.end {
+			return ThreeDigits(v/s.of) + " " + s.name
+		}
+	}
+	return ThreeDigits(v)
+}
+
+// Seconds writes Value of seconds.
+func Seconds(v float64) string { return Value(v, "seconds") }
+
+// Tick writes Value of seconds for an axis, without zeros at the end: 100 ms, 1 s.
+func Tick(seconds float64) string {
+	n, unit, _ := strings.Cut(Seconds(seconds), " ")
+	if strings.Contains(n, ".") {
+		n = strings.TrimSuffix(strings.TrimRight(n, "0"), ".")
+	}
+	return n + " " + unit
+}
+
+// Quantity writes a value with the unit that its check gives it: of s and B as Value
+// does, a ratio in per cent, and any other behind the number: 84.8/s, 12 %, 3 orders.
+func Quantity(v float64, unit string) string {
+	switch unit {
+	case "s", "second", "seconds":
+		return Value(v, "seconds")
+	case "B", "byte", "bytes":
+		return Value(v, "bytes")
+	case "ratio":
+		return Ratio(v)
+	}
+	text := ThreeDigits(v)
+	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
+		text = Rounded(v)
+	}
+	if unit == "" || strings.HasPrefix(unit, "/") {
+		return text + unit
+	}
+	return text + " " + unit
+}
+
+// Ratio writes a measured share in per cent, of which a tenth is a lot: 0.12 %, 3.4 %. Something never
+// reads as nothing. The page's errorRatio does the same.
+func Ratio(share float64) string {
+	p := 100 * share
+	switch a := math.Abs(p); {
+	case math.IsNaN(p):
+		return "-"
+	case a == 0:
+		return "0 %"
+	case a < 0.005:
+		return "< 0.01 %"
+	case a < 1:
+		return strconv.FormatFloat(p, 'f', 2, 64) + " %"
+	}
+	return strconv.FormatFloat(p, 'f', 1, 64) + " %"
+}
+
+// Span writes a length of time up to two minutes in seconds, then in minutes, in hours and
+// in days: 10 s, 4.2 min, 1.5 h, 3 d.
+func Span(seconds float64) string {
+	of := func(unit float64, name string) string {
+		return strings.TrimSuffix(strconv.FormatFloat(seconds/unit, 'f', 1, 64), ".0") + " " + name
+	}
+	switch a := math.Abs(seconds); {
+	case math.IsNaN(seconds):
+		return "-"
+	case a < 1:
+		return Value(seconds, "seconds")
+	case a >= 10 && a <= 120:
+		return Rounded(seconds) + " s"
+	case a < 10:
+		return of(1, "s")
+	case a <= 2*3600:
+		return of(60, "min")
+	case a < 48*3600:
+		return of(3600, "h")
+	}
+	return of(86400, "d")
 }
 
 // Percentile writes a quantile as a percentile: p99 of 0.99, p99.9 of 0.999.

@@ -2,8 +2,6 @@ package judge
 
 import (
 	"fmt"
-	"math"
-	"strings"
 
 	"tailscope/api"
 	"tailscope/internal/figure"
@@ -23,26 +21,7 @@ func SpikeText(figure, value string, seconds int64) string {
 }
 
 // Value writes a value of a unit, seconds, bytes or empty, as people read it.
-func Value(v float64, unit string) string {
-	type scale struct {
-		of   float64
-		name string
-	}
-	var larger []scale
-	last := ""
-	switch unit {
-	case "seconds":
-		larger, last = []scale{{1, " s"}, {1e-3, " ms"}, {1e-6, " µs"}}, " s"
-	case "bytes":
-		larger, last = []scale{{1 << 30, " GiB"}, {1 << 20, " MiB"}, {1 << 10, " KiB"}}, " bytes"
-	}
-	for _, u := range larger {
-		if math.Abs(v) >= u.of {
-			return figure.ThreeDigits(v/u.of) + u.name
-		}
-	}
-	return figure.ThreeDigits(v) + last
-}
+func Value(v float64, unit string) string { return figure.Value(v, unit) }
 
 // SignedValue writes Value with a plus or a minus sign before it.
 func SignedValue(v float64, unit string) string {
@@ -52,20 +31,8 @@ func SignedValue(v float64, unit string) string {
 	return "+" + Value(v, unit)
 }
 
-// Span writes a length in seconds up to two minutes, then in minutes, then in hours.
-func Span(seconds int64) string {
-	of := func(unit int64, name string) string {
-		v := math.Round(10*float64(seconds)/float64(unit)) / 10
-		return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") + " " + name
-	}
-	switch {
-	case seconds <= 120:
-		return fmt.Sprintf("%d s", seconds)
-	case seconds <= 2*3600:
-		return of(60, "min")
-	}
-	return of(3600, "h")
-}
+// Span writes a length in seconds as figure.Span does.
+func Span(seconds int64) string { return figure.Span(float64(seconds)) }
 
 // WithShapes returns the sentence of a verdict, which is of what lasts, behind what came
 // and went at the moment: a spike comes first.

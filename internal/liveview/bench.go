@@ -232,7 +232,7 @@ func (v *benchView) picture(m session.Moment, width int) string {
 		fmt.Fprintf(&b, "  errors %s\n", report.Printable(e))
 	}
 	if late := float64(m.Live.Late.Quantile(0.99)); m.Live.Late.Count > 0 && late > 1e-3 {
-		fmt.Fprintf(&b, "  ! the generator is late: p99 %s\n", report.Seconds(late))
+		fmt.Fprintf(&b, "  ! the generator is late: p99 %s\n", figure.Seconds(late))
 	}
 	if r.Account.Dropped > 0 {
 		fmt.Fprintf(&b, "  ! dropped: %s\n", figure.Thousands(r.Account.Dropped))
@@ -283,5 +283,5 @@ func sparks(slots []api.BenchSlot, most int) string {
 		}
 		b.WriteRune(sparkBlocks[min(max(i, 0), len(sparkBlocks)-1)])
 	}
-	return b.String() + "  " + report.Seconds(math.Exp(low)) + "…" + report.Seconds(math.Exp(high))
+	return b.String() + "  " + figure.Seconds(math.Exp(low)) + "…" + figure.Seconds(math.Exp(high))
 }

@@ -358,5 +358,5 @@ func quantile(h *hist.Histogram, q float64) string {
 	if h == nil || h.Count == 0 {
 		return "-"
 	}
-	return report.Seconds(h.Quantile(q))
+	return figure.Seconds(h.Quantile(q))
 }

@@ -295,8 +295,8 @@ func TestStateByApdex(t *testing.T) {
 	}{
 		{"as ever", 0.1, true, 1, "well "},
 		{"nobody set it", 0.004, false, 1, "well "},
-		{"poor as ever", 0.004, true, 1, "worse apdex 0.16 by T 4 ms, which is poor"},
-		{"below what is usual", 0.03, true, 1.4, "worse apdex 0.77 by T 30 ms, usually 0.87 … 0.97"},
+		{"poor as ever", 0.004, true, 1, "worse apdex 0.16 by T 4.00 ms, which is poor"},
+		{"below what is usual", 0.03, true, 1.4, "worse apdex 0.77 by T 30.0 ms, usually 0.87 … 0.97"},
 	} {
 		rng := rand.New(rand.NewPCG(3, 5))
 		st, w := storetest.NewTwin(), querytest.NewWriter()

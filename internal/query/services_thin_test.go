@@ -156,10 +156,10 @@ func TestUsualOfFewRequests(t *testing.T) {
 		slow      int // requests of a minute, all of them slow
 		want      string
 	}{
-		{1, true, 3, "days worse p50 2 s, usually 18.9 … 32.1 ms"},
-		{3.5, false, 3, "hours worse p99 at least 2 s, usually 24.7 … 36.2 ms; p50 2 s, usually 20.8 … 30.5 ms"},
-		{3.5, true, 3, "days worse p99 at least 2 s, usually 24 … 37.1 ms; p50 2 s, usually 20.3 … 31.3 ms"},
-		{8, true, 3, "days worse p99 at least 2 s, usually 24.1 … 37.1 ms; p50 2 s, usually 20.2 … 31.1 ms"},
+		{1, true, 3, "days worse p50 2.00 s, usually 18.9 … 32.1 ms"},
+		{3.5, false, 3, "hours worse p99 at least 2.00 s, usually 24.7 … 36.2 ms; p50 2.00 s, usually 20.8 … 30.5 ms"},
+		{3.5, true, 3, "days worse p99 at least 2.00 s, usually 24.0 … 37.1 ms; p50 2.00 s, usually 20.3 … 31.3 ms"},
+		{8, true, 3, "days worse p99 at least 2.00 s, usually 24.1 … 37.1 ms; p50 2.00 s, usually 20.2 … 31.1 ms"},
 		{8, true, 2, "days well "},
 	} {
 		service := thinService{rng, func(rng *rand.Rand) float64 { return 0.02 + 0.01*rng.Float64() }, c.perMinute, 1, 0}

@@ -348,7 +348,7 @@ func eventTexts(start api.Float, events []api.BenchEvent) []string {
 			text += ": " + e.Text
 		}
 		if !IsNaN(e.End) {
-			text += fmt.Sprintf(", for %s", Seconds(float64(e.End-e.Time)))
+			text += fmt.Sprintf(", for %s", figure.Span(float64(e.End-e.Time)))
 		}
 		if e.Failed {
 			text += " (failed)"
@@ -404,7 +404,7 @@ func reading(f api.Float, unit string) string {
 	case "bytes":
 		text = Bytes(int64(f))
 	case "seconds":
-		text = Seconds(float64(f))
+		text = figure.Seconds(float64(f))
 	}
 	if perSecond {
 		text += "/s"

@@ -115,7 +115,7 @@ func timeChart(r *api.BenchResult) string {
 		return ""
 	}
 	t := newTimed(r, 300, y)
-	t.frame(decades(y.low, y.high), Seconds)
+	t.frame(decades(y.low, y.high), figure.Tick)
 	t.line("line max", t.x, most)
 	t.line("line p99", t.x, p99)
 	t.line("line p50", t.x, p50)
@@ -164,7 +164,7 @@ func lateChart(r *api.BenchResult) string {
 		return ""
 	}
 	t := newTimed(r, 220, y)
-	t.frame(decades(y.low, y.high), Seconds)
+	t.frame(decades(y.low, y.high), figure.Tick)
 	t.line("line p99", t.x, p99)
 	t.line("line late", t.x, late)
 	t.hovers(func(s api.BenchSlot) string {

@@ -76,7 +76,7 @@ func TestReading(t *testing.T) {
 		value float64
 		unit  string
 		want  string
-	}{{5e6, "bytes", "5 MB"}, {0.0021, "seconds", "2.1ms"}, {0.0021, "seconds/s", "2.1ms/s"}, {12, "", "12"}, {0.5, "cores", "0.5"}, {3e6, "bytes/s", "3 MB/s"}, {math.NaN(), "bytes", "-"}} {
+	}{{5e6, "bytes", "5 MB"}, {0.0021, "seconds", "2.10 ms"}, {0.0021, "seconds/s", "2.10 ms/s"}, {12, "", "12"}, {0.5, "cores", "0.5"}, {3e6, "bytes/s", "3 MB/s"}, {math.NaN(), "bytes", "-"}} {
 		if got := reading(api.Float(c.value), c.unit); got != c.want {
 			t.Errorf("%g %s: got %s, want %s", c.value, c.unit, got, c.want)
 		}

@@ -84,7 +84,7 @@ func added(f api.Float) string {
 	case math.IsNaN(v):
 		return "-"
 	case v < 0:
-		return "−" + Seconds(-v)
+		return "−" + figure.Seconds(-v)
 	}
 	return "+" + SecondsUnit.Value(f)
 }

@@ -112,7 +112,7 @@ func stopText(c *api.Capacity, s *api.CapacityStep) string {
 	case s.StoppedAfter == 0:
 		text += "; nothing was sent after that was seen"
 	default:
-		text += fmt.Sprintf("; the last request was sent %s after that was seen", Seconds(float64(s.StoppedAfter)))
+		text += fmt.Sprintf("; the last request was sent %s after that was seen", figure.Seconds(float64(s.StoppedAfter)))
 	}
 	return text
 }
@@ -211,7 +211,7 @@ func stepRemarks(s *api.CapacityStep) (text string) {
 		text += ", stopped"
 	}
 	if !s.Valid {
-		text += ", does not count"
+		text += ", not counted"
 	}
 	return text
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 )
 
 // capacityFigures returns the answer and the figures beside it.
@@ -76,7 +77,7 @@ func stepPictures(c *api.Capacity) []Chart {
 		s := &c.Steps[i]
 		pic := newSVG(300, 220, axis{0, long, false}, y)
 		pic.left = 46
-		pic.ticksY(decades(y.low, y.high), Seconds)
+		pic.ticksY(decades(y.low, y.high), figure.Tick)
 		pic.ticksX(even(long, 4), benchSpan)
 		for _, slot := range s.Slots {
 			for k, n := range slot.Counts {
@@ -86,7 +87,7 @@ func stepPictures(c *api.Capacity) []Chart {
 				x1, x2 := pic.px(float64(slot.Time)), pic.px(float64(slot.Time+slot.Width))
 				y1, y2 := pic.py(float64(c.Bounds[k+1])), pic.py(max(float64(c.Bounds[k]), low))
 				fmt.Fprintf(&pic.b, `<rect class="heat" x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill-opacity="%.2f"><title>%s: %d between %s and %s</title></rect>`,
-					x1, y1, max(x2-x1-0.3, 0.5), max(y2-y1, 1), 0.12+0.88*math.Sqrt(float64(n)/most), benchSpan(float64(slot.Time)), n, Seconds(float64(c.Bounds[k])), Seconds(float64(c.Bounds[k+1])))
+					x1, y1, max(x2-x1-0.3, 0.5), max(y2-y1, 1), 0.12+0.88*math.Sqrt(float64(n)/most), benchSpan(float64(slot.Time)), n, figure.Seconds(float64(c.Bounds[k])), figure.Seconds(float64(c.Bounds[k+1])))
 			}
 		}
 		for _, o := range s.Objectives {
@@ -160,7 +161,7 @@ func objectiveChart(c *api.Capacity) string {
 		return ""
 	}
 	s := newSVG(620, 300, x, y)
-	s.ticksY(decades(y.low, y.high), Seconds)
+	s.ticksY(decades(y.low, y.high), figure.Tick)
 	s.ticksX(decades(x.low, x.high), Digits)
 	if a := c.Answer; a != nil && !IsNaN(a.Low) && !IsNaN(a.High) {
 		s.band("best", float64(a.Low), float64(a.High), "the answer's interval")
@@ -215,7 +216,7 @@ func timesChart(c *api.Capacity) string {
 	}
 	y.low = max(y.low, y.high/1e4)
 	s := newSVG(620, 300, x, y)
-	s.ticksY(decades(y.low, y.high), Seconds)
+	s.ticksY(decades(y.low, y.high), figure.Tick)
 	s.ticksX(decades(x.low, x.high), Digits)
 	for i := range xs {
 		for _, at := range []struct {
@@ -224,7 +225,7 @@ func timesChart(c *api.Capacity) string {
 			what  string
 		}{{"dot", waited[i], "waited for a connection"}, {"dot worse", queued[i], "queued"}, {"dot good", worked[i], "worked"}} {
 			if at.v > 0 {
-				s.dot(at.class, xs[i], at.v, 4, fmt.Sprintf("%s %s at %s", at.what, Seconds(at.v), Digits(xs[i])))
+				s.dot(at.class, xs[i], at.v, 4, fmt.Sprintf("%s %s at %s", at.what, figure.Seconds(at.v), Digits(xs[i])))
 			}
 		}
 	}

@@ -18,9 +18,9 @@ func TestCapacityReports(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, want := range map[string][]string{
-			"text": {"p99 < 200ms is kept up to 812", "nothing is left to do", "1,600/s", "broken, stopped", "does not count", "0.0% … 0.20%", "12ms after that was seen", "throughput nears 4,500", "<the generator> was late", "again: tailscope capacity"},
+			"text": {"p99 < 200ms is kept up to 812", "nothing is left to do", "1,600/s", "broken, stopped", "not counted", "0.0 % … 0.20 %", "12.0 ms after that was seen", "throughput nears 4,500", "<the generator> was late", "again: tailscope capacity"},
 			"md":   {"## capacity of shop", "| phase |", "## objective", "p99 < 200ms is kept", "&lt;the generator> was late", "again: `tailscope capacity http://shop --objective 'p99 < 200ms' --seed 1`"},
-			"html": {"<h1>p99 &lt; 200ms is kept up to 812", "<svg", `class="heat"`, "&lt;the generator&gt; was late", "app resident bytes", "64MiB", "breaks first"},
+			"html": {"<h1>p99 &lt; 200ms is kept up to 812", "<svg", `class="heat"`, "&lt;the generator&gt; was late", "app resident bytes", "67.1 MB", "breaks first"},
 			"json": {`"verdict": "found"`, `"stopped_after": 0.012`},
 		}[format] {
 			if !strings.Contains(b.String(), want) {
@@ -59,7 +59,7 @@ func TestCapacityStepsCameOut(t *testing.T) {
 		{c, api.CapacityStep{X: 50, Kept: "kept", Valid: true}, "kept"},
 		{c, api.CapacityStep{X: 320, Kept: "unclear", Valid: true}, "unclear"},
 		{c, api.CapacityStep{X: 400, Kept: "unclear", Valid: true}, "broken, by all steps"},
-		{c, api.CapacityStep{X: 50, Kept: "unclear"}, "unclear, does not count"},
+		{c, api.CapacityStep{X: 50, Kept: "unclear"}, "unclear, not counted"},
 		{pool, api.CapacityStep{X: 4, Kept: "unclear", Valid: true}, "kept, by all steps"},
 		{pool, api.CapacityStep{X: 3, Kept: "unclear", Valid: true}, "unclear"},
 		{&api.Capacity{Unit: "servers"}, api.CapacityStep{X: 3, Kept: "unclear", Valid: true}, "unclear"},
@@ -69,7 +69,7 @@ func TestCapacityStepsCameOut(t *testing.T) {
 		}
 	}
 	for want, o := range map[string]api.CapacityObjective{
-		"10ms … 20ms": {Low: 0.01, High: 0.02}, "from 10ms": {Low: 0.01, High: none}, "up to 20ms": {Low: none, High: 0.02}, "not known": {Low: none, High: none},
+		"10.0 ms … 20.0 ms": {Low: 0.01, High: 0.02}, "from 10.0 ms": {Low: 0.01, High: none}, "up to 20.0 ms": {Low: none, High: 0.02}, "not known": {Low: none, High: none},
 	} {
 		if got := ObjectiveInterval(&o); got != want {
 			t.Errorf("%v: %s, want %s", o, got, want)

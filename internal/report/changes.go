@@ -33,7 +33,7 @@ func Changes(r *api.ChangesResponse, status string, zone *time.Location) *Docume
 		d.Line(fmt.Sprintf("%s  %s", clock(c.Time), c.Headline))
 		at := "between " + clock(c.Low) + " and " + clock(c.High)
 		if c.Low == c.High {
-			at = "in the slot of " + Seconds(float64(r.Slot))
+			at = "in the slot of " + figure.Span(float64(r.Slot))
 		}
 		if len(c.Found) > 0 {
 			at = "found in " + strings.Join(c.Found, ", ") + ", " + at
@@ -92,7 +92,7 @@ func Changes(r *api.ChangesResponse, status string, zone *time.Location) *Docume
 	if status != "" && status != "all" {
 		noun = status + " change"
 	}
-	d.Line(fmt.Sprintf("%s in %s series, searched in slots of %s", Plural(len(r.Changes), noun), figure.Thousands(uint64(r.Searched)), Seconds(float64(r.Slot))))
+	d.Line(fmt.Sprintf("%s in %s series, searched in slots of %s", Plural(len(r.Changes), noun), figure.Thousands(uint64(r.Searched)), figure.Span(float64(r.Slot))))
 	for _, n := range r.Notes {
 		d.Line("note: " + n)
 	}

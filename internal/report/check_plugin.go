@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 )
 
 // PluginLine returns a check as a Nagios plugin prints it: the level, the value with its
@@ -19,14 +20,14 @@ func PluginLine(c *api.Check) string {
 	}
 	b.WriteString(level + " " + strings.ReplaceAll(c.ID, "|", "/"))
 	if !math.IsNaN(float64(c.Value)) {
-		b.WriteString(" = " + plainNumber(float64(c.Value)) + c.Unit)
+		b.WriteString(" = " + pluginValue(c.Value, c.Unit))
 	} else {
 		b.WriteString(" = null")
 	}
-	if text := bandsText(c.Bands); text != "" {
+	if text := bandsText(c.Bands, c.Unit); text != "" {
 		b.WriteString(" (" + text + ")")
 	}
-	if c.Text != "" && c.Text != plainNumber(float64(c.Value)) {
+	if c.Text != "" && c.Text != plainNumber(float64(c.Value)) && c.Text != figure.Quantity(float64(c.Value), c.Unit) {
 		b.WriteString(": " + strings.ReplaceAll(c.Text, "|", "/"))
 	}
 	if math.IsNaN(float64(c.Value)) {
@@ -44,24 +45,24 @@ func PluginLine(c *api.Check) string {
 func known(f api.Float) bool { return !math.IsNaN(float64(f)) }
 
 // bandsText writes bounds from the threshold outwards, NA if there are none.
-func bandsText(b api.CheckBands) string {
+func bandsText(b api.CheckBands, unit string) string {
 	low := known(b.LowWarning) || known(b.LowCritical)
 	high := known(b.HighWarning) || known(b.HighCritical)
 	if !low && !high {
 		if known(b.Threshold) {
-			return plainNumber(float64(b.Threshold))
+			return boundText(b.Threshold, unit)
 		}
 		return "NA"
 	}
 	var parts []string
 	add := func(name string, f api.Float) {
 		if known(f) {
-			parts = append(parts, name, plainNumber(float64(f)))
+			parts = append(parts, name, boundText(f, unit))
 		}
 	}
 	number := func(f api.Float) {
 		if known(f) {
-			parts = append(parts, plainNumber(float64(f)))
+			parts = append(parts, boundText(f, unit))
 		}
 	}
 	switch {
@@ -71,7 +72,7 @@ func bandsText(b api.CheckBands) string {
 			name  string
 		}{{b.LowCritical, "C"}, {b.LowWarning, "W"}} {
 			if known(f.bound) {
-				parts = append(parts, plainNumber(float64(f.bound)), f.name)
+				parts = append(parts, boundText(f.bound, unit), f.name)
 			}
 		}
 		number(b.Threshold)
@@ -129,6 +130,24 @@ func perfNumber(f api.Float) string {
 		v = float64(f)
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+// pluginValue writes a value as people read it where its unit is known, else its number and unit as plugins do.
+func pluginValue(f api.Float, unit string) string {
+	switch unit {
+	case "s", "B", "ratio":
+		return boundText(f, unit)
+	}
+	return boundText(f, unit) + unit
+}
+
+// boundText writes a bound as pluginValue writes its value, but for a unit that only stands behind the value.
+func boundText(f api.Float, unit string) string {
+	switch unit {
+	case "s", "B", "ratio":
+		return figure.Quantity(float64(f), unit)
+	}
+	return plainNumber(float64(f))
 }
 
 // plainNumber writes a number in full, up to its significant digits.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 )
 
 // Checks writes reports on checks at a moment, in its zone.
@@ -29,9 +30,9 @@ func (q Checks) ago(f api.Float) string {
 	}
 	d := q.Now.Sub(time.UnixMilli(int64(float64(f) * 1e3)))
 	if d < 0 {
-		return "in " + Seconds(-d.Round(time.Second).Seconds())
+		return "in " + figure.Span(-d.Round(time.Second).Seconds())
 	}
-	return Seconds(d.Round(time.Second).Seconds())
+	return figure.Span(d.Round(time.Second).Seconds())
 }
 
 func (q Checks) List(r *api.ChecksResponse) *Document {
@@ -60,7 +61,7 @@ func (q Checks) List(r *api.ChecksResponse) *Document {
 		if c.Quiet != "" {
 			what = "[" + c.Quiet + "] " + what
 		}
-		t.Add(state, q.ago(c.Since), c.ID, checkValue(c.Value, c.Unit), bandsText(c.Bands), q.ago(c.Last), what)
+		t.Add(state, q.ago(c.Since), c.ID, checkValue(c.Value, c.Unit), bandsText(c.Bands, c.Unit), q.ago(c.Last), what)
 	}
 	if len(r.Checks) > 0 {
 		d.Table(t)
@@ -98,14 +99,10 @@ func (q Checks) List(r *api.ChecksResponse) *Document {
 
 // checkValue writes a check's value with its unit.
 func checkValue(f api.Float, unit string) string {
-	v := float64(f)
-	switch {
-	case math.IsNaN(v):
+	if !known(f) {
 		return "-"
-	case unit == "s":
-		return Seconds(v)
 	}
-	return plainNumber(v) + unit
+	return figure.Quantity(float64(f), unit)
 }
 
 func (q Checks) Show(r *api.CheckResponse) *Document {
@@ -182,7 +179,7 @@ func (q Checks) History(r *api.CheckResponse) *Document {
 	t := Columns("time", ">value", ">least", ">most", "held against")
 	unit := r.Check.Unit
 	for _, p := range r.Points {
-		t.Add(q.clock(p.Time), checkValue(p.Value, unit), checkValue(p.Min, unit), checkValue(p.Max, unit), bandsText(p.Bands))
+		t.Add(q.clock(p.Time), checkValue(p.Value, unit), checkValue(p.Min, unit), checkValue(p.Max, unit), bandsText(p.Bands, unit))
 	}
 	d.Table(t)
 	if len(r.States) > 0 {
@@ -205,7 +202,7 @@ func (q Checks) states(list []api.CheckState) *Table {
 		}
 		long := "until now"
 		if known(s.End) {
-			long = Seconds(float64(s.End - s.Start))
+			long = figure.Span(float64(s.End - s.Start))
 		}
 		t.Add(name, q.clock(s.Start), long, s.Why)
 	}
@@ -222,7 +219,7 @@ func (q Checks) Backtest(r *api.CheckBacktestResponse) *Document {
 	for _, a := range r.Alarms {
 		long := "still"
 		if known(a.End) {
-			long = Seconds(float64(a.End - a.Start))
+			long = figure.Span(float64(a.End - a.Start))
 		}
 		t.Add(q.clock(a.Start), long, a.Worst, checkValue(a.Value, ""), names[a.Incident])
 	}
@@ -231,7 +228,7 @@ func (q Checks) Backtest(r *api.CheckBacktestResponse) *Document {
 		d.Gap()
 	}
 	d.Line(fmt.Sprintf("%s in %s every %s, %s a week; not OK for %s", Plural(len(r.Alarms), "alarm"), Plural(r.Runs, "run"),
-		Seconds(r.Every), orDash(r.PerWeek), SecondsUnit.Value(r.Seconds)))
+		figure.Span(float64(r.Every)), orDash(r.PerWeek), figure.Span(float64(r.Seconds))))
 	if r.Nulls > 0 || r.NoThreshold > 0 {
 		d.Line(fmt.Sprintf("%s without a value, %s without a threshold", Plural(r.Nulls, "run"), Plural(r.NoThreshold, "run")))
 	}
@@ -239,7 +236,7 @@ func (q Checks) Backtest(r *api.CheckBacktestResponse) *Document {
 		d.Line(fmt.Sprintf("of %s %d found, %d missed; %s outside of them", Plural(len(r.Incidents), "marked incident"), r.Found, r.Missed, Plural(r.False, "alarm")))
 		for _, i := range r.Incidents {
 			if i.Found {
-				d.Line(fmt.Sprintf("    %s: found %s after it began", i.Name, SecondsUnit.Value(i.After)))
+				d.Line(fmt.Sprintf("    %s: found %s after it began", i.Name, figure.Span(float64(i.After))))
 			} else {
 				d.Line(fmt.Sprintf("    %s: missed", i.Name))
 			}

@@ -34,13 +34,13 @@ func Cluster(r *api.ClusterResponse) *Document {
 		if IsNaN(t) || t <= 0 {
 			return "-"
 		}
-		return Seconds(math.Round(max(0, float64(r.Now-t))))
+		return figure.Span(math.Round(max(0, float64(r.Now-t))))
 	}
 	seconds := func(f api.Float) string {
 		if IsNaN(f) {
 			return "-"
 		}
-		return Seconds(math.Round(float64(f)))
+		return figure.Span(math.Round(float64(f)))
 	}
 	if len(r.Servers) > 0 {
 		t := Columns("server", "alive", ">runs for", ">seen", ">lag", ">clock", "does for all", "version", "address")

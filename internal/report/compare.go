@@ -79,7 +79,7 @@ func (d *Comparison) Document() *Document {
 	if r.Provisional {
 		intervals += "; provisional: only gross changes count until there are 20 slots of 10 s"
 	}
-	out.Item(fmt.Sprintf("slots of %s, compared %s; intervals of %s", Seconds(float64(r.Slot)), how, intervals))
+	out.Item(fmt.Sprintf("slots of %s, compared %s; intervals of %s", figure.Span(float64(r.Slot)), how, intervals))
 	if r.Family != SpanFamily {
 		of := r.Family
 		if r.Per != "" {
@@ -168,7 +168,7 @@ func (d *Comparison) sideTime(s *api.CompareSide) string {
 	for _, r := range s.Windows {
 		long += float64(r.End - r.Start)
 	}
-	return fmt.Sprintf("%s from %s to %s, %s in all", figure.Counted(len(s.Windows), "window"), from, to, Seconds(long))
+	return fmt.Sprintf("%s from %s to %s, %s in all", figure.Counted(len(s.Windows), "window"), from, to, figure.Span(long))
 }
 
 func (d *Comparison) clock(t int64) string {

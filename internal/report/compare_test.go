@@ -16,7 +16,7 @@ func TestBoundKeepsItsSide(t *testing.T) {
 		f    float64
 		want string
 	}{
-		{ratios, 0.99959, "−0.0%"}, {ratios, 1.0004, "+0.0%"}, {ratios, 1, "±0.0%"}, {ratios, 0.94, "−6.0%"}, {ratios, math.NaN(), "-"},
+		{ratios, 0.99959, "−0.0 %"}, {ratios, 1.0004, "+0.0 %"}, {ratios, 1, "±0.0 %"}, {ratios, 0.94, "−6.0 %"}, {ratios, math.NaN(), "-"},
 		{points, -0.00001, "−0.00pt"}, {points, 0, "±0.00pt"},
 	} {
 		both := c.want + " … " + c.want
@@ -42,7 +42,7 @@ func TestVeryLargeEffects(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	m.Raw.Low, m.Raw.High = 0, 0.5 // at least so much faster, however much
-	if got := d.interval(m, &m.Raw); got != "−100.0% … −50.0%" {
+	if got := d.interval(m, &m.Raw); got != "−100.0 % … −50.0 %" {
 		t.Errorf("got %s", got)
 	}
 }

@@ -270,5 +270,5 @@ func (p HeatmapOptions) legend(b *strings.Builder, h *api.HeatmapResponse) {
 	} else {
 		b.WriteString(shades)
 	}
-	fmt.Fprintf(b, " %s per cell of %s\n", figure.Thousands(h.MaxCell), Seconds(float64(h.Step)))
+	fmt.Fprintf(b, " %s per cell of %s\n", figure.Thousands(h.MaxCell), figure.Span(float64(h.Step)))
 }

@@ -72,7 +72,7 @@ func (d *Document) Verdict(v *api.MirrorVerdictResponse) {
 		if v.Live {
 			intervals += " that hold at every look"
 		}
-		d.Item(fmt.Sprintf("%s requests answered by both %s and %s, in %d slots of %s; intervals of %s", figure.Thousands(c.Requests), c.Candidate, c.Against, v.Slots, Seconds(float64(v.Slot)), intervals))
+		d.Item(fmt.Sprintf("%s requests answered by both %s and %s, in %d slots of %s; intervals of %s", figure.Thousands(c.Requests), c.Candidate, c.Against, v.Slots, figure.Span(float64(v.Slot)), intervals))
 		if v.Allow != "" {
 			d.Item("allowed: " + v.Allow)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 )
 
 // svg is a chart as it is drawn: axes that are linear or logarithmic, lines and
@@ -189,7 +190,7 @@ func percentileChart(r *api.BenchResult) string {
 		return ""
 	}
 	s := newSVG(620, 300, axis{0, most, false}, y)
-	s.ticksY(decades(y.low, y.high), Seconds)
+	s.ticksY(decades(y.low, y.high), figure.Tick)
 	ticks := []float64{0}
 	for _, q := range []float64{0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999} {
 		if nines(q) < most*0.985 {

@@ -58,9 +58,9 @@ func (d *Document) configurations(r *api.ScalingResponse) {
 		if c.Change != nil {
 			change = c.Change.Sentence
 		}
-		row := []string{name, scalingNumber(float64(c.Rate)), Seconds(float64(c.Mean))}
+		row := []string{name, scalingNumber(float64(c.Rate)), figure.Seconds(float64(c.Mean))}
 		for _, q := range []string{"p50", "p95", "p99"} {
-			row = append(row, Seconds(float64(c.Quantiles[q])))
+			row = append(row, figure.Seconds(float64(c.Quantiles[q])))
 		}
 		row = append(row, figure.Percent(float64(c.Errors)), Score(c.Apdex))
 		if r.CPU != "" {

@@ -75,7 +75,7 @@ func Services(r *api.ServicesResponse) *Document {
 	t.addQuantiles(qs)
 	var rows [][]string
 	for _, s := range r.Services {
-		cells := []string{s.Name, worth(s.Requests, s.Effective), Digits(float64(s.Rate)) + "/s", Percent(s.ErrorRate), Score(s.Apdex), SecondsUnit.Value(s.Mean)}
+		cells := []string{s.Name, worth(s.Requests, s.Effective), PerTime(s.Rate), Percent(s.ErrorRate), Score(s.Apdex), SecondsUnit.Value(s.Mean)}
 		if environments {
 			cells = slices.Insert(cells, 1, OrNone(s.Environment))
 		}
@@ -169,7 +169,7 @@ func Timeline(r *api.TimelineResponse, by []string, zone *time.Location) *Docume
 				if i < len(g.ErrorRate) {
 					errors = g.ErrorRate[i]
 				}
-				cells = append(cells, figure.Thousands(g.Count[i]), Digits(float64(g.Rate[i]))+"/s", Percent(errors), u.Value(g.Mean[i]))
+				cells = append(cells, figure.Thousands(g.Count[i]), PerTime(g.Rate[i]), Percent(errors), u.Value(g.Mean[i]))
 				row = append(row, whole(g.Count[i]), Raw(g.Rate[i]), Raw(errors), Raw(g.Mean[i]))
 				for _, q := range qs {
 					cells, row = append(cells, u.Value(g.Quantiles[q][i])), append(row, Raw(g.Quantiles[q][i]))
@@ -193,9 +193,9 @@ func Tenants(r *api.TenantsResponse, family string) *Document {
 		t := Columns(names...)
 		t.addQuantiles(qs)
 		for i := range r.Bands {
-			t.Column("≤ "+u.Value(r.Bands[i]), true)
+			t.Column("≤ "+u.Tick(r.Bands[i]), true)
 		}
-		t.Column("beyond "+u.Value(r.Slow), true)
+		t.Column("beyond "+u.Tick(r.Slow), true)
 		t.Column(last, true)
 		return t
 	}

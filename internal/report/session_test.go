@@ -98,7 +98,7 @@ func TestReportOfABeginning(t *testing.T) {
 // Rounds are shown by a figure that they have, in its unit, on an axis with lines:
 // also where p99 takes more requests, rounds hardly differ, and settings are words.
 func TestReportSessionFigures(t *testing.T) {
-	for name, want := range map[string]string{"p95": "12ms", "resident_bytes": "80 MB", "cpu_per_request": "12µs", "threads": "12", "errors": "1.20%", "rate": "12/s"} {
+	for name, want := range map[string]string{"p95": "12.0 ms", "resident_bytes": "80 MB", "cpu_per_request": "12.0 µs", "threads": "12", "errors": "1.20 %", "rate": "12.0/s"} {
 		v := map[string]api.Float{"p95": 0.012, "resident_bytes": 80e6, "cpu_per_request": 12e-6, "threads": 12, "errors": 0.012, "rate": 12}[name]
 		if got := experimentFigure(name, v); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)

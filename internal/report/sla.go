@@ -171,11 +171,11 @@ func PerTime(f api.Float) string {
 	case v >= 999.5:
 		return figure.Rounded(v) + "/s"
 	case v >= 1 || v == 0:
-		return Digits(v) + "/s"
+		return figure.ThreeDigits(v) + "/s"
 	case v*60 >= 1:
-		return Digits(v*60) + "/min"
+		return figure.ThreeDigits(v*60) + "/min"
 	}
-	return Digits(v*3600) + "/h"
+	return figure.ThreeDigits(v*3600) + "/h"
 }
 
 // Share writes a part of the whole with one decimal.
@@ -183,7 +183,7 @@ func Share(f api.Float) string {
 	if math.IsNaN(float64(f)) {
 		return "-"
 	}
-	return strconv.FormatFloat(100*float64(f), 'f', 1, 64) + "%"
+	return strconv.FormatFloat(100*float64(f), 'f', 1, 64) + " %"
 }
 
 // floorPercent never rounds up to an objective that was missed.
@@ -191,11 +191,11 @@ func floorPercent(f api.Float) string {
 	if math.IsNaN(float64(f)) {
 		return "-"
 	}
-	return strconv.FormatFloat(math.Floor(float64(f)*1e5+1e-6)/1e3, 'f', 3, 64) + "%"
+	return strconv.FormatFloat(math.Floor(float64(f)*1e5+1e-6)/1e3, 'f', 3, 64) + " %"
 }
 
 func trimPercent(f api.Float) string {
-	return strconv.FormatFloat(math.Round(float64(f)*1e8)/1e6, 'f', -1, 64) + "%"
+	return strconv.FormatFloat(math.Round(float64(f)*1e8)/1e6, 'f', -1, 64) + " %"
 }
 
 // change writes a ratio as a gain or a loss, or as a multiple.
@@ -209,7 +209,7 @@ func change(f api.Float) string {
 	case v > 0 && v <= 0.05: // in per cent all of these are −100
 		return "÷" + Digits(1/v)
 	}
-	return signed(100*(v-1), 1) + "%"
+	return signed(100*(v-1), 1) + " %"
 }
 
 func difference(f api.Float) string {

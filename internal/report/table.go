@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -281,46 +280,26 @@ func UnitOf(family string) Unit {
 	return Number
 }
 
-// Value writes a number with three significant digits and its unit: 850µs,
-// 12.3ms, 1.23s, 2m05s.
+// Value writes a number with three significant digits and its unit, as figure.Value does.
 func (u Unit) Value(f api.Float) string {
-	v := float64(f)
-	if math.IsNaN(v) || math.IsInf(v, 0) {
+	switch v := float64(f); {
+	case math.IsNaN(v) || math.IsInf(v, 0):
 		return "-"
+	case u == SecondsUnit:
+		return figure.Seconds(v)
+	case u == bytesUnit:
+		return figure.Value(v, "bytes")
+	default:
+		return Digits(v)
 	}
-	switch u {
-	case SecondsUnit:
-		return Seconds(v)
-	case bytesUnit:
-		for _, s := range []struct {
-			n    string
-			size float64
-		}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
-			if math.Abs(v) >= s.size {
-				return Digits(v/s.size) + s.n
-			}
-		}
-		return Digits(v) + "B"
-	}
-	return Digits(v)
 }
 
-func Seconds(v float64) string {
-	switch a := math.Abs(v); {
-	case math.IsNaN(v):
-		return "-"
-	case a == 0:
-		return "0s"
-	case a < 0.9995e-6:
-		return Digits(v*1e9) + "ns"
-	case a < 0.9995e-3:
-		return Digits(v*1e6) + "µs"
-	case a < 0.9995:
-		return Digits(v*1e3) + "ms"
-	case a < 119.95:
-		return Digits(v) + "s"
+// Tick writes a bound that somebody chose, without zeros at its end.
+func (u Unit) Tick(f api.Float) string {
+	if u == SecondsUnit {
+		return figure.Tick(float64(f))
 	}
-	return figure.Duration(time.Duration(v * 1e9).Round(time.Second))
+	return u.Value(f)
 }
 
 // Digits writes v with three significant digits, without an exponent where
@@ -347,11 +326,11 @@ func Percent(f api.Float) string {
 	case math.IsNaN(v):
 		return "-"
 	case v == 0 || v >= 10:
-		return strconv.FormatFloat(v, 'f', 1, 64) + "%"
+		return strconv.FormatFloat(v, 'f', 1, 64) + " %"
 	case v >= 0.1:
-		return strconv.FormatFloat(v, 'f', 2, 64) + "%"
+		return strconv.FormatFloat(v, 'f', 2, 64) + " %"
 	}
-	return strconv.FormatFloat(v, 'g', 2, 64) + "%"
+	return strconv.FormatFloat(v, 'g', 2, 64) + " %"
 }
 
 // QuantileName writes 0.99 as p99 and 0.999 as p99.9.

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 )
 
 func write(t interface{ Fatal(...any) }, table *Table) []string {
@@ -95,7 +96,7 @@ GET /warehouse/warehouse/warehouse/warehouse/w…   9ms                         
 // What was not measured is a dash in every unit.
 func TestUnknownFigures(t *testing.T) {
 	nan := math.NaN()
-	for what, got := range map[string]string{"seconds": Seconds(nan), "per cent": Percent(api.Float(nan))} {
+	for what, got := range map[string]string{"seconds": figure.Seconds(nan), "per cent": Percent(api.Float(nan))} {
 		if got != "-" {
 			t.Errorf("unknown %s are %q", what, got)
 		}

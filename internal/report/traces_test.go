@@ -21,13 +21,13 @@ func TestTracesSayWhereTheyWaited(t *testing.T) {
 	}
 	for format, want := range map[Format]string{
 		Text: `
-requests  operation     longest part       share          took  tenant
-  2 of 3  POST /orders  INSERT cart_lines   91 %  1.5s … 4.25s  2 tenants
+requests  operation     longest part       share             took  tenant
+  2 of 3  POST /orders  INSERT cart_lines   91 %  1.50 s … 4.25 s  2 tenants
 
 time                 service  operation     tenant  duration          longest part       why       trace
-Jan 01 00:01:00.000  shop     POST /orders  acme       4.25s          INSERT cart_lines  slow      a1
-Jan 01 00:01:10.000  shop     POST /orders  globex      1.5s  failed  INSERT cart_lines  failed    b2
-Jan 01 00:01:20.000  shop     GET /                    300ms                             exemplar  c3
+Jan 01 00:01:00.000  shop     POST /orders  acme      4.25 s          INSERT cart_lines  slow      a1
+Jan 01 00:01:10.000  shop     POST /orders  globex    1.50 s  failed  INSERT cart_lines  failed    b2
+Jan 01 00:01:20.000  shop     GET /                   300 ms                             exemplar  c3
 `,
 		CSV: `
 start_unix_seconds,service,operation,tenant,duration_seconds,failed,why,trace_id,span_id,longest_service,longest_operation,longest_component,longest_share

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"tailscope/internal/figure"
 	"tailscope/internal/query"
 	"tailscope/internal/store"
 )
@@ -103,7 +104,7 @@ func (e *Engine) discoverOf(ctx context.Context, d *definition, now time.Time, w
 	complete := now.Sub(e.since) > eachGrace && e.o.Leapt() == 0
 	for _, in := range slices.Clone(d.instances) {
 		if complete && now.Sub(in.seen) > within {
-			e.leave(in.condition, now, "no data of it for "+span(within))
+			e.leave(in.condition, now, "no data of it for "+figure.Span(within.Seconds()))
 		}
 	}
 	for _, f := range found {

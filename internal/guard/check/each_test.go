@@ -85,7 +85,7 @@ failing{operation="GET /b"} OK 0.25`)
 		// Three quarters did not fail, and each took at most 0.5 s.
 		w.expect(w.list(`check=~"satisfied|calls|twice"`), "calls OK 2\nsatisfied OK 0.75\ntwice OK 4")
 		w.traffic(3*time.Minute, map[string]float64{"GET /a": 0.1, "GET /b": 2, "GET /c": 0.1, "GET /d": 0.1})
-		w.expect(w.notes.take(), `slow{operation="GET /b"} opened 1 OK>CRITICAL: slow{operation="GET /b"} is CRITICAL: 1.999 is above 1`)
+		w.expect(w.notes.take(), `slow{operation="GET /b"} opened 1 OK>CRITICAL: slow{operation="GET /b"} is CRITICAL: 2.00 is above 1`)
 		if s := w.Stats(); s.Beyond != 1 {
 			t.Errorf("%d beyond the bound of 3, want 1", s.Beyond)
 		}
@@ -95,7 +95,7 @@ failing{operation="GET /b"} OK 0.25`)
 		}
 		w.traffic(14*time.Minute, map[string]float64{"GET /a": 0.1})
 		said := w.notes.take()
-		if !strings.Contains(said, `slow{operation="GET /b"} is over after`) || !strings.Contains(said, "no data of it for 10m") {
+		if !strings.Contains(said, `slow{operation="GET /b"} is over after`) || !strings.Contains(said, "no data of it for 10 min") {
 			t.Errorf("a series that is gone: %s", said)
 		}
 		w.expect(w.list(`check="slow"`), `slow{operation="GET /a"} OK 0.1`)

@@ -39,10 +39,10 @@ func TestAnIncidentFromBeginningToEnd(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		w.expect(w.check("child"), "OK soft WARNING")
 		time.Sleep(20 * time.Second)
-		w.expect(w.notes.take(), "child opened 1 OK>WARNING: child is WARNING: 1.5 is above 1")
+		w.expect(w.notes.take(), "child opened 1 OK>WARNING: child is WARNING: 1.50 is above 1")
 		w.probe.set("child:80", 2.5)
 		time.Sleep(12 * time.Second)
-		w.expect(w.notes.take(), "child changed 2 WARNING>CRITICAL: child is CRITICAL: 2.5 is above 2")
+		w.expect(w.notes.take(), "child changed 2 WARNING>CRITICAL: child is CRITICAL: 2.50 is above 2")
 		if _, err := w.Acknowledge(t.Context(), "child", api.Ack{User: "eva", Comment: "looking"}); err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestAnIncidentFromBeginningToEnd(t *testing.T) {
 		w.expect(w.notes.take(), "")
 		w.probe.set("child:80", 0.5)
 		time.Sleep(12 * time.Second)
-		w.expect(w.notes.take(), "child resolved 5 WARNING>OK: child is OK after 40s: 0.5")
+		w.expect(w.notes.take(), "child resolved 5 WARNING>OK: child is OK after 40 s: 0.500")
 		r, err := w.Get(t.Context(), GetRequest{ID: "child"})
 		if err != nil {
 			t.Fatal(err)
@@ -80,7 +80,7 @@ func TestAParentMasksItsChild(t *testing.T) {
 		w.expect(w.check("child")[:len("UNKNOWN (depends on parent)")], "UNKNOWN (depends on parent)")
 		w.probe.set("parent:80", 0.1)
 		time.Sleep(20 * time.Second)
-		w.expect(w.notes.take(), "parent resolved 2 UNKNOWN>OK: parent is OK after 40s: 0.1\nchild opened 1 OK>UNKNOWN: child is UNKNOWN: connection refused; start the service")
+		w.expect(w.notes.take(), "parent resolved 2 UNKNOWN>OK: parent is OK after 40 s: 0.100\nchild opened 1 OK>UNKNOWN: child is UNKNOWN: connection refused; start the service")
 		w.stop()
 	})
 }
@@ -148,7 +148,7 @@ func TestNothingIsLostInACrash(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		// What was told may be told again, with its number.
 		again := "child acknowledged 2 CRITICAL>CRITICAL: eva acknowledged that child is CRITICAL\n"
-		w.expect(strings.TrimPrefix(w.notes.take(), again), "child resolved 3 CRITICAL>OK: child is OK after 20s: 0.5")
+		w.expect(strings.TrimPrefix(w.notes.take(), again), "child resolved 3 CRITICAL>OK: child is OK after 20 s: 0.500")
 		w.stop()
 	})
 }
@@ -210,7 +210,7 @@ func TestReplace(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
-		w.expect(w.notes.take(), "child resolved 2 CRITICAL>OK: child is over after 53s: its definition is gone")
+		w.expect(w.notes.take(), "child resolved 2 CRITICAL>OK: child is over after 53 s: its definition is gone")
 		w.stop()
 	})
 }

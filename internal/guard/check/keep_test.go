@@ -103,7 +103,7 @@ func TestEachAfterHoursWithoutUs(t *testing.T) {
 		w.traffic(3*time.Minute, map[string]float64{"GET /a": 0.1, "GET /b": 2})
 		w.expect(w.notes.take(), "") // what was bad is, what was well is
 		w.traffic(13*time.Minute, map[string]float64{"GET /a": 0.1})
-		if said := w.notes.take(); !strings.Contains(said, "no data of it for 10m") {
+		if said := w.notes.take(); !strings.Contains(said, "no data of it for 10 min") {
 			t.Errorf("a series that is gone: %s", said)
 		}
 		w.stop()

@@ -49,7 +49,7 @@ func TestEachOutlivesAClockLeap(t *testing.T) {
 		}
 		w.leap(0)
 		w.traffic(15*time.Minute, map[string]float64{"GET /a": 0.1})
-		if said = w.notes.take(); !strings.Contains(said, "no data of it for 10m") {
+		if said = w.notes.take(); !strings.Contains(said, "no data of it for 10 min") {
 			t.Errorf("a series that is gone: %s", said)
 		}
 		w.stop()

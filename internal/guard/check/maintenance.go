@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"tailscope/api"
+	"tailscope/internal/figure"
 	"tailscope/internal/guard/check/event"
 	"tailscope/internal/guard/check/expr"
 	"tailscope/internal/guard/check/schedule"
@@ -46,7 +47,7 @@ func fileWindow(w *spec.Window) (*window, error) {
 		if err != nil {
 			return nil, fmt.Errorf("maintenance %s: %w", w.Name, err)
 		}
-		out.again, out.lasts, out.when = s, w.Duration, s.String()+" for "+span(w.Duration)
+		out.again, out.lasts, out.when = s, w.Duration, s.String()+" for "+figure.Duration(w.Duration)
 	}
 	return out, nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -32,9 +31,9 @@ func sentence(in *instance, s *state.Event, r *event.Result, now time.Time) stri
 	switch s.Kind {
 	case event.Resolved:
 		if s.Why != "" {
-			return fmt.Sprintf("%s is over after %s: %s", id, span(s.Time.Sub(s.Opened)), s.Why)
+			return fmt.Sprintf("%s is over after %s: %s", id, figure.Span(s.Time.Sub(s.Opened).Seconds()), s.Why)
 		}
-		return fmt.Sprintf("%s is OK after %s%s", id, span(s.Time.Sub(s.Opened)), measuredText(in, r))
+		return fmt.Sprintf("%s is OK after %s%s", id, figure.Span(s.Time.Sub(s.Opened).Seconds()), measuredText(in, r))
 	case event.Acknowledged:
 		text := fmt.Sprintf("%s acknowledged that %s is %s", s.Ack.User, id, s.To)
 		if s.Ack.Comment != "" {
@@ -48,7 +47,7 @@ func sentence(in *instance, s *state.Event, r *event.Result, now time.Time) stri
 	}
 	text := fmt.Sprintf("%s is %s%s", id, s.To, measuredText(in, r))
 	if s.Why != "" {
-		text += fmt.Sprintf("; for %s, %s", span(now.Sub(s.Opened)), s.Why)
+		text += fmt.Sprintf("; for %s, %s", figure.Span(now.Sub(s.Opened).Seconds()), s.Why)
 	}
 	return text
 }
@@ -67,7 +66,7 @@ func measuredText(in *instance, r *event.Result) string {
 		}
 		return ": no value"
 	}
-	text := ": " + quantity(r.Reading.Value, in.c.Unit)
+	text := ": " + figure.Quantity(r.Reading.Value, in.c.Unit)
 	b := &r.Bands
 	for _, band := range []struct {
 		at   float64
@@ -77,9 +76,9 @@ func measuredText(in *instance, r *event.Result) string {
 		case math.IsNaN(band.at):
 			continue
 		case band.over && r.Reading.Value > band.at:
-			return text + " is above " + quantity(band.at, in.c.Unit) + ruleText(b)
+			return text + beyond("above", text, figure.Quantity(band.at, in.c.Unit)) + ruleText(b)
 		case !band.over && r.Reading.Value < band.at:
-			return text + " is below " + quantity(band.at, in.c.Unit) + ruleText(b)
+			return text + beyond("below", text, figure.Quantity(band.at, in.c.Unit)) + ruleText(b)
 		}
 	}
 	if l := r.Reading.Level; r.Reading.Text != "" && (in.c.Threshold == nil || l != nil && *l != event.OK) {
@@ -88,64 +87,19 @@ func measuredText(in *instance, r *event.Result) string {
 	return text
 }
 
+// beyond says on which side of a bound a value is: just above 300 ms where both read alike.
+func beyond(side, value, bound string) string {
+	if strings.TrimPrefix(value, ": ") == bound {
+		side = "just " + side
+	}
+	return " is " + side + " " + bound
+}
+
 func ruleText(b *event.Bands) string {
 	if b.Rule == "" {
 		return ""
 	}
 	return " (" + b.Rule + ")"
-}
-
-// quantity is a number of four digits with its unit, for seconds and bytes the
-// one of its size: 635.5 ms, 84.77/s.
-func quantity(v float64, unit string) string {
-	switch unit {
-	case "s", "B":
-		a := math.Abs(v)
-		for _, scale := range scales[unit] {
-			if a >= scale.from && !math.IsInf(v, 0) {
-				v, unit = v/scale.from, scale.unit
-				break
-			}
-		}
-	}
-	text := strconv.FormatFloat(v, 'g', 4, 64)
-	if math.Abs(v) >= 1e4 && math.Abs(v) < 1e15 {
-		text = strconv.FormatFloat(v, 'f', 0, 64)
-	}
-	switch unit {
-	case "":
-		return text
-	case "%":
-		return text + "%"
-	}
-	if strings.HasPrefix(unit, "/") {
-		return text + unit
-	}
-	return text + " " + unit
-}
-
-type scale struct {
-	from float64
-	unit string
-}
-
-// scales are the units from the largest on; what is smaller than all keeps its own.
-var scales = map[string][]scale{
-	"s": {{1, "s"}, {1e-3, "ms"}, {1e-6, "µs"}},
-	"B": {{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}},
-}
-
-// span prints a duration without more detail than a person wants: 1h30m, 2h.
-func span(d time.Duration) string {
-	if d < time.Minute {
-		return d.Round(time.Second).String()
-	}
-	if d < time.Hour {
-		d = d.Round(time.Second)
-	} else {
-		d = d.Round(time.Minute)
-	}
-	return figure.Duration(d)
 }
 
 func labelsOf(l labels.Labels) []labels.Label {

@@ -3,31 +3,27 @@ package check
 import (
 	"testing"
 	"time"
+
+	"tailscope/internal/guard/check/event"
+	"tailscope/internal/guard/check/spec"
 )
 
-func TestQuantityHasTheUnitOfItsSize(t *testing.T) {
+func TestMeasuredText(t *testing.T) {
 	for _, c := range []struct {
-		v    float64
-		unit string
-		want string
+		value, bound float64
+		unit, want   string
 	}{
-		{0.6355123, "s", "635.5 ms"}, {0.0000421, "s", "42.1 µs"}, {4e-8, "s", "4e-08 s"}, {0, "s", "0 s"}, {61.25, "s", "61.25 s"}, {-0.25, "s", "-250 ms"},
-		{123456789000, "B", "123.5 GB"}, {999, "B", "999 B"}, {1e3, "B", "1 kB"},
-		{30420, "MB", "30420 MB"}, {0.5, "", "0.5"}, {12, "%", "12%"}, {123456, "/s", "123456/s"},
+		{0.38285, 0.3, "s", ": 383 ms is above 300 ms"},
+		{0.3001, 0.3, "s", ": 300 ms is just above 300 ms"},
+		{0.02682, 0.01, "ratio", ": 2.7 % is above 1.0 %"},
+		{1, 0.5, "s", ": 1.00 s is above 500 ms"},
 	} {
-		if got := quantity(c.v, c.unit); got != c.want {
-			t.Errorf("%g %q: %q, want %q", c.v, c.unit, got, c.want)
-		}
-	}
-}
-
-func TestSpanIsNoLongerThanNeeded(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "0s", 42*time.Second + 4e8: "42s", time.Minute: "1m", 90 * time.Second: "1m30s", 10 * time.Minute: "10m", 70 * time.Second: "1m10s",
-		time.Hour: "1h", 2*time.Hour + 20*time.Second: "2h", 90 * time.Minute: "1h30m", 10 * time.Hour: "10h", time.Hour - 1: "1h",
-	} {
-		if got := span(d); got != want {
-			t.Errorf("%v: %q, want %q", d, got, want)
+		bands := noBands("")
+		bands.HighWarning = c.bound
+		in := &instance{c: &spec.Check{Unit: c.unit, Threshold: &spec.Threshold{}}}
+		r := &event.Result{Time: time.Unix(1, 0), Reading: event.Reading{Value: c.value}, Bands: bands}
+		if got := measuredText(in, r); got != c.want {
+			t.Errorf("%v %s: %q, want %q", c.value, c.unit, got, c.want)
 		}
 	}
 }

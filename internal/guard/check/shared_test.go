@@ -290,7 +290,7 @@ func TestOneServerGuards(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c := r.Checks[0]; c.Value != 1.5 || c.Bands.HighWarning != 1 || c.Text != "1.5 is above 1" || r.Trouble != "" {
+			if c := r.Checks[0]; c.Value != 1.5 || c.Bands.HighWarning != 1 || c.Text != "1.50 is above 1" || r.Trouble != "" {
 				t.Errorf("%s shows %v beside %+v, %q, and trouble %q", m.name, c.Value, c.Bands, c.Text, r.Trouble)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"tailscope/internal/figure"
 	"tailscope/internal/guard/check/event"
 	"tailscope/internal/guard/check/spec"
 )
@@ -176,10 +177,10 @@ func (a *alertmanager) newAlert(e *event.Event, resolved bool) alert {
 	note("acknowledged_by", e.User)
 	note("comment", e.Comment)
 	if finite(e.Value) {
-		note("value", formatShort(e.Value)+e.Unit)
+		note("value", figure.Quantity(e.Value, e.Unit))
 	}
 	for _, n := range bandNames(e.Bands) {
-		note(n.name, formatShort(n.value)+e.Unit)
+		note(n.name, figure.Quantity(n.value, e.Unit))
 	}
 	return al
 }

@@ -89,7 +89,7 @@ receivers:
 	if a.Labels["alertname"] != "orders" || a.Labels["service"] != "shop" || a.Labels["team"] != "blue" || len(a.Labels) != 3 {
 		t.Errorf("labels %v", a.Labels)
 	}
-	if !a.StartsAt.Equal(opened) || a.Generator == "" || a.Annotations["value"] != "131.5ms" || a.Annotations["threshold"] != "100ms" || a.Annotations["incident"] != "i1" {
+	if !a.StartsAt.Equal(opened) || a.Generator == "" || a.Annotations["value"] != "132 ms" || a.Annotations["threshold"] != "100 ms" || a.Annotations["incident"] != "i1" {
 		t.Errorf("alert %+v", a)
 	}
 	// Another severity is the same alert.

@@ -244,7 +244,7 @@ func TestIcingaAction(t *testing.T) {
 		t.Fatal(err, outcome)
 	}
 	bodies, headers := h.got()
-	want := `{"service":"shop!orders","exit_status":1,"plugin_output":"WARNING - 42ms, threshold 100ms by profile office: number 42","performance_data":["value=42ms;~:110;~:130","threshold=100ms","warning=110ms","critical=130ms"],"check_source":"tailscope","execution_start":946684800,"execution_end":946684800.25}`
+	want := `{"service":"shop!orders","exit_status":1,"plugin_output":"WARNING - 42 ms, threshold 100 ms by profile office: number 42","performance_data":["value=42ms;~:110;~:130","threshold=100ms","warning=110ms","critical=130ms"],"check_source":"tailscope","execution_start":946684800,"execution_end":946684800.25}`
 	if got := strings.ReplaceAll(bodies[0], `\u003e`, ">"); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -123,7 +123,7 @@ object Host "shop" {
 			name := fmt.Sprintf("orders %d", i)
 			eventually(t, "the last result of "+name, func() bool {
 				text, _, state := output(name)
-				return text == fmt.Sprintf("CRITICAL - %dms, threshold 100ms by profile office: number %d", sent-1, sent-1) && state == 2
+				return text == fmt.Sprintf("CRITICAL - %d ms, threshold 100 ms by profile office: number %d", sent-1, sent-1) && state == 2
 			})
 		}
 	}

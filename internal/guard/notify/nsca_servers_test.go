@@ -72,7 +72,7 @@ func TestNSCAEncryptions(t *testing.T) {
 			eventually(t, "all results", func() bool { return len(lines(commands, "PROCESS_SERVICE_CHECK_RESULT")) == count })
 			for i, line := range lines(commands, "PROCESS_SERVICE_CHECK_RESULT") {
 				_, got, _ := strings.Cut(line, "] ")
-				want := fmt.Sprintf("PROCESS_SERVICE_CHECK_RESULT;shop evil;orders;%d;%s - %dms, threshold 100ms by profile office: %s", i%4, event.Level(i%4), i, results[i].Reading.Text) +
+				want := fmt.Sprintf("PROCESS_SERVICE_CHECK_RESULT;shop evil;orders;%d;%s - %d ms, threshold 100 ms by profile office: %s", i%4, event.Level(i%4), i, results[i].Reading.Text) +
 					fmt.Sprintf(" | value=%dms;~:110;~:130 threshold=100ms warning=110ms critical=130ms", i)
 				if got != want {
 					t.Errorf("got  %s\nwant %s", got, want)

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"tailscope/internal/figure"
 	"tailscope/internal/guard/check/event"
 )
 
@@ -49,13 +50,11 @@ func resultText(r *event.Result) string {
 		b.WriteString(" - no value")
 	default:
 		b.WriteString(" - ")
-		b.WriteString(formatShort(r.Reading.Value))
-		b.WriteString(r.Unit)
+		b.WriteString(figure.Quantity(r.Reading.Value, r.Unit))
 	}
 	if t := r.Bands.Threshold; !isNaN(t) {
 		b.WriteString(", threshold ")
-		b.WriteString(formatShort(t))
-		b.WriteString(r.Unit)
+		b.WriteString(figure.Quantity(t, r.Unit))
 		if r.Bands.Rule != "" {
 			b.WriteString(" by ")
 			b.WriteString(r.Bands.Rule)

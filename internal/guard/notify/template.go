@@ -29,11 +29,15 @@ func newTemplateData(e *event.Event) templateData {
 		Seq: e.Seq, Labels: e.Labels, Time: e.Time.UTC(), Opened: e.Opened.UTC(), Since: e.Since.UTC(), From: e.From.String(), To: e.To.String(),
 		Unit: e.Unit, Rule: e.Bands.Rule, Text: e.Text, User: e.User, Comment: e.Comment, Link: e.Link,
 	}
+	short := formatShort
+	if e.Unit == "ratio" { // people read per cent
+		d.Unit, short = "%", func(v float64) string { return formatShort(100 * v) }
+	}
 	if finite(e.Value) {
-		d.Value = formatShort(e.Value)
+		d.Value = short(e.Value)
 	}
 	for _, n := range bandNames(e.Bands) {
-		switch v := formatShort(n.value); strings.TrimPrefix(strings.TrimPrefix(n.name, "low_"), "high_") {
+		switch v := short(n.value); strings.TrimPrefix(strings.TrimPrefix(n.name, "low_"), "high_") {
 		case "threshold":
 			d.Threshold = v
 		case "warning":

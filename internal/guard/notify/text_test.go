@@ -42,8 +42,8 @@ func TestPluginOutput(t *testing.T) {
 		{"near", func(r *event.Result) {
 			r.Bands.Threshold, r.Bands.LowWarning, r.Bands.HighWarning, r.Bands.HighCritical = 10, 9, 11, 12
 		}, 200, 0, "OK - 5, threshold 10 | value=5;9:11;~:12 threshold=10 low_warning=9 high_warning=11 high_critical=12"},
-		{"small numbers have no exponent", func(r *event.Result) { r.Reading.Value, r.Unit = 1.5e-7, "s" }, 200, 0, "OK - 1.5e-07s | value=0.00000015s;;"},
-		{"odd unit", func(r *event.Result) { r.Unit = "req/s; x" }, 200, 0, "OK - 5req/s; x | value=5;;"},
+		{"small numbers have no exponent", func(r *event.Result) { r.Reading.Value, r.Unit = 1.5e-7, "s" }, 200, 0, "OK - 150 ns | value=0.00000015s;;"},
+		{"odd unit", func(r *event.Result) { r.Unit = "req/s; x" }, 200, 0, "OK - 5 req/s; x | value=5;;"},
 		{"late", func(r *event.Result) { r.Time = t0 }, 200, time.Minute, "OK - 5 (measured 2000-01-01 00:00:00Z) | value=5;;"},
 		{"plugin", func(r *event.Result) {
 			r.Reading.Text = "DISK OK"
@@ -246,5 +246,13 @@ func TestDefinitions(t *testing.T) {
 		if _, err := Open(t.Context(), Options{Dir: dir, Receivers: map[string]spec.Receiver{"broken": r}}); err == nil || !strings.Contains(err.Error(), "receiver broken: ") {
 			t.Errorf("%+v: got %v", r, err)
 		}
+	}
+}
+
+// People read a ratio in per cent, in templates too.
+func TestTemplateOfARatio(t *testing.T) {
+	d := newTemplateData(&event.Event{Value: 0.02682, Unit: "ratio", Bands: event.Bands{Threshold: 0.01, LowCritical: nan, LowWarning: nan, HighWarning: 0.01, HighCritical: nan}})
+	if got := d.Value + d.Unit + " " + d.Threshold + d.Unit + " " + d.Warning + d.Unit; got != "2.682% 1% 1%" {
+		t.Errorf("got %s", got)
 	}
 }

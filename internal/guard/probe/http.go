@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"tailscope/internal/figure"
 	"tailscope/internal/guard/check/event"
 	"tailscope/internal/guard/check/spec"
 )
@@ -220,17 +221,5 @@ func unreachable(ctx context.Context, what string, err error) error {
 	return fmt.Errorf("%s: %w; look at whether it runs, and at its log", what, err)
 }
 
-// short prints a duration for people, to three digits.
-func short(d time.Duration) string {
-	switch {
-	case d >= 10*time.Second:
-		d = d.Round(100 * time.Millisecond)
-	case d >= time.Second:
-		d = d.Round(10 * time.Millisecond)
-	case d >= time.Millisecond:
-		d = d.Round(10 * time.Microsecond)
-	default:
-		d = d.Round(time.Microsecond)
-	}
-	return d.String()
-}
+// short prints a duration for people.
+func short(d time.Duration) string { return figure.Seconds(d.Seconds()) }

@@ -199,7 +199,7 @@ func TestGroups(t *testing.T) {
 	}
 	// Hints of one operation are told from as many on as chance does not give.
 	for hints, want := range map[int]string{
-		6: "20 × reload: 6 times p99 of GET /a +2 s for about 20 s, nothing lasting beyond chance (1 of 20 changed)",
+		6: "20 × reload: 6 times p99 of GET /a +2.00 s for about 20 s, nothing lasting beyond chance (1 of 20 changed)",
 		5: "20 × reload: nothing lasting beyond chance (1 of 20 changed)",
 	} {
 		list := []api.Mark{}

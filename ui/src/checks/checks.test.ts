@@ -8,13 +8,15 @@ const high: CheckBands = { ...none, threshold: 0.21, high_warning: 0.231, high_c
 const point = (time: number, value: number | null, bands: CheckBands = none): CheckPoint => ({ time, value, min: value, max: value, bands });
 
 it('says a value with its unit', () => {
-  expect([[0.412, 's'], [0.0021, 'seconds'], [2048, 'bytes'], [12, '%'], [1204, 'orders'], [0.0123, ''], [null, 's'], [3, undefined], [-3.25, '°C'], [-0.5, 's']].map(([v, u]) => amount(v as number, u as string)))
-    .toEqual(['412 ms', '2.10 ms', '2.05 kB', '12 %', '1,204 orders', '0.0123', '–', '3', '−3.25 °C', '−500 ms']);
+  expect([[0.412, 's'], [0.0021, 'seconds'], [2048, 'bytes'], [12, '%'], [1204, 'orders'], [0.0123, ''], [null, 's'], [3, undefined], [-3.25, '°C'], [-0.5, 's'], [0.02682, 'ratio'], [0, 'ratio']].map(([v, u]) => amount(v as number, u as string)))
+    .toEqual(['412 ms', '2.10 ms', '2.05 kB', '12 %', '1,204 orders', '0.0123', '–', '3', '−3.25 °C', '−500 ms', '2.7 %', '0 %']);
 });
 
 it('says what was seen beyond the value', () => {
   const c = { level: 'OK', value: 0.1, unit: 's' } as const;
   expect(['0.1368 s', '136.8 ms', '4e-08 s', '0.17', '3 of 4 disks', '200 OK, 1082 bytes in 583µs', ''].map((text) => seen({ ...c, text }))).toEqual(['', '', '', '', '3 of 4 disks', '200 OK, 1082 bytes in 583µs', '']);
+  expect(seen({ level: 'OK', value: 0.027, unit: 'ratio', text: '2.7 %' })).toBe('');
+  expect(seen({ level: 'OK', value: 1204, unit: 'orders', text: '1,204 orders' })).toBe('');
   expect(seen({ level: 'OK', value: 12, unit: '', text: '12 users' })).toBe('12 users');
   expect(seen({ ...c, level: 'WARNING', text: '0.1 s' })).toBe('0.1 s');
   expect(seen({ ...c, value: null, text: 'has not run yet' })).toBe('has not run yet');
@@ -25,8 +27,8 @@ it('has steps of whole slots', () => {
 });
 
 it('says what a value must be, on which side', () => {
-  expect(must(high, 's')).toBe('≤ 210 ms');
-  expect(must({ ...none, threshold: 14, low_critical: 7 }, 'days')).toBe('≥ 14 days');
+  expect(must(high, 's')).toBe('< 210 ms');
+  expect(must({ ...none, threshold: 14, low_critical: 7 }, 'days')).toBe('> 14 days');
   expect(must({ ...none, threshold: 5, low_warning: 4, high_warning: 6 }, '')).toBe('≈ 5');
   expect(limitText({ ...none, low_warning: 4, high_warning: 6, high_critical: 8 }, '').replaceAll('\u00a0', ' ')).toBe('warning outside 4 to 6, critical > 8');
   expect(amount(80.4e9)).toBe('80.4 G');

@@ -3,7 +3,7 @@
 // edited, as the address, the API and a file have it. Pure.
 
 import type { BacktestSummary, Check, CheckBacktest, CheckBacktestResponse, CheckBands, CheckPoint, CheckReceiver, CheckResponse, CheckState, Incident } from '../shared/api/schema';
-import { count, digits, missing, shortCount, tick, value, type Unit } from '../shared/text/format';
+import { count, digits, errorRatio, missing, percentTick, shortCount, tick, value, type Unit } from '../shared/text/format';
 import { selection, shellQuote } from '../shared/page/match';
 import type { Num } from '../shared/api/types';
 import { draftKeys } from '../shared/page/url';
@@ -11,15 +11,16 @@ import { serverFlag } from '../shared/text/export';
 
 const known: Record<string, Unit> = { s: 'seconds', second: 'seconds', seconds: 'seconds', B: 'bytes', byte: 'bytes', bytes: 'bytes' };
 
-/** A value with the unit that its check gives it: 412 ms, 12.0 %, 3.00 orders, 5.15/s. */
+/** A value with the unit that its check gives it: 412 ms, 12.0 %, 3.00 orders, 5.15/s, and of a ratio per cent. */
 export function amount(v: Num | undefined, unit = ''): string {
   if (v == null) return missing;
   if (v < 0) return `−${amount(-v, unit)}`;
+  if (unit === 'ratio') return errorRatio(v);
   if (known[unit]) return value(v, known[unit]);
   return `${Math.abs(v) >= 1e6 ? shortCount(v) : Number.isInteger(v) ? count(v) : digits(v)}${unit && !unit.startsWith('/') ? ' ' : ''}${unit}`;
 }
 
-export const amountTick = (v: number, unit = ''): string => (known[unit] ? (v < 0 ? `−${tick(-v, known[unit])}` : tick(v, known[unit])) : tick(v, ''));
+export const amountTick = (v: number, unit = ''): string => (unit === 'ratio' ? percentTick(v) : known[unit] ? (v < 0 ? `−${tick(-v, known[unit])}` : tick(v, known[unit])) : tick(v, ''));
 
 export interface Limit {
   level: 'warning' | 'critical';
@@ -35,12 +36,12 @@ export function limits(b: CheckBands | undefined): Limit[] {
   return all.flatMap(([level, sign, at]) => (at == null ? [] : [{ level, sign, at }]));
 }
 
-/** What a healthy value does, which a bound is part of: "≤ 210 ms"; empty without a threshold. */
+/** What the check's file says of a value, by its sign: "< 210 ms"; empty without a threshold. */
 export function must(b: CheckBands | undefined, unit: string): string {
   if (b?.threshold == null) return '';
   const high = b.high_warning != null || b.high_critical != null;
   const low = b.low_warning != null || b.low_critical != null;
-  return `${high && low ? '≈ ' : low ? '≥ ' : high ? '≤ ' : ''}${amount(b.threshold, unit)}`;
+  return `${high && low ? '≈ ' : low ? '> ' : high ? '< ' : ''}${amount(b.threshold, unit)}`;
 }
 
 /** "warning > 231 ms, critical > 252 ms", or "warning outside 4 to 6"; it breaks at the comma only. */
@@ -67,8 +68,9 @@ export function lasting(seconds: Num | undefined): string {
 /** What a run saw; empty if that is its value only, which stands beside it. */
 export function seen(c: Pick<Check, 'text' | 'value' | 'level' | 'unit'>): string {
   if (c.level !== 'OK' || c.value == null) return c.text;
-  const [, rest] = /^-?\d[\d.]*(?:e[+-]?\d+)? ?(.*)$/.exec(c.text) ?? [];
-  return rest === '' || rest === c.unit || (c.unit === 's' && /^[mµ]s$/.test(rest)) || (c.unit === 'B' && /^[kMGT]B$/.test(rest)) ? '' : c.text;
+  const [, rest] = /^(?:< )?-?\d[\d.,]*(?:e[+-]?\d+)? ?(.*)$/.exec(c.text) ?? [];
+  const units: Record<string, RegExp> = { s: /^([nmµ]?s|min|h|d)$/, B: /^[kMGT]?B$/, ratio: /^%$/ };
+  return rest === '' || rest === c.unit || (rest != null && units[c.unit]?.test(rest)) ? '' : c.text;
 }
 
 /** The step of a chart of so many columns: whole slots of what is kept, so that no step holds one slot more than the next. */

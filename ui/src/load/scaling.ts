@@ -114,6 +114,6 @@ export function configurationsSheet(r: ScalingResponse): Sheet {
 export function pointsSheet(points: ScalingPoint[]): Sheet {
   return {
     title: 'Points', head: ['time', 'concurrency', 'rate', 'mean latency', ' '],
-    rows: points.map((p) => [cell(p.time == null ? missing : new Date(p.time * 1000).toISOString(), p.time), cell(digits(p.n), p.n), cell(perSecond(p.rate), p.rate), cell(p.mean == null ? missing : `${(p.mean * 1000).toPrecision(4)} ms`, p.mean), cell(p.left ? 'left out of the fit' : '')]),
+    rows: points.map((p) => [cell(p.time == null ? missing : new Date(p.time * 1000).toISOString(), p.time), cell(digits(p.n), p.n), cell(perSecond(p.rate), p.rate), cell(value(p.mean), p.mean), cell(p.left ? 'left out of the fit' : '')]),
   };
 }

@@ -20,6 +20,7 @@ import (
 	"tailscope/internal/experiment/simulate"
 	"tailscope/internal/experiment/simulate/measured"
 	"tailscope/internal/experiment/simulate/spec"
+	"tailscope/internal/figure"
 	"tailscope/internal/query"
 )
 
@@ -209,7 +210,7 @@ func headline(s *spec.Spec, layouts []api.SimulationLayout) string {
 	}
 	first := stable[0]
 	v := value(first)
-	out := fmt.Sprintf("%s of queries is %s%s with %s", name, Seconds(float64(v.Value)), interval(v), first.Name)
+	out := fmt.Sprintf("%s of queries is %s%s with %s", name, figure.Seconds(float64(v.Value)), interval(v), first.Name)
 	best := first
 	for _, l := range stable {
 		if b := value(l); float64(b.High) < float64(v.Low) && b.Value < value(best).Value {
@@ -218,7 +219,7 @@ func headline(s *spec.Spec, layouts []api.SimulationLayout) string {
 	}
 	switch b := value(best); {
 	case best != first:
-		out += fmt.Sprintf("; surely lower, and lowest, with %s: %s%s, %.0f %% less", best.Name, Seconds(float64(b.Value)), interval(b), 100*(1-float64(b.Value/v.Value)))
+		out += fmt.Sprintf("; surely lower, and lowest, with %s: %s%s, %.0f %% less", best.Name, figure.Seconds(float64(b.Value)), interval(b), 100*(1-float64(b.Value/v.Value)))
 	case len(stable) > 1 && math.IsNaN(float64(v.Low)):
 		out += "; too few queries for its interval, so of no other layout it is sure that it is faster: simulate more"
 	case len(stable) > 1:
@@ -279,20 +280,5 @@ func interval(v api.ScalingValue) string {
 	if math.IsNaN(float64(v.Low)) || math.IsNaN(float64(v.High)) {
 		return ""
 	}
-	return fmt.Sprintf(" (95 %% interval %s … %s)", Seconds(float64(v.Low)), Seconds(float64(v.High)))
-}
-
-// Seconds writes a duration for people, with three digits.
-func Seconds(v float64) string {
-	switch {
-	case math.IsNaN(v):
-		return "-"
-	case v == 0:
-		return "0"
-	case v < 1e-3:
-		return fmt.Sprintf("%.3g µs", v*1e6)
-	case v < 1:
-		return fmt.Sprintf("%.3g ms", v*1e3)
-	}
-	return fmt.Sprintf("%.3g s", v)
+	return fmt.Sprintf(" (95 %% interval %s … %s)", figure.Seconds(float64(v.Low)), figure.Seconds(float64(v.High)))
 }

@@ -40,6 +40,9 @@ func (r *reader) decodeCheck(p *plan, values map[string]string) *Check {
 	r.checkTimeout(c)
 	if r.d.OK(&c.Value) {
 		r.checkSource(&c.Value)
+		if q := c.Value.Query; q != nil && !r.d.Given(&c.Unit) && (q.Measure == "errors" || q.Measure == "above" || q.Measure == "below") {
+			c.Unit = "ratio"
+		}
 	} else {
 		r.problem(p.at, "write value: and an expression, or a source such as http", "%s has no value", p.what())
 	}

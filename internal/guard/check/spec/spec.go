@@ -34,7 +34,7 @@ type Check struct {
 	Item        string            `key:"item" doc:"Makes labels host, service and item of the check's series, so that host-service-item[-10M] finds them."`
 	Aliases     Aliases           `key:"aliases" doc:"What $$HOSTALIAS$$, $$SERVICEALIAS$$ and $$ITEMALIAS$$ stand for."`
 	Labels      map[string]string `key:"labels" doc:"Added to the check's series, states and events."`
-	Unit        string            `key:"unit" is:"word" doc:"Of the value, such as s, B or %."`
+	Unit        string            `key:"unit" is:"word" doc:"Of the value, such as s, B, % or ratio, which is written in per cent; default ratio of the measures errors, above and below."`
 	Inactive    bool              `key:"inactive" doc:"Validated, never run."`
 	Silent      bool              `key:"silent" doc:"Run and stored; nobody is notified."` // Bischeck's sendserver=false
 

@@ -81,6 +81,8 @@ export const much = (n: number, whole: number): boolean => n > 0 && n >= whole /
 interface Scale {
   size: number;
   unit: string;
+  /** From how many of it on the next larger unit is written; default 1000. */
+  end?: number;
 }
 
 const durations: Scale[] = [
@@ -88,8 +90,8 @@ const durations: Scale[] = [
   { size: 1e-6, unit: 'µs' },
   { size: 1e-3, unit: 'ms' },
   { size: 1, unit: 's' },
-  { size: 60, unit: 'min' },
-  { size: 3600, unit: 'h' },
+  { size: 60, unit: 'min', end: 120 },
+  { size: 3600, unit: 'h', end: 48 },
   { size: 86400, unit: 'd' },
 ];
 const bytes: Scale[] = [
@@ -112,12 +114,13 @@ function trim(s: string): string {
 }
 
 // The scale in which v shows as 1 to 999 once rounded to three digits. Seconds
-// stay seconds up to 999 s: minutes need a reader to think.
+// stay seconds up to 999 s: minutes need a reader to think. From two hours on it is
+// hours, from two days on days, so that 6.92 h stands above 25.8 h and not 415 min.
 function scaleFor(v: number, scales: Scale[]): Scale {
   const a = Math.abs(v);
   for (let i = 0; i < scales.length; i++) {
     const rounded = Number((a / scales[i].size).toPrecision(3));
-    if (rounded < 1000) return scales[i];
+    if (rounded < (scales[i].end ?? 1000)) return scales[i];
   }
   return scales[scales.length - 1];
 }
