@@ -201,6 +201,16 @@ func (c *comparison) grossOf(row *api.CompareRow, measures []api.CompareMeasure)
 // concludeSeconds says that a verdict is provisional.
 func (c *comparison) concludeSeconds() {
 	if c.out.Provisional = true; c.out.Verdict == judge.NoEvidence {
-		c.out.Sentence = fmt.Sprintf("no evidence of a gross change of %s, from %d s", c.of, c.b.end-c.b.start)
+		c.out.Sentence = FirstLook(c.of, c.out.B.Requests, c.b.end-c.b.start, c.b.start+(fewestSlots+2)*int64(series.Base)+ripe)
 	}
+}
+
+// ripe is how long after its end a slot is read, in seconds: all of it has come.
+const ripe = 30
+
+// FirstLook is said in place of no evidence where seconds show no gross change: so few requests
+// acquit nothing. More is known at a moment in Unix seconds.
+func FirstLook(name string, requests uint64, seconds, more int64) string {
+	return fmt.Sprintf("too early to say whether %s changed: a first look, at %s in %d s, shows nothing gross; more is known at %s UTC",
+		name, figure.Counted(requests, "request"), seconds, time.Unix(more, 0).UTC().Format(time.TimeOnly))
 }

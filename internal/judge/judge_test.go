@@ -64,9 +64,9 @@ func TestOneGrammar(t *testing.T) {
 		{hidden, WithinFloor, "p99 of GET /search differs from control by +2 %, not surely more than control from the primary (95 % interval +1 % … +3 %; noise floor ±3 %)"},
 		{drifting, Drifts, "p99 of GET /search changed by +12 %, which may be drift: it wanders for longer than the sides last (95 % interval +5 % … +19 %); measure for longer, or compare rounds"},
 		{byLoad, Drifts, "p99 of GET /search changed by +12 %, which the number of requests explains (95 % interval +5 % … +19 %)"},
-		{inGap, NoEvidence, "p50 of GET /search lies in the gap between values near 5.00 ms and near 300 ms: no evidence that the share near 300 ms changed, 46 % and 54 % (95 % interval −1 … +17 points)"},
-		{wentOn, Slower, "p50 of GET /search lies in the gap between values near 5.00 ms and near 300 ms: the share near 300 ms went from 46 % to 54 % (95 % interval −1 … +17 points)"},
-		{besides, NoEvidence, "p50 of GET /search lies in the gap between values near 5.00 ms and near 300 ms: no evidence that the share near 300 ms differs between tenant acme and everybody else, 46 % and 54 % (95 % interval −1 … +17 points)"},
+		{inGap, NoEvidence, "p50 of GET /search jumps between about 5.00 ms and about 300 ms, with little between: no evidence that the share near 300 ms changed, 46 % and 54 % (95 % interval −1 … +17 points)"},
+		{wentOn, Slower, "p50 of GET /search jumps between about 5.00 ms and about 300 ms, with little between: the share near 300 ms went from 46 % to 54 % (95 % interval −1 … +17 points)"},
+		{besides, NoEvidence, "p50 of GET /search jumps between about 5.00 ms and about 300 ms, with little between: no evidence that the share near 300 ms differs between tenant acme and everybody else, 46 % and 54 % (95 % interval −1 … +17 points)"},
 		{unknown, TooLittle, "too little data to judge p99 of GET /search: the noise floor is not known"},
 	} {
 		c.finding.Conclude()

@@ -87,6 +87,14 @@ func (f *Finding) Claim() string {
 	return fmt.Sprintf("%s is %s%s %s%s %s", title, write(size), f.suffix(), f.Adjective(), after("than"), f.interval(between(write(low), write(high), f.suffix())))
 }
 
+// Since begins what a sentence says of when something changed. SinceSecond and SinceMinute are
+// the layouts of all of it but the interval.
+const (
+	Since       = "since "
+	SinceSecond = Since + "2006-01-02 15:04:05 UTC"
+	SinceMinute = Since + "2006-01-02 15:04 UTC"
+)
+
 // ofNow is what a sentence of the present says before a figure.
 var ofNow = regexp.MustCompile(`([ \x{a0}])is([ \x{a0}]\d)`)
 
@@ -126,9 +134,9 @@ func (f *Finding) Adjective() Verdict {
 	return f.Verdict
 }
 
-// betweenText names the values on both sides of the gap that a quantile lies in, and says what
-// the share of the upper ones did: that tells whether there was a change, and how large, where
-// the ratio of the quantile does not.
+// betweenText names the two values between which a quantile jumps, for few requests take a time
+// between them, and says what the share of the upper ones did: that tells whether there was a
+// change, and how large, where the ratio of the quantile does not.
 func (f *Finding) betweenText(differs string) string {
 	b := f.Between
 	share := Finding{Figure: Figure{Kind: Errors}, Low: float64(b.Low), High: float64(b.High), Level: f.Level, Noise: math.NaN()}
@@ -146,7 +154,7 @@ func (f *Finding) betweenText(differs string) string {
 	if f.Verdict == Drifts {
 		went += ", which may be drift"
 	}
-	return fmt.Sprintf("lies in the gap between values near %s and near %s: %s %s", low, high, went, share.interval(share.ends()))
+	return fmt.Sprintf("jumps between about %s and about %s, with little between: %s %s", low, high, went, share.interval(share.ends()))
 }
 
 // interval puts the ends of the interval into brackets, with the noise floor.

@@ -39,7 +39,7 @@ func TestMedianBetweenTwoBumps(t *testing.T) {
 				}
 				near := func(got api.Float, want float64) bool { return math.Abs(float64(got)-want) < 0.02 }
 				right := slices.Contains(c.verdicts, r.Verdict) && p50.Between != nil && near(p50.Between.A, c.before) && near(p50.Between.B, c.after) &&
-					strings.Contains(p50.Sentence, " lies in the gap between values near ") && !strings.HasPrefix(r.Sentence, "P50") && !strings.HasPrefix(v.Sentence, "P50")
+					strings.Contains(p50.Sentence, " jumps between about ") && !strings.HasPrefix(r.Sentence, "P50") && !strings.HasPrefix(v.Sentence, "P50")
 				return right, all(r.Verdict, r.Sentence, "|", v.Sentence, "|", p50.Sentence)
 			})
 		})

@@ -60,11 +60,11 @@ func TestErrorsOfATenantNearARollout(t *testing.T) {
 					if !strings.Contains(line, "errors") {
 						ofDurations++
 						first := near(&c, first) || p.whose == "all" // else of a later step alone
-						right = right && first && strings.Contains(line, "all 12 tenants moved")
+						right = right && first && strings.Contains(line, "all 12 judged tenants moved")
 						continue
 					}
 					ofErrors++
-					whose := "all 12 tenants moved"
+					whose := "all 12 judged tenants moved"
 					if p.whose != "all" {
 						whose = "for " + p.whose
 					}

@@ -178,18 +178,15 @@ func unsure(of []api.CompareMeasure) string {
 	return ", though by how much is not sure"
 }
 
-// since begins what when says.
-const since = "since "
-
 // when says when it was, and how surely.
 func when(c *api.Change, step int64) string {
-	clock := "15:04"
+	layout, clock := judge.SinceMinute, "15:04"
 	if step < 60 {
-		clock = "15:04:05"
+		layout, clock = judge.SinceSecond, "15:04:05"
 	}
 	const day = "2006-01-02 "
 	write := func(t api.Float, layout string) string { return time.Unix(int64(t), 0).UTC().Format(layout) }
-	at := since + write(c.Time, day+clock) + " UTC"
+	at := write(c.Time, layout)
 	if c.Low == c.High {
 		return at
 	}

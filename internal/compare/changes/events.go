@@ -148,7 +148,7 @@ func describeEvents(ctx context.Context, st store.Store, out *api.ChangesRespons
 			}
 			of.Services = append(of.Services, named)
 		}
-		of.Sentence = eventText(&of, n, services) + ", at " + strings.TrimPrefix(when(&api.Change{Time: of.Time, Low: of.Low, High: of.High}, out.Slot), since)
+		of.Sentence = eventText(&of, n, services) + ", at " + strings.TrimPrefix(when(&api.Change{Time: of.Time, Low: of.Low, High: of.High}, out.Slot), judge.Since)
 		out.Events = append(out.Events, of)
 	}
 	return nil

@@ -242,7 +242,7 @@ func nameSpike(c *api.Change, of string, slot int64, then *api.CompareMeasure) {
 		c.Headline = fmt.Sprintf("%s, then %s, before %s", s.Sentence, value(then.Raw.B), value(then.Raw.A))
 	}
 	c.Name, c.Lead, c.Rate = "spike of "+name, "", ""
-	c.Sentence = c.Headline + ", from " + strings.TrimPrefix(when(c, slot), since)
+	c.Sentence = c.Headline + ", from " + strings.TrimPrefix(when(c, slot), judge.Since)
 }
 
 // isAsBefore reports whether a measure may be as it was, or is within the least change of it:

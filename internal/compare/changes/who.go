@@ -174,11 +174,15 @@ func ofSingleTenants(tenants []api.CompareRow, cohort *api.CompareRow, of []stri
 func whoText(w *api.ChangeWho, rest compare.Rest) string {
 	tenants := movedText("tenant", w.Tenants, w.TenantsJudged)
 	if tenants != "" && (rest == compare.RestAll || rest == compare.RestMost) {
-		tenants = compare.Reach{Judged: w.TenantsJudged, Sure: len(w.Tenants), Rest: rest}.Text("tenant", "moved")
+		tenants = compare.Reach{Judged: w.TenantsJudged, Sure: len(w.Tenants), Rest: rest}.Text(ofJudged+"tenant", "moved")
 	}
 	said := []string{movedText("cohort", w.Cohorts, w.CohortsJudged), tenants, movedText("operation", w.Operations, w.OperationsJudged)}
 	return strings.Join(slices.DeleteFunc(said, func(s string) bool { return s == "" }), "; ")
 }
+
+// ofJudged is said of all tenants, cohorts or operations that could be judged: a list may have
+// more, with too few requests.
+const ofJudged = "judged "
 
 // namedAtMost bounds the names in a sentence.
 const namedAtMost = 3
@@ -188,7 +192,7 @@ func movedText(what string, moved []string, judged int) string {
 	case judged < 2 || n == 0:
 		return ""
 	case n == judged:
-		return fmt.Sprintf("all %s moved", figure.Counted(n, what))
+		return fmt.Sprintf("all %s moved", figure.Counted(n, ofJudged+what))
 	case n <= namedAtMost:
 		return fmt.Sprintf("of %s %s moved", figure.Counted(judged, what), figure.Listed(moved))
 	default:

@@ -12,6 +12,7 @@ import (
 	"tailscope/api"
 	"tailscope/internal/compare"
 	"tailscope/internal/figure"
+	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -19,9 +20,8 @@ import (
 
 // Compare answers a comparison at the mark that r names. Its sides are those that the mark's
 // own verdict is of. Where the question is the mark's own, so are its verdict and its
-// sentence once that is final, by judge if there is one: a mark has one story wherever it is
-// told. A mark of a service asks about its requests by default.
-func (o *Around) Compare(ctx context.Context, judge *Judge, r compare.Request) (*api.CompareResponse, error) {
+// sentence, by j if there is one: a mark has one story wherever it is told. A mark of a service asks about its requests by default.
+func (o *Around) Compare(ctx context.Context, j *Judge, r compare.Request) (*api.CompareResponse, error) {
 	marks, err := store.AllMarks(ctx, o.Store)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,17 @@ func (o *Around) Compare(ctx context.Context, judge *Judge, r compare.Request) (
 		}
 		r.Matchers = slices.Concat(r.Matchers, of)
 	}
-	out, refusal := o.compareAt(ctx, judge, r, marks, i, math.MaxInt64)
+	young, err := j.youngOf(ctx, &marks[i], &r)
+	if err != nil {
+		return nil, err
+	}
+	if out, err := o.compareYoung(ctx, j, r, &marks[i], young); out != nil || err != nil {
+		return out, err
+	}
+	out, refusal := o.compareAt(ctx, j, r, marks, i, math.MaxInt64)
+	if refusal == nil && young != nil {
+		j.tellYoung(&marks[i], &r, young, out)
+	}
 	// Of marks that are judged as one the newest may have no slot after it yet: what the others
 	// show up to it stands.
 	for early := refused(refusal); early != nil && early.Code == query.CodeTooEarly; {
@@ -52,7 +62,7 @@ func (o *Around) Compare(ctx context.Context, judge *Judge, r compare.Request) (
 		}
 		marks = slices.DeleteFunc(slices.Clone(marks), func(m store.Mark) bool { return m.ID != r.Mark && !m.Time.Before(newest.Time) })
 		i = slices.IndexFunc(marks, func(m store.Mark) bool { return m.ID == r.Mark })
-		older, err := o.compareAt(ctx, judge, r, marks, i, slotOf(newest.Time))
+		older, err := o.compareAt(ctx, j, r, marks, i, slotOf(newest.Time))
 		if err == nil {
 			older.Sentence += "; " + early.Message
 			return older, nil
@@ -65,16 +75,14 @@ func (o *Around) Compare(ctx context.Context, judge *Judge, r compare.Request) (
 }
 
 // compareAt answers a comparison at mark i whose sides end at until at the latest.
-func (o *Around) compareAt(ctx context.Context, judge *Judge, r compare.Request, marks []store.Mark, i int, until int64) (*api.CompareResponse, error) {
+func (o *Around) compareAt(ctx context.Context, j *Judge, r compare.Request, marks []store.Mark, i int, until int64) (*api.CompareResponse, error) {
 	m, service := &marks[i], query.Named(r.Matchers, series.LabelService)
 	window := cmp.Or(r.Length, defaultWindow)
 	s := sidesOf(marks, i, service, window)
 	if r.Settle >= 0 {
 		s.leave(r.Settle)
 	}
-	of := slices.DeleteFunc(slices.Clone(r.Matchers), func(m *labels.Matcher) bool {
-		return m.Name != series.LabelService && m.Name != series.LabelEnvironment
-	})
+	of := ofServices(r.Matchers)
 	if m.Environment != "" && query.Named(of, series.LabelEnvironment) == "" {
 		of = append(of, query.InEnvironment(m.Environment))
 	}
@@ -96,7 +104,7 @@ func (o *Around) compareAt(ctx context.Context, judge *Judge, r compare.Request,
 	}
 	out.Warnings = append(out.Warnings, s.warnings(nil)...)
 	out.Outage = s.outage
-	if v := judge.finalOf(m, &r, of); v != nil && v.Before == out.A.Range && v.After == out.B.Range && sameFigures(v.Measures, out.Measures) {
+	if v := j.finalOf(m, &r, of); v != nil && v.Before == out.A.Range && v.After == out.B.Range && sameFigures(v.Measures, out.Measures) {
 		out.Verdict, out.Sentence, out.Then = v.Verdict, v.Sentence, v.Then
 		return out, nil
 	}
@@ -115,13 +123,7 @@ func (o *Around) compareAt(ctx context.Context, judge *Judge, r compare.Request,
 // finalOf returns the final verdict of a mark on what r compares, if r asks what the mark
 // itself does: of a service in an environment, all of them by default. It is nil otherwise.
 func (j *Judge) finalOf(m *store.Mark, r *compare.Request, of []*labels.Matcher) *api.ServiceVerdict {
-	own := r.Family == "" || r.Family == series.SpanDuration
-	for _, x := range of {
-		own = own && x.Type == labels.MatchEqual
-	}
-	own = own && len(r.Matchers) <= len(of) && !r.Live && len(r.Measures) == 0 && r.Per == "" && r.Settle < 0 &&
-		(r.Level == 0 || r.Level == compare.DefaultLevel) && (r.Within == 0 || r.Within == compare.DefaultWithin) && (r.Length == 0 || r.Length == defaultWindow) && slices.Equal(r.Gates, gatesOf(m))
-	if !own || j == nil {
+	if j == nil || !asksOwn(m, r, of) {
 		return nil
 	}
 	j.mu.RLock()
@@ -137,6 +139,97 @@ func (j *Judge) finalOf(m *store.Mark, r *compare.Request, of []*labels.Matcher)
 	}
 	v := k.brief.Services[i]
 	return &v
+}
+
+// asksOwn reports whether r asks what a mark itself does, of a service in an environment.
+func asksOwn(m *store.Mark, r *compare.Request, of []*labels.Matcher) bool {
+	own := r.Family == "" || r.Family == series.SpanDuration
+	for _, x := range of {
+		own = own && x.Type == labels.MatchEqual
+	}
+	return own && len(r.Matchers) <= len(of) && !r.Live && len(r.Measures) == 0 && r.Per == "" && r.Settle < 0 &&
+		(r.Level == 0 || r.Level == compare.DefaultLevel) && (r.Within == 0 || r.Within == compare.DefaultWithin) && (r.Length == 0 || r.Length == defaultWindow) && slices.Equal(r.Gates, gatesOf(m))
+}
+
+// young is what a mark whose verdict is not final tells of a service.
+type young struct {
+	state api.MarkState
+	step  int64
+	api.ServiceVerdict
+}
+
+// youngOf returns what a mark that is young tells, with its figures, if r asks what the mark itself
+// does; nil otherwise.
+func (j *Judge) youngOf(ctx context.Context, m *store.Mark, r *compare.Request) (*young, error) {
+	of := ofServices(r.Matchers)
+	if j == nil || !asksOwn(m, r, of) {
+		return nil, nil
+	}
+	v, err := j.Full(ctx, *m)
+	if err != nil || v.State == Final || v.State == Waiting {
+		return nil, err
+	}
+	service, environment := query.Named(of, series.LabelService), cmp.Or(query.Named(of, series.LabelEnvironment), m.Environment)
+	for _, s := range v.Services {
+		if s.Service == service && s.Environment == environment {
+			return &young{state: v.State, step: v.Step, ServiceVerdict: s}, nil
+		}
+	}
+	return nil, nil
+}
+
+// compareYoung answers a comparison at a mark that is young and tells a change, of the sides that
+// it tells it of; nil where it tells none, or its data is gone.
+func (o *Around) compareYoung(ctx context.Context, j *Judge, r compare.Request, m *store.Mark, v *young) (*api.CompareResponse, error) {
+	if v == nil || !judge.Moved(v.Verdict) {
+		return nil, nil
+	}
+	if m.Environment != "" && query.Named(r.Matchers, series.LabelEnvironment) == "" {
+		r.Matchers = append(slices.Clone(r.Matchers), query.InEnvironment(m.Environment))
+	}
+	a, b := span{v.Before.Start, v.Before.End}, span{v.After.Start, v.After.End}
+	if r.A, r.B, r.Mark = a.window(), b.window(), ""; v.step == 1 {
+		r = compare.InSeconds(r, j.o.Seconds, r.A, r.B)
+	}
+	out, err := compare.Compare(ctx, o.Store, r)
+	switch {
+	case refused(err) != nil:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	mark := m.API()
+	out.Mark, out.A.Name, out.B.Name = &mark, "before "+m.Name, "after "+m.Name
+	out.Together, out.Outage, out.Then = v.Together, v.Outage, v.Then
+	out.Verdict, out.Sentence, out.Provisional = v.Verdict, v.Sentence, v.state == Provisional
+	for i := range out.Measures {
+		if k := slices.IndexFunc(v.Measures, func(x api.CompareMeasure) bool { return x.Name == out.Measures[i].Name }); k >= 0 {
+			out.Measures[i] = v.Measures[k]
+		}
+	}
+	return out, nil
+}
+
+// tellYoung has what a comparison at a young mark found told of the mark as well, which tells no
+// change. Where it found none, it says what the mark says.
+func (j *Judge) tellYoung(m *store.Mark, r *compare.Request, v *young, out *api.CompareResponse) {
+	switch {
+	case out.Provisional:
+	case out.Verdict == judge.Regression || out.Verdict == judge.Improvement || out.Verdict == judge.Mixed:
+		j.keepFound(m.ID, found{
+			service: v.Service, environment: v.Environment, verdict: out.Verdict, headline: out.Sentence,
+			before: out.A.Range, after: out.B.Range, measures: out.Measures,
+		})
+	case out.Verdict == judge.NoEvidence || out.Verdict == judge.TooLittle:
+		out.Verdict, out.Sentence = v.Verdict, v.Sentence
+	}
+}
+
+// ofServices returns the matchers of services and environments.
+func ofServices(of []*labels.Matcher) []*labels.Matcher {
+	return slices.DeleteFunc(slices.Clone(of), func(m *labels.Matcher) bool {
+		return m.Name != series.LabelService && m.Name != series.LabelEnvironment
+	})
 }
 
 // sameFigures reports whether both are of the same requests: what came after a verdict was

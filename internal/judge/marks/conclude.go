@@ -15,8 +15,8 @@ import (
 )
 
 // conclude controls what was found over all services, puts the worst first,
-// and says what they amount to.
-func conclude(v *api.MarkVerdict) {
+// and says what they amount to. More is known at the next look.
+func conclude(v *api.MarkVerdict, next api.Float) {
 	among(v.Services)
 	for i := range v.Services {
 		of := &v.Services[i]
@@ -29,7 +29,7 @@ func conclude(v *api.MarkVerdict) {
 			demote(of)
 		}
 		if of.Verdict == judge.NoEvidence && v.State == Early && of.Then == nil {
-			of.Sentence = tooEarly(of.Service, v.Next)
+			of.Sentence = tooEarly(of.Service, next)
 		}
 		of.Sentence = judge.WithShapes(of.Shapes, of.Verdict, of.Sentence)
 		of.Verdict, of.Sentence = withThen(of.Verdict, of.Sentence, of.Shapes, of.Then)
@@ -41,7 +41,7 @@ func conclude(v *api.MarkVerdict) {
 	slices.SortStableFunc(v.Services, func(a, b api.ServiceVerdict) int {
 		return cmp.Or(slices.Index(order, a.Verdict)-slices.Index(order, b.Verdict), spikes(&b)-spikes(&a))
 	})
-	v.Verdict, v.Sentence = whole(v)
+	v.Verdict, v.Sentence = whole(v, next)
 	v.Sentence = figure.Sentence(v.Sentence)
 	for i := range v.Services {
 		of := &v.Services[i]
@@ -104,7 +104,7 @@ func among(services []api.ServiceVerdict) {
 }
 
 // whole is what the services of a mark, the worst first, amount to.
-func whole(v *api.MarkVerdict) (verdict judge.Verdict, sentence string) {
+func whole(v *api.MarkVerdict, next api.Float) (verdict judge.Verdict, sentence string) {
 	services := v.Services
 	if len(services) == 0 {
 		return judge.TooLittle, "too little data: no request is within the times before and after"
@@ -124,8 +124,8 @@ func whole(v *api.MarkVerdict) (verdict judge.Verdict, sentence string) {
 		sentence = services[0].Sentence
 	case moved == 0 && verdict == judge.Drifts:
 		sentence = fmt.Sprintf("none of %s surely changed by more than drift: %s", of, services[0].Sentence)
-	case moved == 0 && verdict == judge.NoEvidence && v.State == Early:
-		sentence = tooEarly("any of "+of, v.Next)
+	case moved == 0 && verdict == judge.NoEvidence && (v.State == Early || v.State == Provisional):
+		sentence = tooEarly("any of "+of, next)
 	case moved == 0 && verdict == judge.NoEvidence && n == 1:
 		sentence = fmt.Sprintf("no evidence that %s changed in any of %d environments", services[0].Service, len(services))
 	case moved == 0 && verdict == judge.NoEvidence:

@@ -97,6 +97,7 @@ type Judge struct {
 	loaded bool
 	read   map[string]uint64 // revisions of verdicts as last read, by id of the mark
 	known  map[string]*known // by id of the mark
+	found  map[string]*found // what is told of marks whose verdict tells no change yet, by id
 	stats  Stats
 }
 
@@ -123,7 +124,7 @@ type Stats struct {
 // what is kept.
 func New(o Options) *Judge {
 	o.ensureDefaults()
-	return &Judge{o: o, known: map[string]*known{}}
+	return &Judge{o: o, known: map[string]*known{}, found: map[string]*found{}}
 }
 
 // Stats returns the totals so far.
@@ -141,6 +142,12 @@ func (j *Judge) Stats() Stats {
 
 // Brief is the verdict of a mark without its figures, as it is now.
 func (j *Judge) Brief(m store.Mark) *api.MarkVerdict {
+	v := brief(*j.withFound(m.ID, j.own(m)))
+	return &v
+}
+
+// own is Brief by what the mark itself was judged.
+func (j *Judge) own(m store.Mark) *api.MarkVerdict {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	v := api.MarkVerdict{}

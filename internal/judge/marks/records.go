@@ -1,6 +1,7 @@
 package marks
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,14 +66,15 @@ func (j *Judge) reload(ctx context.Context) error {
 
 // Full is the verdict of a mark with all its figures.
 func (j *Judge) Full(ctx context.Context, m store.Mark) (*api.MarkVerdict, error) {
-	v := j.Brief(m)
-	if v.State == Waiting {
-		return v, nil
+	v := j.own(m)
+	if v.State != Waiting {
+		kept, err := j.kept(ctx, m.ID)
+		if err != nil {
+			return nil, err
+		}
+		v = cmp.Or(kept, v)
 	}
-	if kept, err := j.kept(ctx, m.ID); kept != nil || err != nil {
-		return kept, err
-	}
-	return v, nil
+	return j.withFound(m.ID, v), nil
 }
 
 // kept returns the verdict of a mark that is in the store; nil if there is none yet.

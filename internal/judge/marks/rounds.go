@@ -239,7 +239,7 @@ func (j *Judge) compare(ctx context.Context, marks []store.Mark, i int, now time
 	if now.Unix() < complete {
 		v.State, v.Next = Early, api.Float(min(complete, nextLook(m.Time, now, marks, i, services, j.o.Window)))
 	}
-	conclude(&v)
+	conclude(&v, v.Next)
 	return v, nil
 }
 
@@ -266,25 +266,25 @@ func (j *Judge) compareService(ctx context.Context, marks []store.Mark, i int, s
 	complete = max(complete, s.complete())
 	r.Live = now.Unix() < complete // an early verdict is one of several looks at what is still coming in
 	r.A, r.B, r.Moment, r.Chosen = s.before.window(), s.after.window(), s.first().Time, s.ending
-	v, err := j.compareSides(ctx, r, service, name, s)
+	v, _, err := j.compareSides(ctx, r, service, name, s)
 	if err == nil {
 		err = s.judgeThen(ctx, j.o.Store, r, changedAmong(changedOf(v.Measures), v.Operations, v.Tenants, v.Cohorts), now) // of v as well
 	}
 	return v, complete, err
 }
 
-// compareSides judges a service on sides that r has. Where there is nothing to compare it
-// says why.
-func (j *Judge) compareSides(ctx context.Context, r compare.Request, service, environment string, s sides) (v api.ServiceVerdict, err error) {
+// compareSides judges a service on sides that r has, and returns how many requests are after the
+// mark. Where there is nothing to compare it says why.
+func (j *Judge) compareSides(ctx context.Context, r compare.Request, service, environment string, s sides) (v api.ServiceVerdict, after uint64, err error) {
 	out, err := compare.Compare(ctx, j.o.Store, r)
 	switch why := refused(err); {
 	case why != nil:
 		v = tooLittle(service, s, why.Message)
 	case err != nil:
-		return v, err
+		return v, 0, err
 	default:
-		v = serviceVerdict(service, s, out)
+		v, after = serviceVerdict(service, s, out), out.B.Requests
 	}
 	v.Environment = environment
-	return v, nil
+	return v, after, nil
 }

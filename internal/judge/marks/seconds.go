@@ -2,7 +2,6 @@ package marks
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"tailscope/api"
@@ -61,7 +60,7 @@ func (j *Judge) bySeconds(ctx context.Context, marks []store.Mark, i int, now ti
 			reasons = append(reasons, why)
 			continue
 		}
-		found, err := j.compareSeconds(ctx, m, service, s)
+		found, err := j.compareSeconds(ctx, m, service, s, whole.earliest())
 		if err != nil {
 			return v, true, err
 		}
@@ -80,11 +79,13 @@ func (j *Judge) bySeconds(ctx context.Context, marks []store.Mark, i int, now ti
 		return v, true, nil
 	}
 	v.State, v.Judged, v.Step = Provisional, api.UnixTime(now), 1
-	conclude(&v)
+	conclude(&v, api.Float(whole.earliest()))
 	return v, true, nil
 }
 
-func (j *Judge) compareSeconds(ctx context.Context, m *store.Mark, service string, s sides) (api.ServiceVerdict, error) {
+// compareSeconds judges mark m on a service in seconds, of which more is known at a moment in Unix
+// seconds.
+func (j *Judge) compareSeconds(ctx context.Context, m *store.Mark, service string, s sides, more int64) (api.ServiceVerdict, error) {
 	r := compare.InSeconds(compare.Request{Measures: measures, Limit: allRows, Gates: gatesOf(m)}, j.o.Seconds, s.before.window(), s.after.window())
 	var err error
 	if r.Matchers, err = ofService(service); err != nil {
@@ -93,9 +94,9 @@ func (j *Judge) compareSeconds(ctx context.Context, m *store.Mark, service strin
 	if m.Environment != "" {
 		r.Matchers = append(r.Matchers, query.InEnvironment(m.Environment))
 	}
-	v, err := j.compareSides(ctx, r, service, m.Environment, s)
+	v, requests, err := j.compareSides(ctx, r, service, m.Environment, s)
 	if err == nil && !judge.Moved(v.Verdict) && v.Verdict != judge.TooLittle {
-		v.Verdict, v.Sentence = judge.NoEvidence, fmt.Sprintf("no evidence of a gross change of %s, from %d s after the mark", service, s.after.end-s.after.start)
+		v.Verdict, v.Sentence = judge.NoEvidence, compare.FirstLook(service, requests, s.after.end-s.after.start, more)
 	}
 	return v, err
 }

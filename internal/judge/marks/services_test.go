@@ -107,7 +107,7 @@ func TestFiguresOfSelectedServices(t *testing.T) {
 				v.Services = append(v.Services, serviceVerdict("shop", sides{}, changes()))
 			}
 			v.Services = append(v.Services, tooLittle("new", sides{}, "it is not a test"))
-			conclude(v)
+			conclude(v, api.Float(math.NaN()))
 			for i, s := range v.Services[:c.changed] {
 				if s.Verdict != judge.Improvement || s.Sentence != c.sentence || len(s.Operations) != c.operations {
 					t.Errorf("service %d: %s, %q, %d operations", i, s.Verdict, s.Sentence, len(s.Operations))
@@ -154,7 +154,7 @@ func TestTheTenantIsNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := &api.MarkVerdict{Services: []api.ServiceVerdict{serviceVerdict("shop", sides{}, r)}}
-		conclude(v)
+		conclude(v, api.Float(math.NaN()))
 		of := v.Services[0]
 		if v.Verdict != judge.Regression || !strings.HasPrefix(v.Sentence, "1 of 8 tenants changed, most of all p") || !strings.Contains(v.Sentence, " of shop for tenant-5 is ") || len(of.Tenants) != 1 {
 			t.Errorf("trial %d: %s: %s", trial, v.Verdict, v.Sentence)
@@ -168,7 +168,7 @@ func TestOneOfManyIsTakenBack(t *testing.T) {
 	for range 9 {
 		v.Services = append(v.Services, serviceVerdict("quiet", sides{}, response([]api.CompareMeasure{{Name: "p50", Verdict: judge.NoEvidence, Adjusted: 0.6}})))
 	}
-	conclude(v)
+	conclude(v, api.Float(math.NaN()))
 	if v.Verdict != judge.NoEvidence || v.Services[0].Verdict != judge.NoEvidence {
 		t.Errorf("%s: %q", v.Verdict, v.Sentence)
 	}
@@ -209,7 +209,7 @@ func TestWholeOfEnvironments(t *testing.T) {
 		{[]api.ServiceVerdict{of("shop", "production", judge.Regression), of("cart", "staging", judge.Regression), of("shop", "staging", judge.Same), of("bank", "", judge.Same)},
 			"2 of 3 services changed, shop in production; not in staging, cart: p99 of shop is slower"},
 	} {
-		if _, got := whole(&api.MarkVerdict{State: Final, Services: c.services}); got != c.want {
+		if _, got := whole(&api.MarkVerdict{State: Final, Services: c.services}, api.Float(math.NaN())); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
 	}
@@ -272,7 +272,7 @@ func TestTooEarlyToSay(t *testing.T) {
 		{Final, []api.ServiceVerdict{quiet("ledger"), quiet("shop")}, "No evidence that any of 2 services changed"},
 	} {
 		v := api.MarkVerdict{State: c.state, Next: next, Services: c.services}
-		if conclude(&v); v.Sentence != c.want || v.Verdict != judge.NoEvidence {
+		if conclude(&v, v.Next); v.Sentence != c.want || v.Verdict != judge.NoEvidence {
 			t.Errorf("%s: %s, %q, want %q", c.state, v.Verdict, v.Sentence, c.want)
 		}
 	}

@@ -12,10 +12,12 @@ import (
 )
 
 // Tell gives the changes of services that lie at a mark, or became one, what its verdict says:
-// the sides, the figures, the verdict and the sentence. One event has one story then, whoever
-// tells it. A mark at which nothing surely changed says nothing of a change, nor does one whose
-// service moved at a moment that surely is another, see sides.near. Of the number of requests,
-// which a mark does not judge, the change keeps what it says.
+// the sides, the figures, the verdict and the sentence, and the moment of the mark where that may
+// be the change's. One event has one story then, whoever tells it. Of a young mark whose own
+// verdict tells no change yet the change is kept, and told of the mark as well, see found. A mark
+// at which nothing surely changed says nothing of a change, nor does one whose service moved at a
+// moment that surely is another, see sides.near. Of the number of requests, which a mark does not
+// judge, the change keeps what it says.
 func (j *Judge) Tell(ctx context.Context, all []api.Change) error {
 	known := map[string]*api.MarkVerdict{}
 	for i := range all {
@@ -32,13 +34,52 @@ func (j *Judge) Tell(ctx context.Context, all []api.Change) error {
 				}
 				known[id] = v
 			}
-			if tellChange(v, c) {
+			if tellChange(v, c) || j.tellFound(id, c) {
 				c.ToldBy = id
+				dateAt(c, id)
 				break
 			}
 		}
 	}
 	return nil
+}
+
+// tellFound keeps what a change says of the young mark of an id that lies at it; false if it is
+// none, or its own verdict says otherwise.
+func (j *Judge) tellFound(id string, c *api.Change) bool {
+	i := slices.IndexFunc(c.Near, func(m api.Mark) bool { return m.ID == id })
+	if i < 0 || c.Under != "" {
+		return false
+	}
+	f, ok := foundOf(c, &c.Near[i])
+	if !ok {
+		return false
+	}
+	told := j.keepFound(id, f)
+	if told != nil {
+		told.tell(c)
+	}
+	return told != nil
+}
+
+// dateAt gives a change the moment of the mark that tells it, where that may be its own: where
+// a change is found moves while few slots follow it.
+func dateAt(c *api.Change, id string) {
+	i := slices.IndexFunc(c.Near, func(m api.Mark) bool { return m.ID == id })
+	if i < 0 || c.Near[i].Time < c.Low-api.Float(slot) || c.Near[i].Time > c.High+api.Float(slot) {
+		return
+	}
+	at := c.Near[i].Time
+	for _, layout := range []string{judge.SinceSecond, judge.SinceMinute} {
+		c.Sentence = strings.Replace(c.Sentence, c.Time.Time().UTC().Format(layout), at.Time().UTC().Format(layout), 1)
+	}
+	c.Time, c.Low, c.High = at, min(c.Low, at), max(c.High, at)
+}
+
+// setHeadline has a change say something else of what changed, and the same of when.
+func setHeadline(c *api.Change, headline string) {
+	c.Sentence = headline + strings.TrimPrefix(c.Sentence, c.Headline)
+	c.Headline = headline
 }
 
 // marksOf returns the ids of the mark that a change became, and of those that may be its cause.
@@ -70,11 +111,11 @@ func tellChange(v *api.MarkVerdict, c *api.Change) bool {
 		if c.Rate != "" {
 			headline += "; " + c.Rate
 		}
-		sentence := headline + strings.TrimPrefix(c.Sentence, c.Headline)
 		if c.Shape != nil && c.Shape.Kind == judge.Spike {
 			s := spikeAt(of.Shapes, c)
 			if s != nil { // its figures are not those of what lasts
-				c.Headline, c.Lead, c.Sentence, c.Shape = headline, "", sentence, s
+				setHeadline(c, headline)
+				c.Lead, c.Shape = "", s
 			}
 			return s != nil
 		}
@@ -85,11 +126,12 @@ func tellChange(v *api.MarkVerdict, c *api.Change) bool {
 		if !at || together || c.Operation != "" || !judge.Moved(of.Verdict) || judge.Opposite(c.Verdict, of.Verdict) {
 			return false
 		}
-		c.Headline, c.Lead, c.Sentence, c.Before, c.After, c.Measures = headline, of.Lead, sentence, of.Before, of.After, of.Measures
+		setHeadline(c, headline)
+		c.Lead, c.Before, c.After, c.Measures = of.Lead, of.Before, of.After, of.Measures
 		if i := slices.IndexFunc(of.Measures, func(m api.CompareMeasure) bool { return m.Name == of.Lead }); i >= 0 {
 			c.Name = strings.TrimSpace(fmt.Sprintf("%s of %s %s", of.Lead, judge.Where(c.Service, c.Environment, ""), of.Measures[i].Verdict))
 		}
-		if c.Under == "" {
+		if c.Under == "" || !judge.Moved(c.Verdict) { // what follows from another change keeps the word that says so
 			c.Verdict = of.Verdict
 		}
 		return true

@@ -75,6 +75,11 @@ func TestChangesAtAMark(t *testing.T) {
 	if err := w.judge.Tell(t.Context(), all); err != nil || all[0].Verdict != judge.Changed || !strings.HasPrefix(all[0].Headline, "p") {
 		t.Errorf("under another: %+v, %v", all[0], err)
 	}
+	// A figure does not stand beside too little data.
+	all[0] = api.Change{Service: "shop", Low: since(0), High: since(0), Near: near, Verdict: judge.TooLittle, Under: "another", Headline: "x", Sentence: "x"}
+	if err := w.judge.Tell(t.Context(), all); err != nil || all[0].Verdict != v.Verdict {
+		t.Errorf("under another, with too little data: %+v, %v", all[0], err)
+	}
 
 	// A spike that the mark saw is told by its sentence, of the service and of its operation, and
 	// not with figures of what lasts.
