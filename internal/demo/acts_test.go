@@ -165,6 +165,11 @@ func TestVerdictsSaid(t *testing.T) {
 	v := func(state api.MarkState, verdict api.Verdict, sentence string) api.MarkVerdict {
 		return api.MarkVerdict{State: state, Verdict: verdict, Sentence: sentence}
 	}
+	led := func(state api.MarkState, lead, sentence string) api.MarkVerdict {
+		out := v(state, judge.Improvement, sentence)
+		out.Services = []api.ServiceVerdict{{Lead: lead}}
+		return out
+	}
 	for _, c := range []struct {
 		name     string
 		verdicts []api.MarkVerdict
@@ -175,10 +180,13 @@ func TestVerdictsSaid(t *testing.T) {
 			v(marks.Waiting, "", ""), v(marks.Early, judge.NoEvidence, "Too early to say"), v(marks.Provisional, judge.Improvement, "p99 is 2 times as fast"),
 			v(marks.Early, judge.Improvement, "p99 is 3 times as fast"), v(marks.Final, judge.Improvement, "p99 is 4 times as fast"),
 		}, []string{"so far: p99 is 2 times as fast", "p99 is 4 times as fast"}, "p99 is 4 times as fast"},
+		{"a change that another figure tells", []api.MarkVerdict{
+			led(marks.Provisional, "p50", "P50 is 2 times as fast"), led(marks.Provisional, "p50", "P50 is 2.1 times as fast"), led(marks.Early, "p99", "P99 is 3 times as fast"),
+		}, []string{"so far: P50 is 2 times as fast", "so far: P99 is 3 times as fast"}, "so far: P99 is 3 times as fast"},
 		{"nothing", []api.MarkVerdict{
 			v(marks.Early, judge.TooLittle, "Too little data"), v(marks.Early, judge.NoEvidence, "Too early to say"), v(marks.Final, judge.NoEvidence, "No evidence of change"),
 		}, []string{"No evidence of change"}, "No evidence of change"},
-		{"too little", []api.MarkVerdict{v(marks.Final, judge.TooLittle, "Too little data to judge p50 of shop: before: 5 slots")}, []string{"Too little data to judge it."}, "Too little data to judge it."},
+		{"too little", []api.MarkVerdict{v(marks.Final, judge.TooLittle, "Too little data to judge p50 of shop: before: 5 slots")}, []string{"Too little data to judge p50 of shop: before: 5 slots"}, "Too little data to judge p50 of shop: before: 5 slots"},
 		{"a change that was chance, so far", []api.MarkVerdict{
 			v(marks.Early, judge.Regression, "p99 is 3 times as slow"), v(marks.Early, judge.NoEvidence, "Too early to say"),
 		}, []string{"so far: p99 is 3 times as slow"}, ""},
@@ -201,6 +209,29 @@ func TestVerdictsSaid(t *testing.T) {
 		if open := len(s.open()) == 1; open == final {
 			t.Errorf("%s: a verdict is to come: %v", c.name, open)
 		}
+	}
+}
+
+// The verdict of the release that made the shop slow is said with its page, once it is not
+// provisional, though it is no act.
+func TestVerdictOfTheReleaseSaid(t *testing.T) {
+	s := newStory(func() time.Time { return ten })
+	s.marked("release 2.4", "m1", ten.Add(-45*time.Minute))
+	open := s.open()
+	if len(open) != 1 || open[0].name != "release 2.4" || s.page(open[0]) != "/services/shop/marks/m1" || len(s.acts()) != 0 {
+		t.Fatalf("%+v is open of %+v", open, s.acts())
+	}
+	v := api.MarkVerdict{State: marks.Provisional, Verdict: judge.Regression, Sentence: "P50 is 3 times as slow"}
+	if said := s.judged(open[0], &v); said != "" {
+		t.Errorf("a provisional verdict: said %q", said)
+	}
+	v.State = marks.Early
+	if said := s.judged(open[0], &v); said != "so far: P50 is 3 times as slow" {
+		t.Errorf("an early verdict: said %q", said)
+	}
+	v.State = marks.Final
+	if said := s.judged(open[0], &v); said != "P50 is 3 times as slow" || len(s.open()) != 0 {
+		t.Errorf("a final verdict: said %q, and %d are open", said, len(s.open()))
 	}
 }
 

@@ -24,6 +24,8 @@ type story struct {
 	next []act    // to come, in order
 	past []*scene // begun, in order; the last one may be running
 	from time.Time
+	// earlier are marks of the history, whose verdicts are said as those of acts are.
+	earlier []*scene
 }
 
 // scene is an act that has begun.
@@ -34,7 +36,7 @@ type scene struct {
 	err   error     // as it ended
 
 	id      string // of its mark or session, once there is one
-	told    bool   // a first verdict was said
+	told    string // the measure and the verdict that were said last, while more is to come
 	settled bool   // nothing more is to come of it
 	verdict string // what came of it so far, in a sentence; empty while nothing can be said
 }
@@ -93,6 +95,13 @@ func (s *story) id(x *scene) string {
 	return x.id
 }
 
+// marked has the verdict of a mark of the history said, once it is judged.
+func (s *story) marked(name, id string, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.earlier = append(s.earlier, &scene{act: act{name: name}, begun: at, ended: at, id: id})
+}
+
 // missingAfter is how long a session that has ended is looked for, and its headline.
 const missingAfter = time.Minute
 
@@ -100,7 +109,7 @@ const missingAfter = time.Minute
 func (s *story) open() (out []*scene) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, x := range s.past {
+	for _, x := range slices.Concat(s.earlier, s.past) {
 		missing := x.id == "" && !x.ended.IsZero() && s.now().Sub(x.ended) > missingAfter
 		if !x.settled && !missing && (x.id != "" || x.kind != "") {
 			out = append(out, x)
@@ -110,27 +119,33 @@ func (s *story) open() (out []*scene) {
 }
 
 // judged takes a verdict of an act's mark, and returns what is to be said of it: a change as
-// soon as one is found, and the final verdict.
+// soon as one is found and whenever another figure tells it, and the final verdict. Of what was
+// before the demo nothing provisional is said.
 func (s *story) judged(x *scene, v *api.MarkVerdict) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch final := v.State == marks.Final; {
-	case final:
-		if x.verdict, x.settled = v.Sentence, true; v.Verdict == judge.TooLittle {
-			x.verdict = "Too little data to judge it."
-		}
+	switch {
+	case v.State == marks.Final:
+		x.verdict, x.settled = v.Sentence, true
 		return x.verdict
 	case !judge.Moved(v.Verdict):
 		x.verdict = ""
 		return ""
 	}
-	x.verdict = "so far: " + v.Sentence
-	if x.told {
+	x.verdict = soFar + v.Sentence
+	told := string(v.Verdict)
+	if len(v.Services) > 0 {
+		told += " " + v.Services[0].Lead
+	}
+	if x.told == told || v.State == marks.Provisional && slices.Contains(s.earlier, x) {
 		return ""
 	}
-	x.told = true
+	x.told = told
 	return x.verdict
 }
+
+// soFar begins a verdict of which more is to come.
+const soFar = "so far: "
 
 // kept takes the state of an act's session, and returns what is to be said once it has ended.
 func (s *story) kept(x *scene, of *api.Session) string {
