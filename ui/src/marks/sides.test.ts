@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { coveredOf, curveOf, curvePoints, figures, partsOf, spanOf, windowsAround, type Side } from './sides';
+import { coveredOf, curveOf, curvePoints, besideVerdict, figures, partsOf, spanOf, windowsAround, windowsOf, type Side } from './sides';
 import { ratioWords } from '../shared/verdict/words';
 
 it('windows meet at the mark and end at the present', () => {
@@ -7,6 +7,18 @@ it('windows meet at the mark and end at the present', () => {
   // A mark within a slot: that slot is in neither.
   expect(windowsAround(1003, 600, 1207)).toEqual({ slot: 10, before: { start: 400, end: 1000 }, after: { start: 1010, end: 1200 } });
   expect(windowsAround(1000, 600, 900).after).toEqual({ start: 1000, end: 1000 });
+});
+
+it('windows are those of the verdict, and each figure stands once', () => {
+  const sides = { before: { start: 400, end: 1000 }, after: { start: 1020, end: 1320 } };
+  expect(windowsOf(sides, 10, 5000)).toEqual({ slot: 10, ...sides });
+  expect(windowsOf(sides, 1, 5000)).toBeUndefined(); // provisional, in seconds
+  expect(windowsOf({ ...sides, before: { start: 405, end: 1000 } }, 10, 5000)).toBeUndefined();
+  expect(windowsOf(sides, 10, 5000 + 40 * 86400)).toBeUndefined(); // slots of ten seconds are gone
+  expect(windowsOf(undefined, 10, 5000)).toBeUndefined();
+  const rows = figures({ count: 1, errors: 0, seconds: 1, group: undefined }, { count: 1, errors: 0, seconds: 1, group: undefined });
+  expect(besideVerdict(rows, [{ name: 'p50' }, { name: 'p95' }, { name: 'p99' }, { name: 'errors' }]).map((r) => r.name)).toEqual(['Rate', 'Mean']);
+  expect(besideVerdict(rows, [])).toEqual(rows);
 });
 
 it('windows lie on slots that are kept, and are not cut into too many', () => {

@@ -26,6 +26,20 @@ export function windowsAround(t: number, length: number, now: number, slot = slo
   return { slot, before: { start: mid - length, end: mid }, after: { start: from, end: Math.max(from, end) } };
 }
 
+/**
+ * The windows that a mark's verdict is of, on whole slots of ten seconds, so that what stands below it is of the same
+ * requests; undefined where it has none, or they are in seconds.
+ */
+export function windowsOf(s: { before: Range; after: Range } | undefined, step: number | undefined, now: number): ReturnType<typeof windowsAround> | undefined {
+  if (!s || step !== slots[0].slot || s.before.end <= s.before.start || s.after.end <= s.after.start) return undefined;
+  const slot = slotOf(s.before.start, s.before.end - s.before.start, now);
+  return [s.before.start, s.before.end, s.after.start, s.after.end].every((t) => t % slot === 0) ? { slot, before: s.before, after: s.after } : undefined;
+}
+
+/** The figures that the verdict's table does not have: of the same sides each stands once. */
+export const besideVerdict = (rows: FigureRow[], measures: readonly { name: string }[]): FigureRow[] =>
+  rows.filter((r) => !measures.some((m) => m.name === r.name.toLowerCase()));
+
 /** How long the windows are: of these, what the address says. */
 export const lengths = [300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 86400, 7 * 86400];
 
