@@ -54,13 +54,13 @@ func (l Law) warn(count int) []string {
 	}
 	if l.Highest < narrow*l.Lowest {
 		w = append(w, fmt.Sprintf("concurrency ranges only from %s to %s: the law is hardly more than a line there; measure from light load to near the limit",
-			figure.ThreeDigits(l.Lowest), figure.ThreeDigits(l.Highest)))
+			figure.Quantity(l.Lowest, ""), figure.Quantity(l.Highest, "")))
 	}
 	if l.Sigma.Low <= 0 && l.Kappa.Low <= 0 && l.bend() {
 		w = append(w, "throughput grows in proportion to concurrency as far as was seen: nothing tells where that ends; measure at more load")
 	} else if l.PeakN.Value > l.Highest {
 		w = append(w, fmt.Sprintf("the peak at %s lies beyond the highest concurrency that was seen, %s: it is extrapolated",
-			figure.ThreeDigits(l.PeakN.Value), figure.ThreeDigits(l.Highest)))
+			figure.ThreeDigits(l.PeakN.Value), figure.Quantity(l.Highest, "")))
 	}
 	if p, ok := l.beyond(); ok {
 		w = append(w, fmt.Sprintf("the peak is of the curve: what is left out answered %s requests/s with %s at a time, where the curve has %s; throughput levels off there rather than falls",

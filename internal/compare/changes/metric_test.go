@@ -83,7 +83,7 @@ func TestMetricThatBeginsToRise(t *testing.T) {
 	if !c.Kink || c.Shape == nil || c.Shape.Kind != judge.Drift || math.Abs(float64(c.Time)-float64(epoch+10*at)) > 200 || c.Shape.Value < c.Shape.Usual {
 		t.Errorf("%+v, %+v, want a drift since slot %d", c, c.Shape, at)
 	}
-	if !strings.HasPrefix(c.Headline, "heap_bytes of shop rises by 3") || !strings.HasSuffix(c.Headline, " MiB an hour; before it was level") {
+	if !strings.HasPrefix(c.Headline, "heap_bytes of shop rises by 3") || !strings.HasSuffix(c.Headline, " MB an hour; before it was level") {
 		t.Errorf("%q", c.Headline)
 	}
 }
