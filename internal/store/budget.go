@@ -11,6 +11,9 @@ import (
 // retry may succeed.
 var ErrBusy = errors.New("the memory for questions is in use")
 
+// errOver refuses to reserve for a question that is over: nobody would release it.
+var errOver = errors.New("the question is over")
+
 // BudgetError reports that a question would hold more memory than it may. It matches
 // ErrTooMany.
 type BudgetError struct {
@@ -67,16 +70,20 @@ type Budget struct {
 	limit  int64
 	used   atomic.Int64
 	taken  atomic.Int64 // from memory, in pieces
+	closed atomic.Bool
 }
 
 // budgetPiece is the number of bytes that a budget takes from Memory at once.
 const budgetPiece = 256 << 10
 
 // Reserve reserves n bytes. It returns a BudgetError if the question's share is used up,
-// and wraps ErrBusy if all questions together use theirs.
+// and wraps ErrBusy if all questions together use theirs. It refuses after Close.
 func (b *Budget) Reserve(n int64) error {
 	if b == nil || n <= 0 {
 		return nil
+	}
+	if b.closed.Load() {
+		return errOver
 	}
 	if b.whole != nil {
 		err := b.whole.Reserve(n)
@@ -97,6 +104,10 @@ func (b *Budget) Reserve(n int64) error {
 			return fmt.Errorf("all questions together take more than %d MiB: %w", b.memory.limit>>20, ErrBusy)
 		}
 		b.taken.Add(more)
+	}
+	if b.closed.Load() { // meanwhile; Close may have missed what was taken
+		b.memory.take(-b.taken.Swap(0))
+		return errOver
 	}
 	return nil
 }
@@ -143,11 +154,13 @@ func (b *Budget) Left() int64 {
 
 // Close ends the question, or its part, and releases all its bytes.
 func (b *Budget) Close() {
-	switch {
-	case b == nil:
-	case b.whole != nil:
+	if b == nil {
+		return
+	}
+	b.closed.Store(true)
+	if b.whole != nil {
 		b.whole.Release(b.used.Swap(0))
-	default:
+	} else {
 		b.memory.take(-b.taken.Swap(0))
 	}
 }

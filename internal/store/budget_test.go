@@ -67,6 +67,32 @@ func TestBudgetAtOnce(t *testing.T) {
 	}
 }
 
+// A question that is over reserves nothing, also where it does so while it ends.
+func TestBudgetAfterClose(t *testing.T) {
+	all := NewMemory(64 << 20)
+	for range 1000 {
+		b := all.Question(16 << 20)
+		passing, done := Passing(WithBudget(t.Context(), b))
+		done()
+		if err := BudgetOf(passing).Reserve(1); err == nil {
+			t.Fatal("a part that is over reserves")
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for b.Reserve(100_000) == nil {
+			}
+		})
+		b.Close()
+		wg.Wait()
+		if err := b.Reserve(1); err == nil {
+			t.Fatal("a question that is over reserves")
+		}
+		if used := all.Used(); used != 0 {
+			t.Fatalf("%d bytes are held after the question", used)
+		}
+	}
+}
+
 // What a part of a question reserved is released with it, and no more.
 func TestPassing(t *testing.T) {
 	m := NewMemory(10 << 20)

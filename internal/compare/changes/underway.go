@@ -55,10 +55,11 @@ func (s *searches) find(ctx context.Context, key string, search func(context.Con
 	return nil, ctx.Err()
 }
 
-// begin begins a search, which has memory of its own, as it may outlast the question. s.mu is held.
+// begin begins a search, which is an answer of its own with memory of its own, as it may outlast
+// the question. s.mu is held.
 func (s *searches) begin(ctx context.Context, key string, search func(context.Context) (*inWindow, error), keep func(*inWindow, time.Duration)) *underWay {
 	budget := store.BudgetOf(ctx).Beside()
-	on, stop := context.WithTimeout(store.WithBudget(context.WithoutCancel(ctx), budget), longestSearch)
+	on, stop := context.WithTimeout(store.OneAnswer(store.WithBudget(context.WithoutCancel(ctx), budget)), longestSearch)
 	u := &underWay{done: make(chan struct{}), stop: stop}
 	if s.running == nil {
 		s.running = map[string]*underWay{}

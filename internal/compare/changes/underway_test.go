@@ -106,3 +106,32 @@ func TestSearchesGoOnBetweenQuestions(t *testing.T) {
 		})
 	}
 }
+
+// A search that outlasts its question keeps nothing for that one's answer: once both are over no
+// memory is held.
+func TestSearchesThatGoOnReleaseTheirMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := store.NewMemory(64 << 20)
+		question := memory.Question(16 << 20)
+		ctx, stop := context.WithCancel(store.OneAnswer(store.WithBudget(t.Context(), question)))
+		s := searches{goOn: true}
+		over := make(chan struct{})
+		go s.find(ctx, "key", func(on context.Context) (*inWindow, error) {
+			<-over
+			_, err := store.Once(on, "part", func() ([]byte, error) { return make([]byte, 1000), nil })
+			if err == nil && memory.Used() == 0 {
+				t.Error("the search keeps nothing while it goes on")
+			}
+			return &inWindow{}, err
+		}, func(*inWindow, time.Duration) {})
+		synctest.Wait()
+		stop()
+		synctest.Wait()
+		question.Close()
+		close(over)
+		s.all.Wait()
+		if used := memory.Used(); used != 0 {
+			t.Errorf("%d bytes are held after the question and its search", used)
+		}
+	})
+}
