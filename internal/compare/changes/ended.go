@@ -25,6 +25,9 @@ const mostEnds = 10
 // Once half of the time of ctx has passed, or knownWithin for what is known, it looks for no
 // further end.
 func nameEnds(ctx context.Context, st store.Store, r *Request, out *api.ChangesResponse) error {
+	if len(out.Changes) == 0 { // there may be no slots either
+		return nil
+	}
 	looking := ctx
 	deadline, ok := ctx.Deadline()
 	within := time.Until(deadline) / 2

@@ -10,18 +10,20 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tailscope/api"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
 
-// stalled is a store in which questions of certain windows, not of chunks of them, last until nobody waits for them.
+// stalled is a store in which questions for the durations of certain windows, not of chunks of
+// them, last until nobody waits for them.
 type stalled struct {
 	store.Store
 	stalls []window
 }
 
 func (s *stalled) Query(ctx context.Context, q store.Query) (*store.Result, error) {
-	if slices.ContainsFunc(s.stalls, func(w window) bool { return q.Start == w.start && q.End <= w.end && q.End-q.Start > chunk }) {
+	if q.Measure == store.Buckets && slices.ContainsFunc(s.stalls, func(w window) bool { return q.Start == w.start && q.End <= w.end && q.End-q.Start > chunk }) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
@@ -100,5 +102,24 @@ func TestSettledWindowsAreKeptLonger(t *testing.T) {
 		if out, err := f.Find(ctx, r); err != nil || !out.Kept || len(out.Unsearched) > 0 {
 			t.Errorf("two minutes later: %+v, %v; want that it is searched anew, and what is known where there is no time for that", out, err)
 		}
+	})
+}
+
+// A question for what is known of a range that is one window is answered before that is searched.
+func TestNothingIsKnownOfALongRange(t *testing.T) {
+	const hour = 3600
+	whole := flow(t, rand.New(rand.NewPCG(55, 3)), 28*6, 600, 0.3, traffic{"shop", "GET /cart", always(60), always(0.01), nil})
+	r := asked(0, 28*hour)
+	r.Known = true
+	windows, of, err := r.windows(t.Context(), whole)
+	if err != nil || len(windows) != 1 {
+		t.Fatalf("%d windows, %v; want 1", len(windows), err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		out, err := NewFinder(&stalled{Store: whole, stalls: windows}).Find(t.Context(), r)
+		if err != nil || len(out.Changes) > 0 || !slices.Equal(out.Unsearched, []api.Range{of}) {
+			t.Errorf("answered %+v, %v; want that nothing is searched yet", out, err)
+		}
+		synctest.Wait()
 	})
 }
