@@ -67,15 +67,27 @@ func (m *meta) present() map[uint32]struct{} {
 	return out
 }
 
+// hasPresent reports whether commits may come from one of the epochs.
+func (m *meta) hasPresent(epochs putNumbers) bool {
+	for e := range m.present() {
+		if epochs.has(numberOf(e, 0)) {
+			return true
+		}
+	}
+	return false
+}
+
 // allOf returns all numbers of the epochs from first to last.
 func allOf(first, last uint32) putRange {
 	return putRange{numberOf(first, 0), numberOf(last, math.MaxUint32)}
 }
 
-// ended returns the epochs that had ended when they were seen and are not folded: those that
-// are listed with a writer, and those that nothing was committed of.
+// ended returns the epochs that had ended when they were seen, have now, and are not folded:
+// those that are listed with a writer, and those that nothing was committed of. A program that
+// knows of no end drops it when it commits, and the epoch is present again.
 func (seen *seenEpochs) ended(m *meta) (out putNumbers, listed int) {
 	last, present := seen.meta.epochs, seen.meta.present()
+	maps.Copy(present, m.present())
 	for _, w := range m.writers {
 		for _, e := range w.Epochs {
 			if _, present := present[e.Number]; !present && e.Number <= last {
@@ -129,7 +141,11 @@ func (s *Store) foldEnded(ctx context.Context, m *meta, fold putNumbers, listed 
 	if err != nil {
 		return nil, err
 	}
+	folded := false
 	m, err = s.changeTiers(ctx, func(m *meta) (*tiersMeta, []logWrite) {
+		if folded = !m.hasPresent(fold); !folded { // the next round folds the others
+			return nil, nil
+		}
 		t := m.tiers
 		t.Folded = t.Folded.union(fold...)
 		t.Beyond = t.Beyond.union(over...)
@@ -139,21 +155,27 @@ func (s *Store) foldEnded(ctx context.Context, m *meta, fold putNumbers, listed 
 			return len(w.Epochs) < n
 		})
 	})
-	if err == nil {
+	if err == nil && folded {
 		s.opts.Logger.Info("folded the epochs that have ended", "epochs", listed, "rows left out of", len(over))
 	}
 	return m, err
 }
 
-// endGone ends the epochs of writers that have committed nothing since their epochs were seen,
-// nor for goneAfter by the clock.
+// gone reports whether a writer has committed nothing since its epochs were seen, nor for
+// goneAfter by the clock. Of one whose last record is of a program that wrote no moment that is
+// not known.
+func (seen *seenEpochs) gone(m *meta, name string, now time.Time) bool {
+	w, key := m.writers[name], prefixWriter+name
+	return w.present() != 0 && w.At != 0 && m.of[key] == seen.meta.of[key] && now.Sub(time.Unix(w.At, 0)) >= goneAfter
+}
+
+// endGone ends the epochs of writers that are gone.
 func (s *Store) endGone(ctx context.Context, now time.Time) (*meta, error) {
-	seen := s.maintenance.epochs.meta
+	seen := s.maintenance.epochs
 	gone := 0
 	m, err := s.changeTiers(ctx, func(m *meta) (*tiersMeta, []logWrite) {
 		writes := m.changeWriters(func(name string, w *writerMeta) bool {
-			key := prefixWriter + name
-			gone := w.present() != 0 && m.of[key] == seen.of[key] && now.Sub(time.Unix(w.At, 0)) >= goneAfter
+			gone := seen.gone(m, name, now)
 			w.Ended = w.Ended || gone
 			return gone
 		})
