@@ -111,6 +111,12 @@ func TestEpochsAreFolded(t *testing.T) {
 				t.Error("the rows of the server that died are not left out")
 			}
 			alike("folded")
+			// One of these is present by the time that they are to be folded.
+			again, err := a.foldEnded(ctx, m, putNumbers{allOf(1, m.epochs)}, 1)
+			check(t, err)
+			if got, want := encodeMeta(again.tiers), encodeMeta(m.tiers); got != want {
+				t.Errorf("an epoch that is present is folded: %s, after %s", got, want)
+			}
 			put(a)
 			put(b)
 			alike("put after folding")
