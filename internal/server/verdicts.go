@@ -44,7 +44,7 @@ func (s *Server) openVerdicts() {
 // until the server stops.
 func (s *Server) newFinder(st store.Store) *changes.Finder {
 	f := changes.NewFinder(st)
-	stop := f.GoOn()
+	stop := f.GoOn(s.log.With("part", "changes"))
 	s.started("searches for changes", func(context.Context) error {
 		stop()
 		return nil

@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -117,6 +118,7 @@ type Finder struct {
 	// of it came late. Known has what was found last in any window.
 	metrics                     refresh.Cache[api.ChangesResponse]
 	open, settling, past, known refresh.Cache[inWindow]
+	failed                      refresh.Cache[error] // why windows could not be searched
 	searches                    searches
 }
 
@@ -127,15 +129,17 @@ func NewFinder(st store.Store) *Finder {
 		open:     refresh.Cache[inWindow]{Size: 32, Fresh: fresh, Times: busiest, Longest: knownFor},
 		settling: refresh.Cache[inWindow]{Size: 32, Fresh: settled, Times: busiest, Longest: knownFor},
 		past:     refresh.Cache[inWindow]{Size: 64, Fresh: time.Hour}, known: refresh.Cache[inWindow]{Size: 64, Fresh: knownFor},
+		failed: refresh.Cache[error]{Size: 64, Times: busiest},
 	}
 }
 
 // GoOn lets one search at a time go on when the time of all who asked for it is over, so that
-// the next question finds what it found. After stop none does, nor is any under way.
-func (f *Finder) GoOn() (stop func()) {
+// the next question finds what it found. After stop none does, nor is any under way. A search
+// that panics is an error, and log has its stack.
+func (f *Finder) GoOn(log *slog.Logger) (stop func()) {
 	f.searches.mu.Lock()
 	defer f.searches.mu.Unlock()
-	f.searches.goOn = true
+	f.searches.goOn, f.searches.log = true, log
 	return f.searches.close
 }
 

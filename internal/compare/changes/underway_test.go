@@ -2,11 +2,18 @@ package changes
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"tailscope/internal/query"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
 )
@@ -54,7 +61,7 @@ func TestSearchesGoOnBetweenQuestions(t *testing.T) {
 			f := NewFinder(st)
 			stop := func() {}
 			if goOn {
-				stop = f.GoOn()
+				stop = f.GoOn(slog.New(slog.DiscardHandler))
 			}
 			r, begun := r, time.Now()
 			base := r.Now
@@ -123,7 +130,7 @@ func TestSearchesThatGoOnReleaseTheirMemory(t *testing.T) {
 				t.Error("the search keeps nothing while it goes on")
 			}
 			return &inWindow{}, err
-		}, func(*inWindow, time.Duration) {})
+		}, func(*inWindow, error, time.Duration) {})
 		synctest.Wait()
 		stop()
 		synctest.Wait()
@@ -134,4 +141,148 @@ func TestSearchesThatGoOnReleaseTheirMemory(t *testing.T) {
 			t.Errorf("%d bytes are held after the question and its search", used)
 		}
 	})
+}
+
+// poll asks for a search again and again for two seconds, as a page does, until something is found.
+func poll(t *testing.T, s *searches, key string, takes, pause time.Duration) {
+	var kept atomic.Bool
+	begun := time.Now()
+	for !kept.Load() {
+		if took := time.Since(begun); took > 5*time.Minute {
+			t.Errorf("%s is not found in %s", key, took)
+			return
+		}
+		ctx, stop := context.WithTimeout(t.Context(), knownWithin)
+		s.find(ctx, key, func(on context.Context) (*inWindow, error) {
+			select {
+			case <-time.After(takes):
+				return &inWindow{}, nil
+			case <-on.Done():
+				return nil, on.Err()
+			}
+		}, func(_ *inWindow, err error, _ time.Duration) { kept.Store(err == nil) })
+		stop()
+		time.Sleep(pause)
+	}
+}
+
+// A search that nobody asks for any more gives way to one that somebody asks for.
+func TestForgottenSearchesGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := searches{goOn: true}
+		defer s.close()
+		ctx, stop := context.WithTimeout(t.Context(), knownWithin)
+		defer stop()
+		s.find(ctx, "left", func(on context.Context) (*inWindow, error) {
+			<-on.Done()
+			return nil, on.Err()
+		}, func(*inWindow, error, time.Duration) {})
+		begun := time.Now()
+		poll(t, &s, "wanted", 15*time.Second, time.Second)
+		if took := time.Since(begun); took > forgotten+19*time.Second {
+			t.Errorf("answered after %s", took)
+		}
+	})
+}
+
+// Of pages that ask for searches again and again each is answered, whenever they ask: they do not
+// end each other's.
+func TestPagesThatPollAreAllAnswered(t *testing.T) {
+	for _, pause := range []time.Duration{time.Second, 1100 * time.Millisecond, 1700 * time.Millisecond, 3 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			s := searches{goOn: true}
+			defer s.close()
+			var all sync.WaitGroup
+			for i, key := range []string{"a", "b", "c"} {
+				all.Go(func() {
+					time.Sleep(time.Duration(i) * 300 * time.Millisecond)
+					poll(t, &s, key, 30*time.Second, []time.Duration{time.Second, pause, 2 * pause}[i])
+				})
+			}
+			all.Wait()
+		})
+	}
+}
+
+// A search that panics is an error of those who asked for it, and of nobody else.
+func TestSearchesThatPanic(t *testing.T) {
+	var said strings.Builder
+	f := NewFinder(nil)
+	defer f.GoOn(slog.New(slog.NewTextHandler(&said, nil)))()
+	_, err := f.searches.find(t.Context(), "key", func(context.Context) (*inWindow, error) { panic("of all things") }, func(*inWindow, error, time.Duration) {})
+	if e := query.AsError(err); e == nil || e.Code != query.CodeInternal || !strings.Contains(err.Error(), "of all things") {
+		t.Errorf("got %v, want an internal error", err)
+	}
+	if !strings.Contains(said.String(), "TestSearchesThatPanic") {
+		t.Errorf("the log has no stack: %s", &said)
+	}
+}
+
+// breaking is a store in which reading the durations of a window fails after a while.
+type breaking struct {
+	store.Store
+	window window
+	takes  time.Duration
+	err    error // nil: it lasts as long as it may
+	reads  int
+}
+
+func (b *breaking) Query(ctx context.Context, q store.Query) (*store.Result, error) {
+	if q.Start != b.window.start || q.End > b.window.end || q.End-q.Start <= chunk || q.Measure != store.Buckets {
+		return b.Store.Query(ctx, q)
+	}
+	b.reads++
+	select {
+	case <-time.After(b.takes):
+		return nil, b.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// A search that fails is not begun anew by each question. One that takes longer than any may is
+// missing from an answer that has all else.
+func TestSearchesThatFailAreNotBegunByEachQuestion(t *testing.T) {
+	const hour = 3600
+	whole := flow(t, rand.New(rand.NewPCG(56, 2)), 6*360, series.Base, 0.3, traffic{"shop", "GET /cart", always(60), always(0.01), nil})
+	r := asked(0, 6*hour)
+	r.Now, r.Known = r.Now.Add(24*hour*time.Second), true
+	base := r.Now
+	windows, of, err := r.windows(t.Context(), whole)
+	if err != nil || len(windows) < 3 {
+		t.Fatalf("%d windows, %v", len(windows), err)
+	}
+	for _, c := range []struct {
+		err   error
+		takes time.Duration
+	}{{store.ErrBusy, 10 * time.Second}, {nil, time.Hour}} {
+		synctest.Test(t, func(t *testing.T) {
+			st := &breaking{Store: whole, window: windows[0], takes: c.takes, err: c.err}
+			f := NewFinder(st)
+			defer f.GoOn(slog.New(slog.DiscardHandler))()
+			took, begun := min(c.takes, longestSearch), time.Now()
+			failed := 0
+			for time.Since(begun) < 3*took {
+				r.Now = base.Add(time.Since(begun))
+				out, err := f.Find(t.Context(), r)
+				switch {
+				case err != nil && c.err != nil && errors.Is(err, c.err):
+					failed++
+				case err != nil || !slices.Equal(out.Unsearched, stretchesOf(windows[:1], of)):
+					t.Fatalf("after %s: answered %+v, %v; want that all is searched but %v", time.Since(begun), out, err, windows[0])
+				}
+				time.Sleep(time.Second)
+			}
+			if st.reads != 1 || (failed > 0) != (c.err != nil) {
+				t.Errorf("read %d times in %s, want once; %d answers failed", st.reads, time.Since(begun), failed)
+			}
+			r.Now = base.Add(busiest * took)
+			r.Known = false
+			st.window = window{}
+			if out := found(t, f, r); len(out.Unsearched) > 0 {
+				t.Errorf("in a while %v is not searched", out.Unsearched)
+			}
+			r.Known = true
+		})
+	}
 }

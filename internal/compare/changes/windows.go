@@ -200,7 +200,7 @@ func (f *Finder) searchAll(ctx context.Context, r *Request, windows []window, co
 		switch {
 		case err == nil:
 			found[i] = out
-		case searching.Err() != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+		case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded): // of this question, or of the search itself
 			over, found[i] = err, known[i]
 			kept = kept || known[i] != nil
 		default:
@@ -316,7 +316,14 @@ func (f *Finder) searchWindow(ctx context.Context, r *Request, w window, counts 
 	if found := cache.Kept(key+counts, r.Now); found != nil {
 		return found, nil
 	}
-	return f.searches.find(ctx, key+counts, search, func(found *inWindow, took time.Duration) {
+	if err := f.failed.Kept(key+counts, r.Now); err != nil {
+		return nil, *err
+	}
+	return f.searches.find(ctx, key+counts, search, func(found *inWindow, err error, took time.Duration) {
+		if err != nil { // who asks again and again has it searched a part of the time
+			f.failed.Keep(key+counts, r.Now, took, &err)
+			return
+		}
 		cache.Keep(key+counts, r.Now, took, found)
 		f.known.Keep(key, r.Now, took, found)
 	})
