@@ -45,12 +45,14 @@ func (s *server) findChanges(ctx context.Context, in *api.ChangesRequest) (*api.
 	return FindChanges(ctx, s.changes, s.Verdicts, changes.Request{Selection: sel, Per: in.Per, Operations: in.Operations, Status: strings.TrimSpace(in.Status), CohortOf: s.cohortOf(), Newest: s.Seconds, Now: s.Now(), Known: in.Known})
 }
 
-// FindChanges finds changes and has marks, unless verdicts is nil, tell those that lie at one.
+// FindChanges finds changes and has marks, unless verdicts is nil, tell those that lie at one, at
+// their own moments.
 // Whoever tells of a change asks this, so that it has one text.
 func FindChanges(ctx context.Context, finder *changes.Finder, verdicts *marks.Judge, r changes.Request) (*api.ChangesResponse, error) {
 	out, err := finder.Find(ctx, r)
 	if err == nil && verdicts != nil && !narrowed(r.Matchers) {
 		err = verdicts.Tell(ctx, out.Changes)
+		changes.DateByMarks(out)
 	}
 	return out, err
 }

@@ -72,7 +72,53 @@ func (w *world) youngStory(at time.Duration, id string, marked api.Float) bool {
 	if !judge.Moved(v.Verdict) && strings.Contains(v.Sentence, " % slower") {
 		w.t.Errorf("%s: a figure stands beside %s", at, v.Verdict)
 	}
-	return judge.Moved(v.Verdict)
+	return w.decided(at, r) && judge.Moved(v.Verdict)
+}
+
+// decided fails where a change that a mark tells cannot be dismissed as it was answered, and taken
+// back as it is then answered, or where its event has another moment.
+// It reports whether there is one.
+func (w *world) decided(at time.Duration, r *api.ChangesResponse) bool {
+	w.t.Helper()
+	told := func(c api.Change) bool { return c.ToldBy != "" && c.Operation == "" && c.Under == "" }
+	i := slices.IndexFunc(r.Changes, told)
+	if i < 0 {
+		return false
+	}
+	c := r.Changes[i]
+	for _, e := range r.Events {
+		if slices.Contains(e.Changes, c.ID) && (e.Time != c.Time || !strings.Contains(e.Sentence, " at 2026-05-12 10:30:03 UTC")) {
+			w.t.Errorf("%s: the change is of %v, its event of %v: %s", at, c.Time.Time(), e.Time.Time(), e.Sentence)
+		}
+	}
+	for _, step := range []struct {
+		status string
+		shown  bool
+	}{{"dismissed", false}, {"new", true}} {
+		d := api.ChangeDecision{ID: c.ID, Time: c.Time, Low: c.Low, High: c.High, Service: c.Service, Environment: c.Environment, Status: step.status}
+		if _, err := w.DecideChange(w.t.Context(), d); err != nil {
+			w.t.Errorf("%s: it cannot be made %s: %v", at, step.status, err)
+		}
+		for _, status := range []string{"", "all"} {
+			got, err := w.Changes(w.t.Context(), api.ChangesRequest{Start: unix(epoch), End: unix(w.clock()), Status: status})
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			k := slices.IndexFunc(got.Changes, told)
+			if shown := k >= 0; shown != (step.shown || status == "all") {
+				w.t.Errorf("%s: %s, asked for %q it is shown: %v", at, step.status, status, shown)
+			} else if shown {
+				c = got.Changes[k]
+				if string(c.Status) != step.status || c.Time != r.Changes[i].Time {
+					w.t.Errorf("%s: %s, it is %s of %v", at, step.status, c.Status, c.Time.Time())
+				}
+			}
+		}
+	}
+	if c.ID != r.Changes[i].ID {
+		w.t.Errorf("%s: taken back it is %s, and was %s", at, c.ID, r.Changes[i].ID)
+	}
+	return true
 }
 
 // While an event is young it has one story as well, from the first look at its mark on.

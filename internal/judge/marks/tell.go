@@ -12,12 +12,11 @@ import (
 )
 
 // Tell gives the changes of services that lie at a mark, or became one, what its verdict says:
-// the sides, the figures, the verdict and the sentence, and the moment of the mark where that may
-// be the change's. One event has one story then, whoever tells it. Of a young mark whose own
-// verdict tells no change yet the change is kept, and told of the mark as well, see found. A mark
-// at which nothing surely changed says nothing of a change, nor does one whose service moved at a
-// moment that surely is another, see sides.near. Of the number of requests, which a mark does not
-// judge, the change keeps what it says.
+// the sides, the figures, the verdict and the sentence. One event has one story then, whoever
+// tells it. Of a young mark whose own verdict tells no change yet the change is kept, and told of
+// the mark as well, see found. A mark at which nothing surely changed says nothing of a change, nor
+// does one whose service moved at a moment that surely is another, see sides.near. Of the number of
+// requests, which a mark does not judge, the change keeps what it says. When it was stays as well.
 func (j *Judge) Tell(ctx context.Context, all []api.Change) error {
 	known := map[string]*api.MarkVerdict{}
 	for i := range all {
@@ -36,7 +35,6 @@ func (j *Judge) Tell(ctx context.Context, all []api.Change) error {
 			}
 			if tellChange(v, c) || j.tellFound(id, c) {
 				c.ToldBy = id
-				dateAt(c, id)
 				break
 			}
 		}
@@ -60,20 +58,6 @@ func (j *Judge) tellFound(id string, c *api.Change) bool {
 		told.tell(c)
 	}
 	return told != nil
-}
-
-// dateAt gives a change the moment of the mark that tells it, where that may be its own: where
-// a change is found moves while few slots follow it.
-func dateAt(c *api.Change, id string) {
-	i := slices.IndexFunc(c.Near, func(m api.Mark) bool { return m.ID == id })
-	if i < 0 || c.Near[i].Time < c.Low-api.Float(slot) || c.Near[i].Time > c.High+api.Float(slot) {
-		return
-	}
-	at := c.Near[i].Time
-	for _, layout := range []string{judge.SinceSecond, judge.SinceMinute} {
-		c.Sentence = strings.Replace(c.Sentence, c.Time.Time().UTC().Format(layout), at.Time().UTC().Format(layout), 1)
-	}
-	c.Time, c.Low, c.High = at, min(c.Low, at), max(c.High, at)
 }
 
 // setHeadline has a change say something else of what changed, and the same of when.
