@@ -49,8 +49,8 @@ func (o *Around) Compare(ctx context.Context, j *Judge, r compare.Request) (*api
 		return out, err
 	}
 	out, refusal := o.compareAt(ctx, j, r, marks, i, math.MaxInt64)
-	if refusal == nil && young != nil {
-		j.tellYoung(&marks[i], &r, young, out)
+	if refusal == nil && young != nil { // what is told does not depend on who asks, and when
+		out.Verdict, out.Sentence = young.Verdict, young.Sentence
 	}
 	// Of marks that are judged as one the newest may have no slot after it yet: what the others
 	// show up to it stands.
@@ -178,10 +178,10 @@ func (j *Judge) youngOf(ctx context.Context, m *store.Mark, r *compare.Request) 
 	return nil, nil
 }
 
-// compareYoung answers a comparison at a mark that is young and tells a change, of the sides that
-// it tells it of; nil where it tells none, or its data is gone.
+// compareYoung answers a comparison at a mark that is young, of the sides that its verdict is of;
+// nil where it has none yet, a provisional one tells no change, or its data is gone.
 func (o *Around) compareYoung(ctx context.Context, j *Judge, r compare.Request, m *store.Mark, v *young) (*api.CompareResponse, error) {
-	if v == nil || !judge.Moved(v.Verdict) {
+	if v == nil || !judge.Moved(v.Verdict) && (v.state == Provisional || v.Verdict == judge.TooLittle) {
 		return nil, nil
 	}
 	if m.Environment != "" && query.Named(r.Matchers, series.LabelEnvironment) == "" {
@@ -208,21 +208,6 @@ func (o *Around) compareYoung(ctx context.Context, j *Judge, r compare.Request, 
 		}
 	}
 	return out, nil
-}
-
-// tellYoung has what a comparison at a young mark found told of the mark as well, which tells no
-// change. Where it found none, it says what the mark says.
-func (j *Judge) tellYoung(m *store.Mark, r *compare.Request, v *young, out *api.CompareResponse) {
-	switch {
-	case out.Provisional:
-	case out.Verdict == judge.Regression || out.Verdict == judge.Improvement || out.Verdict == judge.Mixed:
-		j.keepFound(m.ID, found{
-			service: v.Service, environment: v.Environment, verdict: out.Verdict, headline: out.Sentence,
-			before: out.A.Range, after: out.B.Range, measures: out.Measures,
-		})
-	case out.Verdict == judge.NoEvidence || out.Verdict == judge.TooLittle:
-		out.Verdict, out.Sentence = v.Verdict, v.Sentence
-	}
 }
 
 // ofServices returns the matchers of services and environments.
