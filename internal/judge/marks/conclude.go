@@ -37,10 +37,7 @@ func conclude(v *api.MarkVerdict, next api.Float) {
 		of.Operations = of.Operations[:min(len(of.Operations), mostRows)]
 		of.Tenants = of.Tenants[:min(len(of.Tenants), mostRows)]
 	}
-	order := []judge.Verdict{judge.Regression, judge.Mixed, judge.Improvement, judge.Drifts, judge.NoEvidence, judge.WithinTolerance, judge.Same, judge.TooLittle}
-	slices.SortStableFunc(v.Services, func(a, b api.ServiceVerdict) int {
-		return cmp.Or(slices.Index(order, a.Verdict)-slices.Index(order, b.Verdict), spikes(&b)-spikes(&a))
-	})
+	worstFirst(v.Services)
 	v.Verdict, v.Sentence = whole(v, next)
 	v.Sentence = figure.Sentence(v.Sentence)
 	for i := range v.Services {
@@ -101,6 +98,14 @@ func among(services []api.ServiceVerdict) {
 			}
 		}
 	}
+}
+
+// worstFirst orders what was found of services.
+func worstFirst(services []api.ServiceVerdict) {
+	order := []judge.Verdict{judge.Regression, judge.Mixed, judge.Improvement, judge.Drifts, judge.NoEvidence, judge.WithinTolerance, judge.Same, judge.TooLittle}
+	slices.SortStableFunc(services, func(a, b api.ServiceVerdict) int {
+		return cmp.Or(slices.Index(order, a.Verdict)-slices.Index(order, b.Verdict), spikes(&b)-spikes(&a))
+	})
 }
 
 // whole is what the services of a mark, the worst first, amount to.

@@ -1,6 +1,7 @@
 package marks
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -9,18 +10,20 @@ import (
 	"tailscope/internal/judge"
 )
 
-// found is what a search for changes, or a comparison at a mark, found there before the mark's
-// own verdict tells a change: an early look has a small part of the error, and finds less. Until
-// it does, whoever tells of the mark tells this, so that the event has one story while it is
-// young too.
+// found is what a search for changes found at a mark before the mark's own verdict tells a
+// change: an early look has a small part of the error, and finds less. Until it does, whoever
+// tells of the mark on this server tells this, so that the event has one story while it is young
+// too.
 type found struct {
-	service, environment string
-	verdict              judge.Verdict
-	headline, lead       string
-	before, after        api.Range
-	measures             []api.CompareMeasure
-	first, told          time.Time // when it was first found, and last
+	verdict        judge.Verdict
+	headline, lead string
+	before, after  api.Range
+	measures       []api.CompareMeasure
+	first, told    time.Time // when it was first found, and last
 }
+
+// foundAt is where something was found: a mark of every service may have several.
+type foundAt struct{ mark, service, environment string }
 
 // foundFor is how long what was found is told after it was found last.
 const foundFor = 2 * time.Minute
@@ -33,62 +36,84 @@ func atMark(c *api.Change, m *api.Mark) bool {
 // keepFound keeps what was found of a service at a mark whose verdict is not final, and returns
 // what is told of it, which may be what was found of a longer time after the mark; nil if its
 // own verdict tells what changed.
-func (j *Judge) keepFound(id string, f found) *found {
+func (j *Judge) keepFound(at foundAt, f found) *found {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	now := j.o.Now()
-	k := j.known[id]
+	k := j.known[at.mark]
 	if k == nil || k.brief.State == Final || slices.ContainsFunc(k.brief.Services, func(s api.ServiceVerdict) bool {
-		return s.Service == f.service && s.Environment == f.environment && judge.Moved(s.Verdict)
+		return s.Service == at.service && s.Environment == at.environment && judge.Moved(s.Verdict)
 	}) {
 		return nil
 	}
 	f.first, f.told = now, now
-	if last := j.found[id]; last != nil && now.Sub(last.told) <= foundFor {
+	if last := j.found[at]; last != nil && now.Sub(last.told) <= foundFor {
 		f.first = last.first
-		if last.service == f.service && last.environment == f.environment && last.after.End > f.after.End {
+		if last.after.End > f.after.End {
 			last.told = now
 			return last
 		}
 	}
-	for id, of := range j.found {
+	for at, of := range j.found {
 		if now.Sub(of.told) > foundFor {
-			delete(j.found, id)
+			delete(j.found, at)
 		}
 	}
-	j.found[id] = &f
+	j.found[at] = &f
 	return &f
+}
+
+// foundOfMark returns what is told of the services of a mark, by service and environment.
+func (j *Judge) foundOfMark(id string) (places []foundAt, all map[foundAt]found) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	all = map[foundAt]found{}
+	for at, f := range j.found {
+		if at.mark == id && j.o.Now().Sub(f.told) <= foundFor {
+			places, all[at] = append(places, at), *f
+		}
+	}
+	slices.SortFunc(places, func(x, y foundAt) int {
+		return cmp.Or(cmp.Compare(x.service, y.service), cmp.Compare(x.environment, y.environment))
+	})
+	return places, all
 }
 
 // withFound returns a verdict of a mark with what was found there, where it tells no change of
 // that service itself.
 func (j *Judge) withFound(id string, v *api.MarkVerdict) *api.MarkVerdict {
-	j.mu.RLock()
-	f := j.found[id]
-	if f == nil || v.State == Final || j.o.Now().Sub(f.told) > foundFor {
-		j.mu.RUnlock()
+	if v.State == Final {
 		return v
 	}
-	of := *f
-	j.mu.RUnlock()
-	i := slices.IndexFunc(v.Services, func(s api.ServiceVerdict) bool { return s.Service == of.service && s.Environment == of.environment })
-	if i >= 0 && judge.Moved(v.Services[i].Verdict) {
-		return v
-	}
+	places, all := j.foundOfMark(id)
 	out := *v
 	out.Services = slices.Clone(v.Services)
-	s := emptyVerdict(of.service, sides{})
-	if i >= 0 {
-		s.Together, s.Outage, s.Warnings = out.Services[i].Together, out.Services[i].Outage, out.Services[i].Warnings
-		out.Services = slices.Delete(out.Services, i, i+1)
+	told := false
+	for _, at := range places {
+		i := slices.IndexFunc(out.Services, func(s api.ServiceVerdict) bool {
+			return s.Service == at.service && s.Environment == at.environment
+		})
+		if i >= 0 && judge.Moved(out.Services[i].Verdict) {
+			continue
+		}
+		of := all[at]
+		s := emptyVerdict(at.service, sides{})
+		if i >= 0 {
+			s.Together, s.Outage, s.Warnings = out.Services[i].Together, out.Services[i].Outage, out.Services[i].Warnings
+			out.Services = slices.Delete(out.Services, i, i+1)
+		}
+		s.Environment, s.Verdict, s.Headline, s.Lead, s.Before, s.After = at.environment, of.verdict, of.headline, of.lead, of.before, of.after
+		s.Sentence, s.Measures = figure.Sentence(of.headline), of.measures
+		if out.State == Waiting {
+			out.First, out.Judged = api.UnixTime(of.first), api.UnixTime(of.told)
+		}
+		out.State, out.Step = Early, slot
+		out.Services, told = append(out.Services, s), true
 	}
-	s.Environment, s.Verdict, s.Headline, s.Lead, s.Before, s.After = of.environment, of.verdict, of.headline, of.lead, of.before, of.after
-	s.Sentence, s.Measures = figure.Sentence(of.headline), of.measures
-	if out.State == Waiting {
-		out.First, out.Judged = api.UnixTime(of.first), api.UnixTime(of.told)
+	if !told {
+		return v
 	}
-	out.State, out.Step = Early, slot
-	out.Services = slices.Insert(out.Services, 0, s)
+	worstFirst(out.Services)
 	out.Verdict, out.Sentence = whole(&out, out.Next)
 	out.Sentence = figure.Sentence(out.Sentence)
 	return &out
@@ -101,10 +126,7 @@ func foundOf(c *api.Change, m *api.Mark) (f found, ok bool) {
 	if !grave || c.Operation != "" || c.Ended > 0 || c.Shape != nil && c.Shape.Kind == judge.Spike || !atMark(c, m) {
 		return f, false
 	}
-	return found{
-		service: c.Service, environment: c.Environment, verdict: c.Verdict, headline: c.Headline, lead: c.Lead,
-		before: c.Before, after: c.After, measures: c.Measures,
-	}, true
+	return found{verdict: c.Verdict, headline: c.Headline, lead: c.Lead, before: c.Before, after: c.After, measures: c.Measures}, true
 }
 
 // tell puts what was found into a change at its mark.

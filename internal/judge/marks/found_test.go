@@ -1,6 +1,7 @@
 package marks
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -70,5 +71,42 @@ func TestFoundAtAYoungMark(t *testing.T) {
 	}
 	if got := tell(change(moment + 60)); got.ToldBy != m.ID || got.After != w.full(m).Services[0].After {
 		t.Errorf("it is not told as the final verdict: %+v", got)
+	}
+}
+
+// What a search found of several services at a mark of all, or of several environments of one, is
+// told of each, the worst first.
+func TestFoundOfSeveralServices(t *testing.T) {
+	const moment = 4000
+	st := storetest.NewTwin()
+	send(t, st, 3, moment, moment, operation{service: "shop", name: "GET /cart", median: 0.02})
+	w := newWorld(t, st)
+	m := mark("deploy", moment+3, "")
+	w.put(m)
+	w.now = at(moment + 60)
+	change := func(service, environment string, v judge.Verdict) api.Change {
+		headline := "p50 of " + judge.Where(service, environment, "") + " moved"
+		return api.Change{
+			Service: service, Environment: environment, Low: api.Float(epoch + moment), High: api.Float(epoch + moment + 10), Near: []api.Mark{m.API()}, Verdict: v, Headline: headline, Sentence: headline + ", since then",
+			Before: api.Range{Start: epoch, End: epoch + moment}, After: api.Range{Start: epoch + moment + 10, End: epoch + moment + 60},
+		}
+	}
+	all := []api.Change{change("cart", "", judge.Improvement), change("shop", "staging", judge.Improvement), change("shop", "production", judge.Regression)}
+	for range 2 {
+		if err := w.judge.Tell(t.Context(), all); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v := w.judge.Brief(m)
+	if v.State != Early || v.Verdict != judge.Mixed || len(v.Services) != 3 || v.Services[0].Environment != "production" {
+		t.Fatalf("the mark is told as %+v", v)
+	}
+	for _, c := range all {
+		of := w.judge.Of(m, c.Service)
+		if c.ToldBy != m.ID || !slices.ContainsFunc(v.Services, func(s api.ServiceVerdict) bool {
+			return s.Service == c.Service && s.Environment == c.Environment && s.Verdict == c.Verdict && s.After == c.After && s.Headline == c.Headline
+		}) || len(of.Services) != 1 {
+			t.Errorf("%s is not told of the mark: %+v", c.Headline, v.Services)
+		}
 	}
 }

@@ -95,9 +95,9 @@ type Judge struct {
 
 	mu     sync.RWMutex
 	loaded bool
-	read   map[string]uint64 // revisions of verdicts as last read, by id of the mark
-	known  map[string]*known // by id of the mark
-	found  map[string]*found // what is told of marks whose verdict tells no change yet, by id
+	read   map[string]uint64  // revisions of verdicts as last read, by id of the mark
+	known  map[string]*known  // by id of the mark
+	found  map[foundAt]*found // what is told of marks whose verdict tells no change yet
 	stats  Stats
 }
 
@@ -124,7 +124,7 @@ type Stats struct {
 // what is kept.
 func New(o Options) *Judge {
 	o.ensureDefaults()
-	return &Judge{o: o, known: map[string]*known{}, found: map[string]*found{}}
+	return &Judge{o: o, known: map[string]*known{}, found: map[foundAt]*found{}}
 }
 
 // Stats returns the totals so far.

@@ -53,7 +53,7 @@ func (j *Judge) tellFound(id string, c *api.Change) bool {
 	if !ok {
 		return false
 	}
-	told := j.keepFound(id, f)
+	told := j.keepFound(foundAt{id, c.Service, c.Environment}, f)
 	if told != nil {
 		told.tell(c)
 	}
