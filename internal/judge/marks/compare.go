@@ -200,6 +200,11 @@ func (o *Around) compareYoung(ctx context.Context, j *Judge, r compare.Request, 
 	}
 	mark := m.API()
 	out.Mark, out.A.Name, out.B.Name = &mark, "before "+m.Name, "after "+m.Name
+	for _, x := range v.Warnings {
+		if !slices.Contains(out.Warnings, x) {
+			out.Warnings = append(out.Warnings, x)
+		}
+	}
 	out.Together, out.Outage, out.Then = v.Together, v.Outage, v.Then
 	out.Verdict, out.Sentence, out.Provisional = v.Verdict, v.Sentence, v.state == Provisional
 	for i := range out.Measures {

@@ -2,10 +2,12 @@ package marks
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"tailscope/api"
 	"tailscope/internal/compare"
+	"tailscope/internal/judge"
 	"tailscope/internal/store"
 	"tailscope/internal/store/storetest"
 )
@@ -55,5 +57,34 @@ func TestAskingChangesNothingOfAYoungMark(t *testing.T) {
 	}
 	if compared < services*10 {
 		t.Errorf("%d comparisons are answered", compared)
+	}
+}
+
+// A comparison at a young mark has the warnings of its verdict, of what cut its sides short too.
+func TestComparisonAtAYoungMarkWarns(t *testing.T) {
+	const moment = 2000
+	st := storetest.NewTwin()
+	send(t, st, 12, moment+300, moment, operation{service: "shop", name: "GET /cart", median: 0.02, ratio: 2})
+	w, m := newWorld(t, st), mark("deploy", moment+3, "shop")
+	w.put(mark("config", moment-600, "shop"))
+	w.put(m)
+	w.round(moment + 300)
+	v := w.full(m)
+	r := compare.Request{Mark: m.ID, Settle: -1, Now: w.now}
+	var err error
+	if r.Matchers, err = ofService("shop"); err != nil {
+		t.Fatal(err)
+	}
+	out, err := w.judge.o.Around.Compare(t.Context(), w.judge, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.State != Early || v.Verdict != judge.Regression || !slices.ContainsFunc(v.Services[0].Warnings, func(x api.CompareWarning) bool { return x.Code == "cut" }) {
+		t.Fatalf("the mark is told as %+v", v)
+	}
+	for i, x := range v.Services[0].Warnings {
+		if !slices.Contains(out.Warnings, x) || slices.Contains(out.Warnings[slices.Index(out.Warnings, x)+1:], x) {
+			t.Errorf("warning %d of the mark does not stand once in the comparison: %s", i, x.Text)
+		}
 	}
 }
