@@ -10,7 +10,7 @@ import (
 )
 
 // While a check flaps its incident stays open and has no events: its states tell when it
-// was OK.
+// was OK. They end with the incident.
 func TestIncidentThatFlapsHasItsStates(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(1000+s, 0) }
 	c := &condition{id: "orders", transitions: []transition{
@@ -26,8 +26,9 @@ func TestIncidentThatFlapsHasItsStates(t *testing.T) {
 	e := &Engine{
 		o:          Options{Now: func() time.Time { return at(100) }},
 		conditions: map[string]*condition{"orders": c},
-		incidents:  map[string]*incident{"flaps": incidentOf("flaps", event.Opened, event.Flapping), "lasts": incidentOf("lasts", event.Opened)},
+		incidents:  map[string]*incident{"flaps": incidentOf("flaps", event.Opened, event.Flapping), "lasts": incidentOf("lasts", event.Opened), "closed": incidentOf("closed", event.Opened, event.Flapping)},
 	}
+	e.incidents["closed"].End = api.UnixTime(at(80))
 	for _, k := range e.overlapping(IncidentsRequest{}) {
 		if k.ID == "lasts" {
 			if k.States != nil {
@@ -41,8 +42,12 @@ func TestIncidentThatFlapsHasItsStates(t *testing.T) {
 				bad += float64(s.End - s.Start)
 			}
 		}
-		if n := len(k.States); n != 4 || bad != 40 || k.States[n-1].State != "OK" || !math.IsNaN(float64(k.States[n-1].End)) {
-			t.Errorf("critical for %v s in %v, want 40 s of four states, the last one OK", bad, k.States)
+		n := len(k.States)
+		if n != 4 || bad != 40 || k.States[n-1].State != "OK" {
+			t.Fatalf("critical for %v s in %v, want 40 s of four states, the last one OK", bad, k.States)
+		}
+		if end := k.States[n-1].End; end != k.End && !(math.IsNaN(float64(end)) && math.IsNaN(float64(k.End))) {
+			t.Errorf("the last state of %s ends at %v, the incident at %v", k.ID, end, k.End)
 		}
 	}
 }

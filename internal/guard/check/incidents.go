@@ -130,6 +130,10 @@ func (e *Engine) overlapping(r IncidentsRequest) []api.Incident {
 			end = k.End.Time()
 		}
 		k.States = c.statesBetween(k.Start.Time(), end)
+		// What its check is in goes on after the incident, which is over.
+		if n := len(k.States); n > 0 && math.IsNaN(float64(k.States[n-1].End)) {
+			k.States[n-1].End = k.End
+		}
 	}
 	return found
 }
