@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { coveredOf, curveOf, curvePoints, besideVerdict, figures, partsOf, spanOf, windowsAround, windowsOf, type Side } from './sides';
+import { coveredOf, curveOf, curvePoints, besideVerdict, figures, judgedSides, partsOf, spanOf, windowsAround, type Side } from './sides';
 import { ratioWords } from '../shared/verdict/words';
 
 it('windows meet at the mark and end at the present', () => {
@@ -11,14 +11,38 @@ it('windows meet at the mark and end at the present', () => {
 
 it('windows are those of the verdict, and each figure stands once', () => {
   const sides = { before: { start: 400, end: 1000 }, after: { start: 1020, end: 1320 } };
-  expect(windowsOf(sides, 10, 5000)).toEqual({ slot: 10, ...sides });
-  expect(windowsOf(sides, 1, 5000)).toBeUndefined(); // provisional, in seconds
-  expect(windowsOf({ ...sides, before: { start: 405, end: 1000 } }, 10, 5000)).toBeUndefined();
-  expect(windowsOf(sides, 10, 5000 + 40 * 86400)).toBeUndefined(); // slots of ten seconds are gone
-  expect(windowsOf(undefined, 10, 5000)).toBeUndefined();
+  const final = { state: 'final', step: 10 } as const;
+  expect(judgedSides(final, [sides], 5000)).toEqual({ windows: { slot: 10, ...sides }, widened: false, why: '' });
   const rows = figures({ count: 1, errors: 0, seconds: 1, group: undefined }, { count: 1, errors: 0, seconds: 1, group: undefined });
   expect(besideVerdict(rows, [{ name: 'p50' }, { name: 'p95' }, { name: 'p99' }, { name: 'errors' }]).map((r) => r.name)).toEqual(['Rate', 'Mean']);
   expect(besideVerdict(rows, [])).toEqual(rows);
+});
+
+it('windows of an old verdict are widened to the slots that are kept', () => {
+  const final = { state: 'final', step: 10 } as const;
+  const sides = { before: { start: 36430, end: 39610 }, after: { start: 39630, end: 43210 } };
+  const old = (days: number) => judgedSides(final, [sides], 36430 + days * 86400);
+  expect(old(1)).toMatchObject({ windows: sides, widened: false });
+  // The slots of a minute that hold the mark and what settles are in neither.
+  expect(old(3)).toEqual({ windows: { slot: 60, before: { start: 36420, end: 39600 }, after: { start: 39660, end: 43260 } }, widened: true, why: '' });
+  const whole = { before: { start: 36000, end: 39600 }, after: { start: 39660, end: 43260 } };
+  expect(judgedSides(final, [whole], 3 * 86400)).toEqual({ windows: { slot: 60, ...whole }, widened: false, why: '' });
+  expect(old(40)).toMatchObject({ windows: { slot: 600 }, widened: true });
+  expect(judgedSides(final, [{ before: { start: 37000, end: 39610 }, after: { start: 39630, end: 39900 } }], 200 * 86400)).toEqual({ widened: false, why: expect.stringMatching(/^slots of 1 h,/) });
+});
+
+it('where what is shown is not of the sides that were judged, it says why', () => {
+  const sides = { before: { start: 400, end: 1000 }, after: { start: 1020, end: 1320 } };
+  const empty = { before: { start: 400, end: 400 }, after: { start: 1020, end: 1320 } };
+  for (const [state, step, of, why] of [
+    ['waiting', 10, [undefined], /no verdict yet/], ['provisional', 1, [sides], /slots of a second/], ['early', 10, [sides, sides], /each environment/],
+    ['final', 10, [undefined], /too little data/], ['final', 10, [empty], /too little data/],
+  ] as const) {
+    const got = judgedSides({ state, step }, of, 5000);
+    expect([state, got.windows, got.widened]).toEqual([state, undefined, false]);
+    expect(got.why).toMatch(why);
+  }
+  expect(judgedSides(undefined, [], 5000).why).toMatch(/could not be read/);
 });
 
 it('windows lie on slots that are kept, and are not cut into too many', () => {

@@ -1,8 +1,9 @@
 // Before a mark and after it: two windows of one length, their distributions on
 // one axis, and their figures beside each other. Plain ratios, no verdict.
 
-import type { BreakdownResponse, Bucket, DistributionGroup, Range } from '../shared/api/schema';
+import type { BreakdownResponse, Bucket, DistributionGroup, MarkVerdict, Range } from '../shared/api/schema';
 import { errorRatio, rate, value } from '../shared/text/format';
+import { spanName } from '../shared/text/time';
 import { ratioWords } from '../shared/verdict/words';
 import type { Num } from '../shared/api/types';
 
@@ -26,14 +27,34 @@ export function windowsAround(t: number, length: number, now: number, slot = slo
   return { slot, before: { start: mid - length, end: mid }, after: { start: from, end: Math.max(from, end) } };
 }
 
+/** The sides that a mark's verdict is of, or why what stands below it is not of them. */
+export interface Judged {
+  windows?: ReturnType<typeof windowsAround>;
+  /** The windows are longer than the sides, as slots so short are no longer kept: what is in them differs a little. */
+  widened: boolean;
+  why: string;
+}
+
 /**
- * The windows that a mark's verdict is of, on whole slots of ten seconds, so that what stands below it is of the same
- * requests; undefined where it has none, or they are in seconds.
+ * The windows of a verdict of a service, on whole slots of ten seconds or on the longer ones that are still kept: the
+ * sides are then widened outwards, and the slots that hold the mark and what settles are in neither.
  */
-export function windowsOf(s: { before: Range; after: Range } | undefined, step: number | undefined, now: number): ReturnType<typeof windowsAround> | undefined {
-  if (!s || step !== slots[0].slot || s.before.end <= s.before.start || s.after.end <= s.after.start) return undefined;
-  const slot = slotOf(s.before.start, s.before.end - s.before.start, now);
-  return [s.before.start, s.before.end, s.after.start, s.after.end].every((t) => t % slot === 0) ? { slot, before: s.before, after: s.after } : undefined;
+export function judgedSides(v: Pick<MarkVerdict, 'state' | 'step'> | undefined, of: readonly ({ before: Range; after: Range } | undefined)[], now: number): Judged {
+  const none = (why: string): Judged => ({ widened: false, why });
+  const [s] = of;
+  if (!v) return none('the verdict could not be read');
+  if (v.state === 'waiting') return none('there is no verdict yet');
+  if (of.length > 1) return none('each environment is judged by itself, choose one in the header');
+  if (!s || s.before.end <= s.before.start || s.after.end <= s.after.start) return none('there is too little data for sides');
+  if (v.step !== slots[0].slot) return none('a provisional verdict is of slots of a second, which are not kept');
+  const slot = slotOf(s.before.start, Math.max(s.before.end - s.before.start, s.after.end - s.after.start), now);
+  const down = (t: number) => Math.floor(t / slot) * slot;
+  const up = (t: number) => Math.ceil(t / slot) * slot;
+  const before = { start: down(s.before.start), end: down(s.before.end) };
+  const after = { start: up(s.after.start), end: up(s.after.end) };
+  if (before.end <= before.start || after.end <= after.start) return none(`slots of ${spanName(slot)}, the shortest that are kept of that time, are longer than the sides`);
+  const widened = before.start !== s.before.start || before.end !== s.before.end || after.start !== s.after.start || after.end !== s.after.end;
+  return { windows: { slot, before, after }, widened, why: '' };
 }
 
 /** The figures that the verdict's table does not have: of the same sides each stands once. */
