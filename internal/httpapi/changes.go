@@ -51,8 +51,9 @@ func (s *server) findChanges(ctx context.Context, in *api.ChangesRequest) (*api.
 func FindChanges(ctx context.Context, finder *changes.Finder, verdicts *marks.Judge, r changes.Request) (*api.ChangesResponse, error) {
 	out, err := finder.Find(ctx, r)
 	if err == nil && verdicts != nil && !narrowed(r.Matchers) {
-		err = verdicts.Tell(ctx, out.Changes)
-		changes.DateByMarks(out)
+		if err = verdicts.Tell(ctx, out.Changes); err == nil {
+			err = finder.DateByMarks(ctx, out)
+		}
 	}
 	return out, err
 }

@@ -1,19 +1,30 @@
 package changes
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
 
 	"tailscope/api"
 	"tailscope/internal/judge"
+	"tailscope/internal/store"
 )
 
 // DateByMarks gives each change that a mark tells the moment of the mark, where that may be its
 // own: where a change is found moves while few slots follow it. Its id follows, so that it can be
 // decided as it is answered, and what names it: the changes under it and its event, which has the
 // moment of the change that leads it, or is its clearest.
-func DateByMarks(out *api.ChangesResponse) {
+func (f *Finder) DateByMarks(ctx context.Context, out *api.ChangesResponse) error {
+	marks, err := store.AllMarks(ctx, f.st)
+	if err == nil {
+		dateBy(marks, out)
+	}
+	return err
+}
+
+// dateBy is DateByMarks, given the marks.
+func dateBy(marks []store.Mark, out *api.ChangesResponse) {
 	ids := map[string]string{}
 	taken := map[string]bool{}
 	for i := range out.Changes {
@@ -22,11 +33,14 @@ func DateByMarks(out *api.ChangesResponse) {
 	dated := map[string]*api.Change{} // by the id that it had
 	for i := range out.Changes {
 		c := &out.Changes[i]
-		k := slices.IndexFunc(c.Near, func(m api.Mark) bool { return m.ID == c.ToldBy })
-		if k < 0 || c.Near[k].Time < c.Low || c.Near[k].Time > c.High {
+		k := slices.IndexFunc(marks, func(m store.Mark) bool { return m.ID == c.ToldBy })
+		if k < 0 {
 			continue
 		}
-		at, id := c.Near[k].Time, c.ID
+		at, id := api.UnixTime(marks[k].Time), c.ID
+		if at < c.Low || at > c.High {
+			continue
+		}
 		if s := subjectOf(c); c.Status == New && id == idOf(s, int64(c.Time)) {
 			id = idOf(s, int64(at))
 		}
