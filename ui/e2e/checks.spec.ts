@@ -43,7 +43,7 @@ test('the list has the worst first, and is filtered and searched by the server',
   await expect(rows.first()).toHaveAttribute('data-state', 'CRITICAL');
   await expect(row.getByTestId('verdict-word')).toHaveText(/✕\s*CRITICAL/);
   await expect(row).toContainText('5.00 s');
-  await expect(row).toContainText('< 1.00 s');
+  await expect(row).toContainText('≤ 1.00 s');
   await expect(row).toContainText(/warning.>.1\.10.s, critical.>.2\.00.s/);
   await expect(page.getByRole('button', { name: /^CRITICAL \d/ })).toBeVisible();
   await page.getByLabel('Search checks').fill('number 3');
@@ -62,7 +62,7 @@ test('a check: its value in its thresholds, and how both came about', async ({ p
   await page.goto(path(bad));
   await expect(page.getByRole('heading', { level: 1 })).toHaveText(bad);
   await expect(page.getByTestId('check-state')).toHaveAttribute('data-state', 'CRITICAL');
-  await expect(page.getByTestId('check-state')).toContainText(/5\.00 s\s*must be < 1\.00 s/);
+  await expect(page.getByTestId('check-state')).toContainText(/5\.00 s\s*must be ≤ 1\.00 s/);
   const chart = page.getByTestId('check-chart');
   await expect(chart.locator('canvas')).toHaveCount(1);
   await expect(chart.getByTestId('state-strip')).toHaveAttribute('aria-label', /CRITICAL/);

@@ -27,8 +27,9 @@ it('has steps of whole slots', () => {
 });
 
 it('says what a value must be, on which side', () => {
-  expect(must(high, 's')).toBe('< 210 ms');
-  expect(must({ ...none, threshold: 14, low_critical: 7 }, 'days')).toBe('> 14 days');
+  expect(must(high, 's')).toBe('≤ 210 ms');
+  expect(must({ ...none, threshold: 0, high_warning: 0.01 }, 'ratio'), 'a check at its bound is OK').toBe('≤ 0 %');
+  expect(must({ ...none, threshold: 14, low_critical: 7 }, 'days')).toBe('≥ 14 days');
   expect(must({ ...none, threshold: 5, low_warning: 4, high_warning: 6 }, '')).toBe('≈ 5');
   expect(limitText({ ...none, low_warning: 4, high_warning: 6, high_critical: 8 }, '').replaceAll('\u00a0', ' ')).toBe('warning outside 4 to 6, critical > 8');
   expect(amount(80.4e9)).toBe('80.4 G');

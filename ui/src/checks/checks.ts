@@ -36,12 +36,12 @@ export function limits(b: CheckBands | undefined): Limit[] {
   return all.flatMap(([level, sign, at]) => (at == null ? [] : [{ level, sign, at }]));
 }
 
-/** What the check's file says of a value, by its sign: "< 210 ms"; empty without a threshold. */
+/** What a healthy value does, which a bound is part of: "≤ 210 ms"; empty without a threshold. */
 export function must(b: CheckBands | undefined, unit: string): string {
   if (b?.threshold == null) return '';
   const high = b.high_warning != null || b.high_critical != null;
   const low = b.low_warning != null || b.low_critical != null;
-  return `${high && low ? '≈ ' : low ? '> ' : high ? '< ' : ''}${amount(b.threshold, unit)}`;
+  return `${high && low ? '≈ ' : low ? '≥ ' : high ? '≤ ' : ''}${amount(b.threshold, unit)}`;
 }
 
 /** "warning > 231 ms, critical > 252 ms", or "warning outside 4 to 6"; it breaks at the comma only. */
