@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -66,7 +67,8 @@ func measuredText(in *instance, r *event.Result) string {
 		}
 		return ": no value"
 	}
-	text := ": " + figure.Quantity(r.Reading.Value, in.c.Unit)
+	value := figure.Quantity(r.Reading.Value, in.c.Unit)
+	text := ": " + value
 	b := &r.Bands
 	for _, band := range []struct {
 		at   float64
@@ -76,9 +78,9 @@ func measuredText(in *instance, r *event.Result) string {
 		case math.IsNaN(band.at):
 			continue
 		case band.over && r.Reading.Value > band.at:
-			return text + beyond("above", text, figure.Quantity(band.at, in.c.Unit)) + ruleText(b)
+			return text + beyond("above", value, figure.Quantity(band.at, in.c.Unit)) + ruleText(b)
 		case !band.over && r.Reading.Value < band.at:
-			return text + beyond("below", text, figure.Quantity(band.at, in.c.Unit)) + ruleText(b)
+			return text + beyond("below", value, figure.Quantity(band.at, in.c.Unit)) + ruleText(b)
 		}
 	}
 	if l := r.Reading.Level; r.Reading.Text != "" && (in.c.Threshold == nil || l != nil && *l != event.OK) {
@@ -89,10 +91,22 @@ func measuredText(in *instance, r *event.Result) string {
 
 // beyond says on which side of a bound a value is: just above 300 ms where both read alike.
 func beyond(side, value, bound string) string {
-	if strings.TrimPrefix(value, ": ") == bound {
+	v, unit := numberOf(value)
+	if b, of := numberOf(bound); v == b && unit == of {
 		side = "just " + side
 	}
 	return " is " + side + " " + bound
+}
+
+// numberOf returns the number that a quantity's text begins with, and what follows it: 90.0 % and
+// 90 % have one number. What does not begin with a number is 0 and all of the text.
+func numberOf(quantity string) (float64, string) {
+	rest := strings.TrimLeft(quantity, "-−0123456789.,")
+	v, err := strconv.ParseFloat(strings.NewReplacer(",", "", "−", "-").Replace(strings.TrimSuffix(quantity, rest)), 64)
+	if err != nil {
+		return 0, quantity
+	}
+	return v, rest
 }
 
 func ruleText(b *event.Bands) string {
