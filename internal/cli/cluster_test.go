@@ -39,8 +39,8 @@ ch2:8123: it does not answer
   next: start it
 
 server  alive  runs for  seen   lag  clock  does for all  version  address
-aaaa    yes     120 min   0 s   0 s    0 s  maintenance   1.0
-bbbb    no            -  25 s  90 s  -12 s  (none)        1.0
+aaaa    yes         2 h   0 s   0 s    0 s  maintenance   1.0
+bbbb    no            -  25 s  90 s  −12 s  (none)        1.0
 bbbb is degraded: The disk is full.
 
 node              shard  answers        parts       rows  on disk    free  statements  failed  version

@@ -6,6 +6,7 @@ package figure
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"strconv"
 	"strings"
 	"time"
@@ -18,14 +19,34 @@ type Whole interface{ ~int | ~int64 | ~uint64 }
 func Thousands[N Whole](n N) string { return group(fmt.Sprint(n)) }
 
 // Rounded writes v rounded to a whole number, as Thousands does.
-func Rounded(v float64) string { return group(strconv.FormatFloat(v, 'f', 0, 64)) }
+func Rounded(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return unfinished(v)
+	}
+	return group(fixed(v, 0))
+}
 
 // group separates the digits of a whole number into threes by commas.
 func group(s string) string {
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]
 	}
-	return s
+	return strings.Replace(s, "-", "−", 1)
+}
+
+// fixed writes a finite v with so many digits behind the point. Halves are rounded away from zero,
+// as JavaScript does: 2.25 is 2.3.
+func fixed(v float64, digits int) string { return new(big.Rat).SetFloat64(v).FloatString(digits) }
+
+// unfinished writes what is not a finite number: ∞, −∞, and - for NaN.
+func unfinished(v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "-"
+	case v < 0:
+		return "−∞"
+	}
+	return "∞"
 }
 
 // Counted writes a count and its noun: 1 trace, 1,200 requests.
@@ -70,22 +91,41 @@ func Digits(v float64) string {
 	return strings.TrimRight(strings.TrimRight(s, "0"), ".")
 }
 
-// Percent writes a share as Digits of a hundred: 5 %.
-func Percent(share float64) string { return Digits(100*share) + " %" }
+// Percent writes a share as Digits of a hundred: 5 %. It writes NaN and infinities as -.
+func Percent(share float64) string {
+	if d := Digits(100 * share); d != "" {
+		return d + " %"
+	}
+	return "-"
+}
 
 // ThreeDigits writes three significant digits, zeros at the end included, and whole
-// numbers from 1000 on in groups of three: 0.0372, 4.18, 60.0, 1,234. It writes 0 as 0.
+// numbers from 1000 on in groups of three: 0.0372, 4.18, 60.0, 1,234, and 2.00 G from 10⁹ on.
+// It writes 0 as 0. The page's digits does the same.
 func ThreeDigits(v float64) string {
-	a := math.Abs(v)
 	switch {
-	case a == 0:
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return unfinished(v)
+	case v < 0:
+		return "−" + ThreeDigits(-v)
+	case v == 0:
 		return "0"
-	case a >= 99.95 && a < 1e15:
+	case v >= short:
+		return scaled(v, large)
+	case v >= 99.95:
 		return Rounded(v)
-	case a >= 1e15 || a < 1e-6 || math.IsNaN(v):
-		return strconv.FormatFloat(v, 'e', 2, 64)
+	case v < 1e-6:
+		return power(v)
 	}
-	return strconv.FormatFloat(v, 'f', 2-exponent(a), 64)
+	return fixed(v, 2-exponent(v))
+}
+
+// From short on a number is not written in full.
+const short = 999_999_999.5
+
+// power writes three digits of v and a power of ten, without zeros before its exponent: 1.00e-7.
+func power(v float64) string {
+	return strings.NewReplacer("e-0", "e-", "e+0", "e+").Replace(strconv.FormatFloat(v, 'e', 2, 64))
 }
 
 // exponent returns the power of ten of v > 0 once it is rounded to three digits.
@@ -104,16 +144,17 @@ type scale struct {
 
 var (
 	times = []scale{{1e-9, "ns", 1000}, {1e-6, "µs", 1000}, {1e-3, "ms", 1000}, {1, "s", 1000}, {60, "min", 120}, {3600, "h", 48}, {86400, "d", math.Inf(1)}}
+	large = []scale{{1e9, "G", 1000}, {1e12, "T", 1000}}
 	sizes = []scale{{1, "B", 1000}, {1e3, "kB", 1000}, {1e6, "MB", 1000}, {1e9, "GB", 1000}, {1e12, "TB", math.Inf(1)}}
 )
 
 // Value writes a measured value of a unit, "seconds", "bytes" or empty, with three
-// significant digits: 850 µs, 12.3 ms, 1.00 s, 25.8 h, 4.10 kB. The page's value does
-// the same.
+// significant digits: 850 µs, 12.3 ms, 1.00 s, 25.8 h, 4.10 kB, and whole bytes, 12 B.
+// The page's value does the same.
 func Value(v float64, unit string) string {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
-		return "-"
+		return unfinished(v)
 	case unit == "seconds" && v == 0:
 		return "0 s"
 	case unit == "seconds":
@@ -133,7 +174,7 @@ func scaled(v float64, by []scale) string {
 			return ThreeDigits(v/s.of) + " " + s.name
 		}
 	}
-	return ThreeDigits(v)
+	return power(v)
 }
 
 // Seconds writes Value of seconds.
@@ -141,7 +182,10 @@ func Seconds(v float64) string { return Value(v, "seconds") }
 
 // Tick writes Value of seconds for an axis, without zeros at the end: 100 ms, 1 s.
 func Tick(seconds float64) string {
-	n, unit, _ := strings.Cut(Seconds(seconds), " ")
+	n, unit, known := strings.Cut(Seconds(seconds), " ")
+	if !known {
+		return n
+	}
 	if strings.Contains(n, ".") {
 		n = strings.TrimSuffix(strings.TrimRight(n, "0"), ".")
 	}
@@ -149,7 +193,8 @@ func Tick(seconds float64) string {
 }
 
 // Quantity writes a value with the unit that its check gives it: of s and B as Value
-// does, a ratio in per cent, and any other behind the number: 84.8/s, 12 %, 3 orders.
+// does, a ratio in per cent, and any other behind the number: 84.8/s, 12 %, 3 orders. The
+// page's amount does the same.
 func Quantity(v float64, unit string) string {
 	switch unit {
 	case "s", "second", "seconds":
@@ -160,7 +205,7 @@ func Quantity(v float64, unit string) string {
 		return Ratio(v)
 	}
 	text := ThreeDigits(v)
-	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
+	if v == math.Trunc(v) && math.Abs(v) < short {
 		text = Rounded(v)
 	}
 	if unit == "" || strings.HasPrefix(unit, "/") {
@@ -173,37 +218,42 @@ func Quantity(v float64, unit string) string {
 // reads as nothing. The page's errorRatio does the same.
 func Ratio(share float64) string {
 	p := 100 * share
-	switch a := math.Abs(p); {
-	case math.IsNaN(p):
-		return "-"
-	case a == 0:
+	switch {
+	case math.IsNaN(p) || math.IsInf(p, 0):
+		return unfinished(p)
+	case p < 0:
+		return strings.Replace("−"+Ratio(-share), "−< ", "> −", 1)
+	case p == 0:
 		return "0 %"
-	case a < 0.005:
+	case p < 0.005:
 		return "< 0.01 %"
-	case a < 1:
-		return strconv.FormatFloat(p, 'f', 2, 64) + " %"
+	case p < 1:
+		return fixed(p, 2) + " %"
 	}
-	return strconv.FormatFloat(p, 'f', 1, 64) + " %"
+	return fixed(p, 1) + " %"
 }
 
-// Span writes a length of time up to two minutes in seconds, then in minutes, in hours and
-// in days: 10 s, 4.2 min, 1.5 h, 3 d.
+// Span writes a length of time up to two minutes in seconds, then in minutes, from two hours on in
+// hours and from two days on in days: 10 s, 4.2 min, 100 min, 2.5 h, 3 d. The page's lasting does
+// the same.
 func Span(seconds float64) string {
 	of := func(unit float64, name string) string {
-		return strings.TrimSuffix(strconv.FormatFloat(seconds/unit, 'f', 1, 64), ".0") + " " + name
+		return strings.TrimSuffix(fixed(seconds/unit, 1), ".0") + " " + name
 	}
-	switch a := math.Abs(seconds); {
-	case math.IsNaN(seconds):
-		return "-"
-	case a < 1:
+	switch {
+	case math.IsNaN(seconds) || math.IsInf(seconds, 0):
+		return unfinished(seconds)
+	case seconds < 0:
+		return "−" + Span(-seconds)
+	case seconds < 1:
 		return Value(seconds, "seconds")
-	case a >= 10 && a <= 120:
-		return Rounded(seconds) + " s"
-	case a < 10:
+	case seconds < 10:
 		return of(1, "s")
-	case a <= 2*3600:
+	case seconds <= 120:
+		return Rounded(seconds) + " s"
+	case seconds < 119.95*60:
 		return of(60, "min")
-	case a < 48*3600:
+	case seconds < 47.95*3600:
 		return of(3600, "h")
 	}
 	return of(86400, "d")

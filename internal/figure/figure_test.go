@@ -1,7 +1,9 @@
 package figure
 
 import (
+	"encoding/json"
 	"math"
+	"os"
 	"testing"
 	"time"
 )
@@ -10,10 +12,10 @@ func TestFigures(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{Thousands(0), "0"},
 		{Thousands(999), "999"},
-		{Thousands(-123456), "-123,456"},
+		{Thousands(-123456), "−123,456"},
 		{Thousands(uint64(86_400_000)), "86,400,000"},
 		{Rounded(1e21), "1,000,000,000,000,000,000,000"},
-		{Rounded(-1499.6), "-1,500"},
+		{Rounded(-1499.6), "−1,500"},
 		{Counted(1, "trace"), "1 trace"},
 		{Counted(0, "trace"), "0 traces"},
 		{Counted(1200, "request"), "1,200 requests"},
@@ -55,18 +57,42 @@ func TestFigures(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
-		{ThreeDigits(0.03721), "0.0372"}, {ThreeDigits(0), "0"}, {ThreeDigits(3), "3.00"}, {ThreeDigits(9.996), "10.0"}, {ThreeDigits(99.96), "100"},
-		{Seconds(0), "0 s"}, {Seconds(2.5e-10), "0.250 ns"}, {Seconds(0.00085), "850 µs"}, {Seconds(0.38285), "383 ms"}, {Seconds(0.9996), "1.00 s"}, {Seconds(-0.004), "-4.00 ms"},
-		{Seconds(125), "125 s"}, {Seconds(1200), "20.0 min"}, {Seconds(24_900), "6.92 h"}, {Seconds(92_880), "25.8 h"}, {Seconds(260_000), "3.01 d"}, {Seconds(math.NaN()), "-"},
-		{Value(4100, "bytes"), "4.10 kB"}, {Value(999, "bytes"), "999 B"}, {Value(3.14159, ""), "3.14"},
-		{Quantity(0.02682, "ratio"), "2.7 %"}, {Quantity(0, "ratio"), "0 %"}, {Quantity(0.0001, "ratio"), "0.01 %"}, {Quantity(1e-5, "ratio"), "< 0.01 %"},
-		{Quantity(0.412, "s"), "412 ms"}, {Quantity(12, "%"), "12 %"}, {Quantity(84.77, "/s"), "84.8/s"}, {Quantity(1204, "orders"), "1,204 orders"}, {Quantity(0.5, ""), "0.500"},
-		{Tick(0.1), "100 ms"}, {Tick(1), "1 s"}, {Tick(1.5), "1.5 s"}, {Tick(0), "0 s"}, {Span(10), "10 s"}, {Span(300), "5 min"}, {Span(250), "4.2 min"}, {Span(5400), "90 min"}, {Span(9000), "2.5 h"}, {Span(3 * 86400), "3 d"}, {ThreeDigits(62.5), "62.5"}, {ThreeDigits(1234.4), "1,234"}, {ThreeDigits(-999), "-999"},
+		{Seconds(math.NaN()), "-"}, {Seconds(math.Inf(1)), "∞"}, {Value(math.Inf(-1), "bytes"), "−∞"}, {ThreeDigits(math.NaN()), "-"}, {ThreeDigits(math.Inf(1)), "∞"}, {Rounded(math.Inf(1)), "∞"},
+		{Quantity(math.Inf(1), "s"), "∞"}, {Quantity(math.NaN(), ""), "-"}, {Quantity(math.Inf(-1), "ratio"), "−∞"}, {Percent(math.NaN()), "-"}, {Percent(0.05), "5 %"},
+		{Tick(0), "0 s"}, {Tick(math.NaN()), "-"}, {Tick(math.Inf(1)), "∞"}, {Span(0.25), "250 ms"}, {Span(4.25), "4.3 s"}, {Span(-250), "−4.2 min"}, {Span(math.Inf(1)), "∞"}, {Span(math.NaN()), "-"},
 		{Percentile(0.99), "p99"}, {Percentile(0.999), "p99.9"}, {Percentile(0.5), "p50"},
 		{Listed(nil), ""}, {Listed([]string{"a"}), "a"}, {Listed([]string{"a", "b"}), "a and b"}, {Listed([]string{"a", "b", "c"}), "a, b and c"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+}
+
+// The page's figures are tested with the same cases (ui/src/shared/text/format.test.ts).
+func TestAsThePage(t *testing.T) {
+	text, err := os.ReadFile("testdata/figures.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct {
+		Figure, Unit, Text string
+		Of                 float64
+	}
+	if err := json.Unmarshal(text, &cases); err != nil {
+		t.Fatal(err)
+	}
+	write := map[string]func(v float64, unit string) string{
+		"digits":   func(v float64, _ string) string { return ThreeDigits(v) },
+		"value":    Value,
+		"ratio":    func(v float64, _ string) string { return Ratio(v) },
+		"quantity": Quantity,
+		"span":     func(v float64, _ string) string { return Span(v) },
+		"tick":     func(v float64, _ string) string { return Tick(v) },
+	}
+	for _, c := range cases {
+		if got := write[c.Figure](c.Of, c.Unit); got != c.Text {
+			t.Errorf("%s of %v %s is %q, want %q", c.Figure, c.Of, c.Unit, got, c.Text)
 		}
 	}
 }

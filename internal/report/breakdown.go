@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 
@@ -80,13 +79,10 @@ func (d *Document) band(b *api.Band) {
 
 // added returns a difference of times, with its sign.
 func added(f api.Float) string {
-	switch v := float64(f); {
-	case math.IsNaN(v):
-		return "-"
-	case v < 0:
-		return "−" + figure.Seconds(-v)
+	if f >= 0 {
+		return "+" + SecondsUnit.Value(f)
 	}
-	return "+" + SecondsUnit.Value(f)
+	return figure.Seconds(float64(f))
 }
 
 func (d *Document) parts(r *api.BreakdownResponse, limit int) {

@@ -13,7 +13,7 @@ func TestNumbers(t *testing.T) {
 	for _, tc := range []struct{ got, want string }{
 		{figure.Seconds(0), "0 s"}, {figure.Seconds(0.00000085), "850 ns"}, {figure.Seconds(0.00085), "850 µs"},
 		{figure.Seconds(0.0123), "12.3 ms"}, {figure.Seconds(0.9996), "1.00 s"}, {figure.Seconds(1.234), "1.23 s"},
-		{figure.Seconds(100), "100 s"}, {figure.Seconds(125), "125 s"}, {figure.Seconds(3600), "60.0 min"}, {figure.Seconds(-0.5), "-500 ms"},
+		{figure.Seconds(100), "100 s"}, {figure.Seconds(125), "125 s"}, {figure.Seconds(3600), "60.0 min"}, {figure.Seconds(-0.5), "−500 ms"},
 		{figure.Thousands(0), "0"}, {figure.Thousands(999), "999"}, {figure.Thousands(1000), "1,000"}, {figure.Thousands(1234567), "1,234,567"},
 		{Percent(0.98), "98.0 %"}, {Percent(0.0123), "1.23 %"}, {Percent(0.00001), "0.001 %"}, {Percent(api.Float(math.NaN())), "-"},
 		{QuantileName("0.99"), "p99"}, {QuantileName("0.999"), "p99.9"}, {QuantileName("0.07"), "p7"}, {QuantileName("1"), "p100"},

@@ -19,8 +19,8 @@ func TestMeasuredText(t *testing.T) {
 		{1, 0.5, "s", ": 1.00 s is above 500 ms"},
 		{90.04, 90, "%", ": 90.0 % is just above 90 %"}, // a whole number has no zeros behind the point
 		{1000.4, 1000, "orders", ": 1,000 orders is just above 1,000 orders"},
-		{1.1e-7, 1e-7, "", ": 1.10e-07 is above 1.00e-07"},
-		{-0.1, -3, "°C", ": -0.100 °C is above -3 °C"},
+		{1.1e-7, 1e-7, "", ": 1.10e-7 is above 1.00e-7"},
+		{-0.1, -3, "°C", ": −0.100 °C is above −3 °C"},
 	} {
 		bands := noBands("")
 		bands.HighWarning = c.bound

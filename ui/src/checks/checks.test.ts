@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { amount, axisOf, backtestOf, changedKeys, checkCommand, checkCsv, checkPromql, draftOf, draftYaml, edited, figures, foundText, isExpression, labelsOf, lasting, limitText, must, notes, onSteps, partOf, placeOf, seen, stateAt, stepOf, troubles, yamlText } from './checks';
 import type { CheckBacktestResponse, CheckBands, CheckPoint, CheckReceiver, CheckState } from '../shared/api/schema';
+import { figuresOf, type FigureCase } from '../shared/text/format-cases';
 import { decode, encode, home } from '../shared/page/url';
 
 const none: CheckBands = { threshold: null, low_critical: null, low_warning: null, high_warning: null, high_critical: null };
@@ -22,6 +23,11 @@ it('says what was seen beyond the value', () => {
   expect(seen({ ...c, value: null, text: 'has not run yet' })).toBe('has not run yet');
 });
 
+it('says values and lengths of time as the program does', () => {
+  const said = figuresOf('quantity', 'span').map((c) => [c, c.figure === 'span' ? lasting(c.of) : amount(c.of, c.unit)]);
+  expect(said).toEqual(said.map(([c]) => [c, (c as FigureCase).text]));
+});
+
 it('has steps of whole slots', () => {
   expect([900, 6 * 3600, 86_400, 7 * 86_400, 28 * 86_400].map((s) => stepOf({ start: 0, end: s }, 300))).toEqual([10, 120, 300, 2400, 8400]);
 });
@@ -39,7 +45,7 @@ it('says what a value must be, on which side', () => {
 });
 
 it('says how long in one unit', () => {
-  expect([0, 42.4, 89, 3599, 7200, 100_000, 400_000, -3].map(lasting)).toEqual(['0 s', '42 s', '1 min', '60 min', '2 h', '27.8 h', '4.6 d', '0 s']);
+  expect([0, 42.4, 89, 3599, 7200, 100_000, 400_000, -3].map(lasting)).toEqual(['0 s', '42 s', '89 s', '60 min', '2 h', '27.8 h', '4.6 d', '0 s']);
   expect(lasting(null)).toBe('–');
 });
 
@@ -129,10 +135,10 @@ describe('a draft', () => {
 
 it('puts figures beside those of the check as it is, and right and wrong only where incidents are marked', () => {
   const r: CheckBacktestResponse = { start: 0, end: 1, runs: 5, nulls: 0, no_threshold: 0, every: 10, step: 60, points: [], states: [], alarms: [{ start: 1, end: 2, worst: 'WARNING', value: 1 }], incidents: [], found: 0, missed: 0, false: 1, per_week: 0.25, bad_seconds: 3600, before: { alarms: 7, found: 0, missed: 0, false: 7, per_week: 1.75, bad_seconds: 90, opened: [], bands: [] } };
-  expect(figures(r)).toEqual([{ name: 'Alarms', is: '1', was: '7' }, { name: 'Alarms per week', is: '0.250', was: '1.75' }, { name: 'Time not OK', is: '60 min', was: '2 min' }]);
+  expect(figures(r)).toEqual([{ name: 'Alarms', is: '1', was: '7' }, { name: 'Alarms per week', is: '0.250', was: '1.75' }, { name: 'Time not OK', is: '60 min', was: '90 s' }]);
   const marked: CheckBacktestResponse = { ...r, before: undefined, incidents: [{ id: 'm', kind: 'marked', start: 0, since: 0, end: 1, value: null, text: '', found: false, after: null }] };
   expect(figures(marked).map((f) => [f.name, f.was])).toContainEqual(['Marked incidents missed', undefined]);
-  expect([{ found: false, after: null }, { found: true, after: 180 }, { found: true, after: -60 }, { found: true, after: null }].map(foundText)).toEqual(['missed', 'found after 3 min', 'found 1 min before it began', 'found']);
+  expect([{ found: false, after: null }, { found: true, after: 180 }, { found: true, after: -60 }, { found: true, after: null }].map(foundText)).toEqual(['missed', 'found after 3 min', 'found 60 s before it began', 'found']);
 });
 
 it('copies a command, PromQL and CSV', () => {

@@ -3,7 +3,7 @@
 // edited, as the address, the API and a file have it. Pure.
 
 import type { BacktestSummary, Check, CheckBacktest, CheckBacktestResponse, CheckBands, CheckPoint, CheckReceiver, CheckResponse, CheckState, Incident } from '../shared/api/schema';
-import { count, digits, errorRatio, missing, percentTick, shortCount, tick, value, type Unit } from '../shared/text/format';
+import { count, digits, errorRatio, missing, percentTick, tick, value, type Unit } from '../shared/text/format';
 import { selection, shellQuote } from '../shared/page/match';
 import type { Num } from '../shared/api/types';
 import { draftKeys } from '../shared/page/url';
@@ -11,16 +11,16 @@ import { serverFlag } from '../shared/text/export';
 
 const known: Record<string, Unit> = { s: 'seconds', second: 'seconds', seconds: 'seconds', B: 'bytes', byte: 'bytes', bytes: 'bytes' };
 
-/** A value with the unit that its check gives it: 412 ms, 12.0 %, 3.00 orders, 5.15/s, and of a ratio per cent. */
+/** A value with the unit that its check gives it: 412 ms, 12 %, 3 orders, 5.15/s, and of a ratio per cent. The program's figure.Quantity does the same. */
 export function amount(v: Num | undefined, unit = ''): string {
   if (v == null) return missing;
-  if (v < 0) return `−${amount(-v, unit)}`;
   if (unit === 'ratio') return errorRatio(v);
   if (known[unit]) return value(v, known[unit]);
-  return `${Math.abs(v) >= 1e6 ? shortCount(v) : Number.isInteger(v) ? count(v) : digits(v)}${unit && !unit.startsWith('/') ? ' ' : ''}${unit}`;
+  if (v < 0) return `−${amount(-v, unit)}`;
+  return `${Number.isInteger(v) && v < 1e9 ? count(v) : digits(v)}${unit && !unit.startsWith('/') ? ' ' : ''}${unit}`;
 }
 
-export const amountTick = (v: number, unit = ''): string => (unit === 'ratio' ? percentTick(v) : known[unit] ? (v < 0 ? `−${tick(-v, known[unit])}` : tick(v, known[unit])) : tick(v, ''));
+export const amountTick = (v: number, unit = ''): string => (unit === 'ratio' ? percentTick(v) : known[unit] ? tick(v, known[unit]) : tick(v, ''));
 
 export interface Limit {
   level: 'warning' | 'critical';
@@ -55,13 +55,12 @@ export function limitText(b: CheckBands | undefined, unit: string): string {
   return [text('warning'), text('critical')].filter(Boolean).join(', ');
 }
 
-/** How long, in one unit: 42 s, 12 min, 3.2 h, 4.1 d. */
+/** How long, to the second and in one unit: 42 s, 4.2 min, 100 min, 3.2 h, 4.1 d. The program's figure.Span does the same. */
 export function lasting(seconds: Num | undefined): string {
   if (seconds == null) return missing;
-  const s = Math.max(0, seconds);
-  if (s < 60) return `${Math.round(s)} s`;
-  if (s < 5400) return `${Math.round(s / 60)} min`;
-  const [size, unit] = s < 172_800 ? [3600, 'h'] : [86_400, 'd'];
+  const s = Math.round(Math.max(0, seconds));
+  if (s <= 120) return `${s} s`;
+  const [size, unit] = s < 119.95 * 60 ? [60, 'min'] : s < 47.95 * 3600 ? [3600, 'h'] : [86_400, 'd'];
   return `${Number((s / size).toFixed(1))} ${unit}`;
 }
 

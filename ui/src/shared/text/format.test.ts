@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { figuresOf, type FigureCase } from './format-cases';
 import { apdex, capital, count, digits, ends, errorRatio, interval, much, parseValue, percent, percentTick, quantileName, rate, rateTick, relativeError, sentenceOf, shortCount, stopped, tick, value } from './format';
 
 describe('value', () => {
@@ -17,14 +18,14 @@ describe('value', () => {
     [260_000, '3.01 d'],
     [0, '0 s'],
     [2.5e-10, '0.250 ns'],
-    [-0.004, '-4.00 ms'],
+    [-0.004, '−4.00 ms'],
     [null, '–'],
     [NaN, '–'],
   ])('%s s is %s', (v, want) => expect(value(v)).toBe(want));
 
   it('knows bytes and bare numbers', () => {
     expect(value(4100, 'bytes')).toBe('4.10 kB');
-    expect(value(12, 'bytes')).toBe('12.0 B');
+    expect(value(12, 'bytes')).toBe('12 B');
     expect(value(3.14159, '')).toBe('3.14');
   });
 
@@ -36,6 +37,13 @@ describe('value', () => {
       expect(Number(n)).toBeLessThan(1000);
     }
   });
+});
+
+// internal/figure/figure_test.go tests the program's figures with the same cases.
+it('writes figures as the program does', () => {
+  const write: Record<string, (v: number, unit: string) => string> = { digits, value, ratio: errorRatio, tick };
+  const said = figuresOf('digits', 'value', 'ratio', 'tick').map((c) => [c, write[c.figure](c.of, c.unit)]);
+  expect(said).toEqual(said.map(([c]) => [c, (c as FigureCase).text]));
 });
 
 describe('interval', () => {

@@ -28,15 +28,16 @@ export function shortCount(n: Num | undefined): string {
 /** All of them together. */
 export const total = (c: Counts | undefined): number => Object.values(c ?? {}).reduce((a, b) => a + b, 0);
 
-/** Three significant digits without an exponent: 0.0123 · 1.20 · 43.1 · 1,204. */
+/** From here on a number is not written in full. */
+const short = 999_999_999.5;
+
+/** Three significant digits: 0.0123 · 1.20 · 43.1 · 1,204 · 2.00 G. The program's figure.ThreeDigits does the same. */
 export function digits(n: Num | undefined): string {
   if (n == null || !Number.isFinite(n)) return missing;
+  if (n < 0) return `−${digits(-n)}`;
   if (n === 0) return '0';
-  const a = Math.abs(n);
-  if (a >= 99.95) return a < 1e9 ? grouped.format(n) : n.toExponential(2);
-  if (a < 1e-6) return n.toExponential(2);
-  const s = n.toPrecision(3);
-  return s.includes('e') ? Number(s).toFixed(8).replace(/0+$/, '') : s;
+  if (n >= 99.95) return n < short ? grouped.format(n) : shortCount(n);
+  return n < 1e-6 ? n.toExponential(2) : n.toPrecision(3);
 }
 
 /** A sentence with a stop at its end, once. */
@@ -60,9 +61,10 @@ export function percent(share: Num | undefined): string {
   return `${p.toFixed(1)} %`;
 }
 
-/** The share of errors, where a tenth of a per cent is a lot: 0.12 %, 3.4 %. */
+/** The share of errors, where a tenth of a per cent is a lot: 0.12 %, 3.4 %. The program's figure.Ratio does the same. */
 export function errorRatio(share: Num | undefined): string {
   if (share == null || !Number.isFinite(share)) return missing;
+  if (share < 0) return `−${errorRatio(-share)}`.replace('−< ', '> −');
   const p = share * 100;
   if (p === 0) return '0 %';
   if (p < 0.005) return '< 0.01 %';
@@ -125,20 +127,15 @@ function scaleFor(v: number, scales: Scale[]): Scale {
   return scales[scales.length - 1];
 }
 
-function inScale(v: number, s: Scale): string {
-  const n = v / s.size;
-  const a = Math.abs(n);
-  if (a >= 999.5) return grouped.format(n);
-  return a >= 99.95 ? n.toFixed(0) : n.toPrecision(3);
-}
+const inScale = (v: number, s: Scale): string => (s.unit === 'B' && Number.isInteger(v) ? grouped.format(v) : digits(v / s.size));
 
-/** A value with its unit: 12.0 ms · 210 ms · 1.02 s · 4.10 kB · 0.123. */
+/** A value with its unit: 12.0 ms · 210 ms · 1.02 s · 12 B · 4.10 kB · 0.123. The program's figure.Value does the same. */
 export function value(v: Num | undefined, unit: Unit = 'seconds'): string {
   if (v == null || !Number.isFinite(v)) return missing;
   const scales = scalesOf(unit);
   if (!scales) return digits(v);
+  if (v < 0) return `−${value(-v, unit)}`;
   if (v === 0) return `0 ${unit === 'seconds' ? 's' : 'B'}`;
-  if (Math.abs(v) < scales[0].size) return `${digits(v / scales[0].size)} ${scales[0].unit}`;
   const s = scaleFor(v, scales);
   return `${inScale(v, s)} ${s.unit}`;
 }
