@@ -192,15 +192,43 @@ func Tick(seconds float64) string {
 	return n + " " + unit
 }
 
+// UnitOf returns what a check's name of a unit means: "seconds" of s, second and seconds, "bytes" of
+// B, byte and bytes, and "ratio". It is empty of any other, which stands behind the number.
+func UnitOf(name string) string {
+	switch name {
+	case "s", "second", "seconds":
+		return "seconds"
+	case "B", "byte", "bytes":
+		return "bytes"
+	case "ratio":
+		return "ratio"
+	}
+	return ""
+}
+
+// PluginUnit returns a check's unit as performance data of Nagios has it, empty if it has none such.
+// https://nagios-plugins.org/doc/guidelines.html#AEN200
+func PluginUnit(name string) string {
+	switch UnitOf(name) {
+	case "seconds":
+		return "s"
+	case "bytes":
+		return "B"
+	}
+	switch name {
+	case "us", "ms", "%", "KB", "MB", "GB", "TB", "c":
+		return name
+	}
+	return ""
+}
+
 // Quantity writes a value with the unit that its check gives it: of s and B as Value
 // does, a ratio in per cent, and any other behind the number: 84.8/s, 12 %, 3 orders. The
 // page's amount does the same.
 func Quantity(v float64, unit string) string {
-	switch unit {
-	case "s", "second", "seconds":
-		return Value(v, "seconds")
-	case "B", "byte", "bytes":
-		return Value(v, "bytes")
+	switch of := UnitOf(unit); of {
+	case "seconds", "bytes":
+		return Value(v, of)
 	case "ratio":
 		return Ratio(v)
 	}

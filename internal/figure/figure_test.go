@@ -60,6 +60,7 @@ func TestNames(t *testing.T) {
 		{Seconds(math.NaN()), "-"}, {Seconds(math.Inf(1)), "∞"}, {Value(math.Inf(-1), "bytes"), "−∞"}, {ThreeDigits(math.NaN()), "-"}, {ThreeDigits(math.Inf(1)), "∞"}, {Rounded(math.Inf(1)), "∞"},
 		{Quantity(math.Inf(1), "s"), "∞"}, {Quantity(math.NaN(), ""), "-"}, {Quantity(math.Inf(-1), "ratio"), "−∞"}, {Percent(math.NaN()), "-"}, {Percent(0.05), "5 %"},
 		{Tick(0), "0 s"}, {Tick(math.NaN()), "-"}, {Tick(math.Inf(1)), "∞"}, {Span(0.25), "250 ms"}, {Span(4.25), "4.3 s"}, {Span(-250), "−4.2 min"}, {Span(math.Inf(1)), "∞"}, {Span(math.NaN()), "-"},
+		{PluginUnit("seconds"), "s"}, {PluginUnit("B"), "B"}, {PluginUnit("ms"), "ms"}, {PluginUnit("ratio"), ""}, {PluginUnit("orders"), ""},
 		{Percentile(0.99), "p99"}, {Percentile(0.999), "p99.9"}, {Percentile(0.5), "p50"},
 		{Listed(nil), ""}, {Listed([]string{"a"}), "a"}, {Listed([]string{"a", "b"}), "a and b"}, {Listed([]string{"a", "b", "c"}), "a, b and c"},
 	} {

@@ -33,11 +33,11 @@ func PluginLine(c *api.Check) string {
 	if math.IsNaN(float64(c.Value)) {
 		return b.String()
 	}
-	b.WriteString(" | " + perfLabel(c.ID) + "=" + perfNumber(c.Value) + perfUnit(c.Unit))
+	b.WriteString(" | " + perfLabel(c.ID) + "=" + perfNumber(c.Value) + figure.PluginUnit(c.Unit))
 	perf := ";" + perfRange(c.Bands.LowWarning, c.Bands.HighWarning) + ";" + perfRange(c.Bands.LowCritical, c.Bands.HighCritical)
 	b.WriteString(strings.TrimRight(perf, ";"))
 	if known(c.Bands.Threshold) {
-		b.WriteString(" threshold=" + perfNumber(c.Bands.Threshold) + perfUnit(c.Unit))
+		b.WriteString(" threshold=" + perfNumber(c.Bands.Threshold) + figure.PluginUnit(c.Unit))
 	}
 	return b.String()
 }
@@ -112,15 +112,6 @@ func perfLabel(s string) string {
 	return s
 }
 
-// perfUnit returns a unit that performance data has, empty otherwise.
-func perfUnit(unit string) string {
-	switch unit {
-	case "s", "us", "ms", "%", "B", "KB", "MB", "GB", "TB", "c":
-		return unit
-	}
-	return ""
-}
-
 // perfNumber writes a number with digits, a dot and a minus alone, as the plugin
 // guidelines ask: readers of performance data do not know exponents. Twelve digits leave
 // out errors of arithmetic.
@@ -134,8 +125,7 @@ func perfNumber(f api.Float) string {
 
 // pluginValue writes a value as people read it where its unit is known, else its number and unit as plugins do.
 func pluginValue(f api.Float, unit string) string {
-	switch unit {
-	case "s", "B", "ratio":
+	if figure.UnitOf(unit) != "" {
 		return boundText(f, unit)
 	}
 	return boundText(f, unit) + unit
@@ -143,8 +133,7 @@ func pluginValue(f api.Float, unit string) string {
 
 // boundText writes a bound as pluginValue writes its value, but for a unit that only stands behind the value.
 func boundText(f api.Float, unit string) string {
-	switch unit {
-	case "s", "B", "ratio":
+	if figure.UnitOf(unit) != "" {
 		return figure.Quantity(float64(f), unit)
 	}
 	return plainNumber(float64(f))

@@ -72,7 +72,7 @@ func resultText(r *event.Result) string {
 // https://nagios-plugins.org/doc/guidelines.html#AEN200
 func perfdata(r *event.Result) []string {
 	var list []string
-	unit := perfUnit(r.Unit)
+	unit := figure.PluginUnit(r.Unit)
 	b := r.Bands
 	if !r.Reading.Null && finite(r.Reading.Value) {
 		list = append(list, "value="+formatNumber(r.Reading.Value)+unit+";"+perfRange(b.LowWarning, b.HighWarning)+";"+perfRange(b.LowCritical, b.HighCritical))
@@ -84,7 +84,7 @@ func perfdata(r *event.Result) []string {
 		if !finite(p.Value) {
 			continue
 		}
-		s := perfLabel(p.Label) + "=" + formatNumber(p.Value) + perfUnit(p.Unit) +
+		s := perfLabel(p.Label) + "=" + formatNumber(p.Value) + figure.PluginUnit(p.Unit) +
 			";" + bound(p.Warning) + ";" + bound(p.Critical) + ";" + bound(p.Low) + ";" + bound(p.High)
 		list = append(list, strings.TrimRight(s, ";"))
 	}
@@ -150,15 +150,6 @@ func formatNumber(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64)
 func formatShort(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
-
-// perfUnit returns a unit if readers of performance data know it.
-func perfUnit(u string) string {
-	switch u {
-	case "s", "ms", "us", "%", "B", "KB", "MB", "GB", "TB", "c":
-		return u
-	}
-	return ""
-}
 
 func perfLabel(s string) string {
 	s = strings.Map(func(r rune) rune {

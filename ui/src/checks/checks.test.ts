@@ -17,6 +17,7 @@ it('says what was seen beyond the value', () => {
   const c = { level: 'OK', value: 0.1, unit: 's' } as const;
   expect(['0.1368 s', '136.8 ms', '4e-08 s', '0.17', '3 of 4 disks', '200 OK, 1082 bytes in 583µs', ''].map((text) => seen({ ...c, text }))).toEqual(['', '', '', '', '3 of 4 disks', '200 OK, 1082 bytes in 583µs', '']);
   expect(seen({ level: 'OK', value: 0.027, unit: 'ratio', text: '2.7 %' })).toBe('');
+  expect([['412 ms', 'seconds'], ['412 ms', 'second'], ['2.05 kB', 'bytes'], ['−500 ms', 's'], ['80.4 G', ''], ['80.4 G/s', '/s']].map(([text, unit]) => seen({ ...c, unit, text }))).toEqual(['', '', '', '', '', '']);
   expect(seen({ level: 'OK', value: 1204, unit: 'orders', text: '1,204 orders' })).toBe('');
   expect(seen({ level: 'OK', value: 12, unit: '', text: '12 users' })).toBe('12 users');
   expect(seen({ ...c, level: 'WARNING', text: '0.1 s' })).toBe('0.1 s');

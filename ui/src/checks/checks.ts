@@ -3,24 +3,22 @@
 // edited, as the address, the API and a file have it. Pure.
 
 import type { BacktestSummary, Check, CheckBacktest, CheckBacktestResponse, CheckBands, CheckPoint, CheckReceiver, CheckResponse, CheckState, Incident } from '../shared/api/schema';
-import { count, digits, errorRatio, missing, percentTick, tick, value, type Unit } from '../shared/text/format';
+import { count, digits, errorRatio, missing, percentTick, tick, unitOf, value } from '../shared/text/format';
 import { selection, shellQuote } from '../shared/page/match';
 import type { Num } from '../shared/api/types';
 import { draftKeys } from '../shared/page/url';
 import { serverFlag } from '../shared/text/export';
 
-const known: Record<string, Unit> = { s: 'seconds', second: 'seconds', seconds: 'seconds', B: 'bytes', byte: 'bytes', bytes: 'bytes' };
-
 /** A value with the unit that its check gives it: 412 ms, 12 %, 3 orders, 5.15/s, and of a ratio per cent. The program's figure.Quantity does the same. */
 export function amount(v: Num | undefined, unit = ''): string {
   if (v == null) return missing;
-  if (unit === 'ratio') return errorRatio(v);
-  if (known[unit]) return value(v, known[unit]);
+  const of = unitOf(unit);
+  if (of) return of === 'ratio' ? errorRatio(v) : value(v, of);
   if (v < 0) return `−${amount(-v, unit)}`;
   return `${Number.isInteger(v) && v < 1e9 ? count(v) : digits(v)}${unit && !unit.startsWith('/') ? ' ' : ''}${unit}`;
 }
 
-export const amountTick = (v: number, unit = ''): string => (unit === 'ratio' ? percentTick(v) : known[unit] ? tick(v, known[unit]) : tick(v, ''));
+export const amountTick = (v: number, unit = ''): string => (unitOf(unit) === 'ratio' ? percentTick(v) : tick(v, unitOf(unit)));
 
 export interface Limit {
   level: 'warning' | 'critical';
@@ -67,9 +65,9 @@ export function lasting(seconds: Num | undefined): string {
 /** What a run saw; empty if that is its value only, which stands beside it. */
 export function seen(c: Pick<Check, 'text' | 'value' | 'level' | 'unit'>): string {
   if (c.level !== 'OK' || c.value == null) return c.text;
-  const [, rest] = /^(?:< )?-?\d[\d.,]*(?:e[+-]?\d+)? ?(.*)$/.exec(c.text) ?? [];
-  const units: Record<string, RegExp> = { s: /^([nmµ]?s|min|h|d)$/, B: /^[kMGT]?B$/, ratio: /^%$/ };
-  return rest === '' || rest === c.unit || (rest != null && units[c.unit]?.test(rest)) ? '' : c.text;
+  const [, rest] = /^(?:[<>] )?[-−]?\d[\d.,]*(?:e[+-]?\d+)?(?: [GT](?=[ /]|$))? ?(.*)$/.exec(c.text) ?? [];
+  const units: Record<string, RegExp> = { seconds: /^([nmµ]?s|min|h|d)$/, bytes: /^[kMGT]?B$/, ratio: /^%$/ };
+  return rest === '' || rest === c.unit || (rest != null && units[unitOf(c.unit)]?.test(rest)) ? '' : c.text;
 }
 
 /** The step of a chart of so many columns: whole slots of what is kept, so that no step holds one slot more than the next. */

@@ -107,6 +107,11 @@ const bytes: Scale[] = [
 /** What a family measures; anything but seconds and bytes is a bare number. */
 export type Unit = string;
 
+const names: Record<string, Unit> = { s: 'seconds', second: 'seconds', seconds: 'seconds', B: 'bytes', byte: 'bytes', bytes: 'bytes', ratio: 'ratio' };
+
+/** What a check's name of a unit means, empty of any that stands behind the number. The program's figure.UnitOf does the same. */
+export const unitOf = (name: string): Unit => (Object.hasOwn(names, name) ? names[name] : '');
+
 function scalesOf(unit: Unit): Scale[] | null {
   return unit === 'seconds' ? durations : unit === 'bytes' ? bytes : null;
 }
