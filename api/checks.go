@@ -261,6 +261,7 @@ type CheckBacktestResponse struct {
 	Nulls       int          `json:"nulls"` // runs without a value
 	NoThreshold int          `json:"no_threshold"`
 	Every       float64      `json:"every"`
+	Unit        string       `json:"unit,omitempty"` // the check's
 	Step        float64      `json:"step"`
 	Points      []CheckPoint `json:"points"`
 	States      []CheckState `json:"states"`

@@ -168,7 +168,7 @@ func TestCheckAnswers(t *testing.T) {
 			States: []api.CheckState{{Start: begin, End: begin + 60, State: "OK", Soft: true, Why: "fine"}, {Start: begin + 60, End: noNumber, State: "CRITICAL"}}},
 			[]string{"history", "errors", "--since", "1h"}},
 		{"check_evaluate.txt", "POST /api/v1/checks/evaluate ", &api.CheckEvaluateResponse{Value: 3, Steps: steps}, []string{"evaluate", "avg(x[0:1])"}},
-		{"check_backtest.txt", "POST /api/v1/checks/backtest ", &api.CheckBacktestResponse{Runs: 2016, Nulls: 1, NoThreshold: 12, Every: 1200, PerWeek: 0.5, Seconds: 5400, Found: 1, Missed: 1, False: 1,
+		{"check_backtest.txt", "POST /api/v1/checks/backtest ", &api.CheckBacktestResponse{Runs: 2016, Nulls: 1, NoThreshold: 12, Every: 1200, Unit: "orders", PerWeek: 0.5, Seconds: 5400, Found: 1, Missed: 1, False: 1,
 			Alarms:    []api.Alarm{{Start: begin, End: begin + 3600, Worst: "CRITICAL", Value: 7, Incident: "m1"}, {Start: begin + 7200, End: noNumber, Worst: "WARNING", Value: 9}},
 			Incidents: []api.BacktestIncident{{Incident: api.Incident{ID: "m1", Name: "the queue stood"}, Found: true, After: 60}, {Incident: api.Incident{ID: "m2", Name: "the bank"}, After: noNumber}},
 			Before:    &api.BacktestSummary{Alarms: 9, Found: 1, Missed: 1, False: 8, PerWeek: 2.25}},

@@ -221,7 +221,7 @@ func (q Checks) Backtest(r *api.CheckBacktestResponse) *Document {
 		if known(a.End) {
 			long = figure.Span(float64(a.End - a.Start))
 		}
-		t.Add(q.clock(a.Start), long, a.Worst, checkValue(a.Value, ""), names[a.Incident])
+		t.Add(q.clock(a.Start), long, a.Worst, checkValue(a.Value, r.Unit), names[a.Incident])
 	}
 	if len(r.Alarms) > 0 {
 		d.Table(t)

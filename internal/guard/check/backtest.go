@@ -499,7 +499,7 @@ func (p *backtest) answer() *api.CheckBacktestResponse {
 	s, found := p.tested.summary(p.marked, p.start, end)
 	out := &api.CheckBacktestResponse{
 		Range: api.Range{Start: p.start.Unix(), End: end.Unix()}, Runs: p.runs, Nulls: p.nulls, NoThreshold: p.bare,
-		Every: p.every.Seconds(), Step: p.points.step.Seconds(), Points: p.points.points(), States: p.tested.states, Alarms: p.tested.alarms,
+		Every: p.every.Seconds(), Unit: p.in.c.Unit, Step: p.points.step.Seconds(), Points: p.points.points(), States: p.tested.states, Alarms: p.tested.alarms,
 		Incidents: found, Found: s.Found, Missed: s.Missed, False: s.False, PerWeek: s.PerWeek, Seconds: s.Seconds,
 		Truncated: p.truncated || p.tested.more,
 	}

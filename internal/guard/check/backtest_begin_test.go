@@ -21,6 +21,7 @@ checks:
   sum:
     every: 10s
     value: 2 + 3
+    unit: orders
     threshold: {must: "<", of: 1, critical: 0}
     soft: 1 of 1
 `)
@@ -49,8 +50,8 @@ checks:
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Runs < 26*360 || r.Nulls > 2 || len(r.Alarms) != 1 || r.Alarms[0].Worst != "CRITICAL" {
-			t.Errorf("of the sum: %d runs, %d without a value, alarms %v", r.Runs, r.Nulls, r.Alarms)
+		if r.Runs < 26*360 || r.Nulls > 2 || len(r.Alarms) != 1 || r.Alarms[0].Worst != "CRITICAL" || r.Unit != "orders" {
+			t.Errorf("of the sum: %d runs, %d without a value, alarms %v in %q", r.Runs, r.Nulls, r.Alarms, r.Unit)
 		}
 		w.stop()
 	})

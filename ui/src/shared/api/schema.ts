@@ -638,6 +638,7 @@ export interface components {
             states: components["schemas"]["CheckState"][];
             step: number;
             truncated?: boolean;
+            unit?: string;
         };
         CheckBands: {
             high_critical: number | null;
