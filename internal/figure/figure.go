@@ -255,7 +255,7 @@ func Ratio(share float64) string {
 		return "0 %"
 	case p < 0.005:
 		return "< 0.01 %"
-	case p < 1:
+	case p < 0.995:
 		return fixed(p, 2) + " %"
 	}
 	return fixed(p, 1) + " %"

@@ -78,7 +78,7 @@ func Cluster(r *api.ClusterResponse) *Document {
 				}
 			}
 			if !IsNaN(n.Free) {
-				free = Percent(n.Free / n.Total)
+				free = ratio(n.Free / n.Total)
 			}
 			shard := "-"
 			if n.Shard > 0 {

@@ -184,12 +184,12 @@ func (d *Comparison) measure(m *api.CompareMeasure) []string {
 	value := func(v api.Float) string {
 		switch {
 		case m.Name == "errors":
-			return Percent(v)
+			return ratio(v)
 		case m.Name == "apdex":
 			return Score(v)
 		case m.Name == "rate" && !math.IsNaN(float64(v)):
 			if len(d.R.Measures) > 1 || d.R.Family == SpanFamily { // of observations or requests; else of what a counter counts
-				return Number.Value(v) + "/s"
+				return figure.ThreeDigits(float64(v)) + "/s"
 			}
 			return d.Unit.Value(v) + "/s"
 		}
@@ -197,7 +197,7 @@ func (d *Comparison) measure(m *api.CompareMeasure) []string {
 	}
 	bucket := ""
 	if f.Error > 0 {
-		bucket = "±" + Percent(f.Error)
+		bucket = "±" + ratio(f.Error)
 	}
 	verdict := string(m.Verdict)
 	switch {

@@ -200,7 +200,7 @@ func (d *Document) experimentCurves(t *api.Experiment) {
 			case slices.Contains(c.Candidates, p.Setting):
 				mark = "not to be told from it"
 			}
-			tb.Rows = append(tb.Rows, []string{p.Setting, value(p.Value), ends(value(p.Low), value(p.High)), Percent(p.BestIn) + " of rounds", mark})
+			tb.Rows = append(tb.Rows, []string{p.Setting, value(p.Value), ends(value(p.Low), value(p.High)), ratio(p.BestIn) + " of rounds", mark})
 		}
 		d.Table(tb)
 		d.Gap()

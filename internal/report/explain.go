@@ -77,14 +77,14 @@ func explainItems(d *Document, items []api.ExplainItem, first, inside, outside s
 		case explain.OthersDecreased(&i):
 			note = "more than the increase: others decreased"
 		case i.Part > 0:
-			note = Percent(min(1, i.Part)) + " of the increase"
+			note = ratio(min(1, i.Part)) + " of the increase"
 		}
 		lift := "-"
 		if v := float64(i.Lift); !math.IsNaN(v) {
 			lift = "×" + Digits(v)
 		}
 		difference := fmt.Sprintf("+%s points (%s)", figure.Points(float64(i.Effect)), ends(figure.Points(float64(i.EffLow)), figure.Points(float64(i.EffHigh))))
-		t.Add(explainName(n, i.Labels), Percent(i.InsideShare), Percent(i.OutsideShare), difference, lift, note)
+		t.Add(explainName(n, i.Labels), ratio(i.InsideShare), ratio(i.OutsideShare), difference, lift, note)
 	}
 	d.Gap()
 	d.Table(t)

@@ -197,7 +197,7 @@ func percentileChart(r *api.BenchResult) string {
 			ticks = append(ticks, nines(q))
 		}
 	}
-	s.ticksX(ticks, func(v float64) string { return Digits(100*(1-math.Pow(10, -v))) + "%" })
+	s.ticksX(ticks, func(v float64) string { return Digits(100*(1-math.Pow(10, -v))) + " %" })
 	if r.Plan.Arrivals != "closed" {
 		s.line("line due", due.x, due.y)
 	}

@@ -75,7 +75,7 @@ func Services(r *api.ServicesResponse) *Document {
 	t.addQuantiles(qs)
 	var rows [][]string
 	for _, s := range r.Services {
-		cells := []string{s.Name, worth(s.Requests, s.Effective), PerTime(s.Rate), Percent(s.ErrorRate), Score(s.Apdex), SecondsUnit.Value(s.Mean)}
+		cells := []string{s.Name, worth(s.Requests, s.Effective), PerTime(s.Rate), ratio(s.ErrorRate), Score(s.Apdex), SecondsUnit.Value(s.Mean)}
 		if environments {
 			cells = slices.Insert(cells, 1, OrNone(s.Environment))
 		}
@@ -118,11 +118,11 @@ func Distribution(r *api.DistributionResponse, by []string) *Document {
 			cells, row = append(cells, OrNone(g.Labels[name])), append(row, g.Labels[name])
 		}
 		cells = append(cells, worth(g.Count, g.Effective), u.Value(g.Mean), u.Value(g.Min))
-		cells = append(append(cells, quantileCells(g.Quantiles, qs, u.Value)...), u.Value(g.Max), "±"+Percent(g.Error))
+		cells = append(append(cells, quantileCells(g.Quantiles, qs, u.Value)...), u.Value(g.Max), "±"+ratio(g.Error))
 		row = append(row, whole(g.Count), Raw(g.Sum), Raw(g.Mean), Raw(g.Min), Raw(g.Max), Raw(g.Error))
 		row = append(row, quantileCells(g.Quantiles, qs, Raw)...)
 		for _, a := range g.At {
-			cells = append(cells, Percent(a.Below), Percent(a.Same), Percent(a.Above))
+			cells = append(cells, ratio(a.Below), ratio(a.Same), ratio(a.Above))
 			row = append(row, Raw(a.Below), Raw(a.Same), Raw(a.Above))
 		}
 		t.Add(cells...)
@@ -169,7 +169,7 @@ func Timeline(r *api.TimelineResponse, by []string, zone *time.Location) *Docume
 				if i < len(g.ErrorRate) {
 					errors = g.ErrorRate[i]
 				}
-				cells = append(cells, figure.Thousands(g.Count[i]), PerTime(g.Rate[i]), Percent(errors), u.Value(g.Mean[i]))
+				cells = append(cells, figure.Thousands(g.Count[i]), PerTime(g.Rate[i]), ratio(errors), u.Value(g.Mean[i]))
 				row = append(row, whole(g.Count[i]), Raw(g.Rate[i]), Raw(errors), Raw(g.Mean[i]))
 				for _, q := range qs {
 					cells, row = append(cells, u.Value(g.Quantiles[q][i])), append(row, Raw(g.Quantiles[q][i]))
@@ -201,8 +201,8 @@ func Tenants(r *api.TenantsResponse, family string) *Document {
 	}
 	t := head("not rare", "cohort", ">tenants", ">requests", ">share", ">errors", ">mean")
 	for _, c := range append(r.Cohorts, r.Everyone) {
-		t.Add(slices.Concat([]string{c.Name, strconv.Itoa(c.Tenants), worth(c.Requests, c.Effective), Percent(c.Share), figure.Thousands(c.Errors), u.Value(c.Mean)},
-			quantileCells(c.Quantiles, qs, u.Value), upTo(c.InBands), []string{Percent(c.SlowShare), strconv.Itoa(c.NotRare)})...)
+		t.Add(slices.Concat([]string{c.Name, strconv.Itoa(c.Tenants), worth(c.Requests, c.Effective), ratio(c.Share), figure.Thousands(c.Errors), u.Value(c.Mean)},
+			quantileCells(c.Quantiles, qs, u.Value), upTo(c.InBands), []string{ratio(c.SlowShare), strconv.Itoa(c.NotRare)})...)
 	}
 	d.Table(t)
 	t = head("95 % interval", "tenant", ">cohort", ">requests", ">share", ">errors", ">mean")
@@ -212,13 +212,13 @@ func Tenants(r *api.TenantsResponse, family string) *Document {
 	for _, x := range r.Tenants {
 		interval := "too few"
 		if !IsNaN(x.SlowLow) {
-			interval = ends(Percent(x.SlowLow), Percent(x.SlowHigh))
+			interval = ends(ratio(x.SlowLow), ratio(x.SlowHigh))
 		}
 		if x.NotRare {
 			interval = "not rare: " + interval
 		}
-		t.Add(slices.Concat([]string{OrNone(x.Name), x.Cohort, worth(x.Requests, x.Effective), Percent(x.Share), figure.Thousands(x.Errors), u.Value(x.Mean)},
-			quantileCells(x.Quantiles, qs, u.Value), upTo(x.InBands), []string{Percent(x.SlowShare), interval})...)
+		t.Add(slices.Concat([]string{OrNone(x.Name), x.Cohort, worth(x.Requests, x.Effective), ratio(x.Share), figure.Thousands(x.Errors), u.Value(x.Mean)},
+			quantileCells(x.Quantiles, qs, u.Value), upTo(x.InBands), []string{ratio(x.SlowShare), interval})...)
 		row := append([]string{x.Name, whole(x.Requests), Raw(x.Share), whole(x.Errors), Raw(x.Mean)}, quantileCells(x.Quantiles, qs, Raw)...)
 		row = append(row, x.Cohort)
 		for _, v := range x.InBands {
@@ -250,7 +250,7 @@ func upTo(bands []api.Float) []string {
 	sum := api.Float(0)
 	for i := range max(0, len(bands)-1) {
 		sum += bands[i]
-		out = append(out, Percent(sum))
+		out = append(out, ratio(sum))
 	}
 	return out
 }

@@ -137,14 +137,14 @@ func busyTable(s *api.Simulation) *Table {
 	for i := range s.Layouts {
 		l := &s.Layouts[i]
 		row := []string{
-			l.Name, or(float64(l.Threads), "any"), or(float64(l.Cores), "enough"), or(float64(l.Rate), "-"), Percent(l.Utilisation), Percent(l.Busiest),
+			l.Name, or(float64(l.Threads), "any"), or(float64(l.Cores), "enough"), or(float64(l.Rate), "-"), ratio(l.Utilisation), ratio(l.Busiest),
 			SecondsUnit.Value(l.Leaf["0.99"]), SecondsUnit.Value(l.Waiting), Ratio(l.Straggler), orNothing(l.Merge),
 		}
 		if aggregators {
-			row = append(row, Percent(l.Aggregator))
+			row = append(row, ratio(l.Aggregator))
 		}
 		if hedged {
-			row = append(row, Percent(l.Hedged))
+			row = append(row, ratio(l.Hedged))
 		}
 		if cost {
 			row = append(row, or(float64(l.Cost), "-"), or(float64(l.CostEach)*1e6, "-"))
@@ -180,7 +180,7 @@ func leafTable(s *api.Simulation) *Table {
 			return SecondsUnit.Value(v)
 		}
 		t.Rows = append(t.Rows, []string{
-			l.Class, Percent(l.Weight), observations, fmt.Sprint(l.Slots), shards, SecondsUnit.Value(l.Latency.Mean),
+			l.Class, ratio(l.Weight), observations, fmt.Sprint(l.Slots), shards, SecondsUnit.Value(l.Latency.Mean),
 			q("0.5"), q("0.99"), q("0.999"), SecondsUnit.Value(l.Latency.Max), Digits(float64(l.Together)),
 		})
 	}

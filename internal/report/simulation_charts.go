@@ -209,7 +209,7 @@ func busyLegend(layouts []*api.SimulationLayout) []string {
 
 func busyChart(layouts []*api.SimulationLayout, variable string) string {
 	xs, numbers := places(layouts)
-	s := layoutAxes(layouts, xs, numbers, axis{0, 1.06, false}, func(v float64) string { return fmt.Sprintf("%.0f%%", 100*v) })
+	s := layoutAxes(layouts, xs, numbers, axis{0, 1.06, false}, func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) })
 	for _, of := range []struct {
 		class string
 		value func(*api.SimulationLayout) api.Float

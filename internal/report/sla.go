@@ -134,7 +134,7 @@ func (s *slaReport) row(p api.SLAPeriod) {
 	for _, q := range s.quantiles {
 		cells = append(cells, SecondsUnit.Value(p.Quantiles[q]))
 	}
-	cells = append(cells, Percent(p.ErrorRate))
+	cells = append(cells, ratio(p.ErrorRate))
 	if s.objective {
 		met := p.Met
 		if met == "none" {

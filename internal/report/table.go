@@ -319,7 +319,8 @@ func Digits(v float64) string {
 	return strings.TrimRight(strings.TrimRight(s, "0"), ".")
 }
 
-// Percent writes a share; small ones keep a significant digit or two.
+// Percent writes a share that is held against an objective: it has more digits than figure.Ratio, so
+// that 1.01 % does not read as the 1 % that it exceeds.
 func Percent(f api.Float) string {
 	v := 100 * float64(f)
 	switch {
@@ -332,6 +333,9 @@ func Percent(f api.Float) string {
 	}
 	return strconv.FormatFloat(v, 'g', 2, 64) + " %"
 }
+
+// ratio writes a measured share as figure.Ratio does.
+func ratio(f api.Float) string { return figure.Ratio(float64(f)) }
 
 // QuantileName writes 0.99 as p99 and 0.999 as p99.9.
 func QuantileName(q string) string {

@@ -68,7 +68,7 @@ export function errorRatio(share: Num | undefined): string {
   const p = share * 100;
   if (p === 0) return '0 %';
   if (p < 0.005) return '< 0.01 %';
-  return p < 1 ? `${p.toFixed(2)} %` : `${p.toFixed(1)} %`;
+  return p < 0.995 ? `${p.toFixed(2)} %` : `${p.toFixed(1)} %`;
 }
 
 /** Apdex with two decimals. Fewer than all satisfied never read as all, nor some as none. */
