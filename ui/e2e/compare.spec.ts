@@ -88,12 +88,12 @@ test('both distributions and the ratio are read by keys', async ({ page }) => {
   await open(page, `a=${w.a}&b=${w.b}`);
   await page.getByTestId('compare-cdf').focus();
   await page.keyboard.press('ArrowRight');
-  await expect(page.getByText(/Up to .* of A’s requests, .* of B’s/)).toBeVisible();
+  await expect(page.locator('.reading').filter({ hasText: /Up to .* of A’s requests, .* of B’s/ })).toBeVisible();
   await page.getByRole('button', { name: 'beyond, log' }).click();
   await expect(page).toHaveURL(/tail=1/);
   await page.getByTestId('compare-ratio').focus();
   await page.keyboard.press('Home');
-  await expect(page.getByText(/^p1: .*%.* → /)).toBeVisible();
+  await expect(page.locator('.reading').filter({ hasText: /^p1: .*%.* → / })).toBeVisible();
 });
 
 test('the sides are chosen in the address: swap, days, values, back', async ({ page }) => {
