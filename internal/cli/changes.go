@@ -114,7 +114,7 @@ func newChangesDecide(io streams, verb, status, short, example string) *cobra.Co
 			return err
 		}
 		return withHint(fmt.Errorf("no change %s was found in that range", strconv.Quote(args[0])),
-			"write the --since, --start, --end and --service with which tailscope changes list --status all shows it")
+			"write the --since, --start, --end and --service with which tailscope changes list --status all shows it; a change of the last minutes may have a new id there")
 	})
 	return cmd
 }
