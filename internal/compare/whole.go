@@ -101,7 +101,7 @@ func chance(p float64) string {
 const unitSeconds, unitBytes = "seconds", "bytes"
 
 // value writes one of the values that are compared as people read it.
-func (c *comparison) value(v float64) string { return judge.Value(v, c.unit) }
+func (c *comparison) value(v float64) string { return figure.Value(v, c.unit) }
 
 // seed makes random choices follow the question: the same one has the same answer.
 func (c *comparison) seed() uint64 {

@@ -140,7 +140,7 @@ func (f *Finding) Adjective() Verdict {
 func (f *Finding) betweenText(differs string) string {
 	b := f.Between
 	share := Finding{Figure: Figure{Kind: Errors}, Low: float64(b.Low), High: float64(b.High), Level: f.Level, Noise: math.NaN()}
-	low, high := Value(float64(b.Lower), f.Unit), Value(float64(b.Upper), f.Unit)
+	low, high := figure.Value(float64(b.Lower), f.Unit), figure.Value(float64(b.Upper), f.Unit)
 	from, to := figure.Percent(float64(b.A)), figure.Percent(float64(b.B))
 	went := fmt.Sprintf("the share near %s", high)
 	switch moved := Moved(f.Verdict) || f.Verdict == Drifts; {

@@ -20,15 +20,12 @@ func SpikeText(figure, value string, seconds int64) string {
 	return fmt.Sprintf("%s was %s for %s", figure, value, Span(seconds))
 }
 
-// Value writes a value of a unit, seconds, bytes or empty, as people read it.
-func Value(v float64, unit string) string { return figure.Value(v, unit) }
-
-// SignedValue writes Value with a plus or a minus sign before it.
+// SignedValue writes figure.Value with a plus or a minus sign before it.
 func SignedValue(v float64, unit string) string {
 	if v < 0 {
-		return "−" + Value(-v, unit)
+		return "−" + figure.Value(-v, unit)
 	}
-	return "+" + Value(v, unit)
+	return "+" + figure.Value(v, unit)
 }
 
 // Span writes a length in seconds as figure.Span does.

@@ -261,7 +261,7 @@ func (s *scaled) changes() error {
 			most, largest = by, gave
 		}
 	}
-	went := fmt.Sprintf("with one mix of operations the mean went from %s to %s", judge.Value(first, "seconds"), judge.Value(last, "seconds"))
+	went := fmt.Sprintf("with one mix of operations the mean went from %s to %s", figure.Value(first, "seconds"), figure.Value(last, "seconds"))
 	s.out.Sentence = went + ": " + figure.Listed(parts)
 	s.out.Headline = s.out.Sentence
 	if len(parts) > fewMarks {

@@ -15,7 +15,6 @@ import (
 	"tailscope/api"
 	"tailscope/hist"
 	"tailscope/internal/figure"
-	"tailscope/internal/judge"
 	"tailscope/internal/judge/refresh"
 	"tailscope/internal/series"
 	"tailscope/internal/store"
@@ -614,7 +613,7 @@ func (u *usual) judge(s *api.Service, h *hist.Histogram) {
 		percent := func(v api.Float) string { return figure.Percent(float64(v)) }
 		outside(figureErrors, api.Worse, percent, percent(s.Now.ErrorRate), u.bands.Errors)
 	}
-	seconds := func(v api.Float) string { return judge.Value(float64(v), "seconds") }
+	seconds := func(v api.Float) string { return figure.Value(float64(v), "seconds") }
 	for _, f := range []struct {
 		name string
 		q    Quantile
@@ -632,7 +631,7 @@ func (u *usual) judge(s *api.Service, h *hist.Histogram) {
 		outside(f.name, api.Worse, seconds, now, f.b)
 	}
 	if low, high := u.rateOf(h); low > float64(u.bands.Rate.High) || high < float64(u.bands.Rate.Low) {
-		rate := func(v api.Float) string { return judge.Value(float64(v), "") + "/s" }
+		rate := func(v api.Float) string { return figure.Value(float64(v), "") + "/s" }
 		outside(figureRate, api.Odd, rate, rate(s.Now.Rate), u.bands.Rate)
 	}
 }
@@ -642,7 +641,7 @@ func (u *usual) judge(s *api.Service, h *hist.Histogram) {
 // interval than that of a share.
 func judgeApdex(s *api.Service, alone float64) {
 	_, high := wilson(float64(s.Now.Apdex), alone)
-	now := fmt.Sprintf("%.2f by T %s", s.Now.Apdex, judge.Value(float64(s.ApdexT), "seconds"))
+	now := fmt.Sprintf("%.2f by T %s", s.Now.Apdex, figure.Value(float64(s.ApdexT), "seconds"))
 	switch {
 	case alone < fewestErrors:
 	case s.Usual != nil && s.Usual.Apdex != nil && high < float64(s.Usual.Apdex.Low):

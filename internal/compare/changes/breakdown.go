@@ -172,8 +172,8 @@ func describeInner(s *compare.Stretches, c candidate) (*api.Change, error) {
 		}
 		return part / all
 	}
-	calls.Sentence = "calls of " + name + " per request of " + of + " " + byText(&calls, "many", func(v float64) string { return judge.Value(v, "") })
-	seconds.Sentence = "time in " + name + " per request of " + of + " " + byText(&seconds, "much", func(v float64) string { return judge.Value(v, "seconds") })
+	calls.Sentence = "calls of " + name + " per request of " + of + " " + byText(&calls, "many", func(v float64) string { return figure.Value(v, "") })
+	seconds.Sentence = "time in " + name + " per request of " + of + " " + byText(&seconds, "much", func(v float64) string { return figure.Value(v, "seconds") })
 	out.Measures = []api.CompareMeasure{calls, seconds}
 	var sum judge.Sum
 	said := ""

@@ -16,6 +16,9 @@ import (
 // decided as it is answered, and what names it: the changes under it and its event, which has the
 // moment of the change that leads it, or is its clearest.
 func (f *Finder) DateByMarks(ctx context.Context, out *api.ChangesResponse) error {
+	if !slices.ContainsFunc(out.Changes, func(c api.Change) bool { return c.ToldBy != "" }) {
+		return nil
+	}
 	marks, err := store.AllMarks(ctx, f.st)
 	if err == nil {
 		dateBy(marks, out)

@@ -23,11 +23,16 @@ type stalled struct {
 }
 
 func (s *stalled) Query(ctx context.Context, q store.Query) (*store.Result, error) {
-	if q.Measure == store.Buckets && slices.ContainsFunc(s.stalls, func(w window) bool { return q.Start == w.start && q.End <= w.end && q.End-q.Start > chunk }) {
+	if slices.ContainsFunc(s.stalls, func(w window) bool { return w.isRead(q) }) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
 	return s.Store.Query(ctx, q)
+}
+
+// isRead reports whether a question is for the durations of the window, not of a chunk of it.
+func (w *window) isRead(q store.Query) bool {
+	return q.Measure == store.Buckets && q.Start == w.start && q.End <= w.end && q.End-q.Start > chunk
 }
 
 // A question whose time is over answers the windows that are searched and says which stretch is

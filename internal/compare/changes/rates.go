@@ -11,6 +11,7 @@ import (
 
 	"tailscope/api"
 	"tailscope/internal/compare"
+	"tailscope/internal/figure"
 	"tailscope/internal/judge"
 	"tailscope/internal/query"
 	"tailscope/internal/series"
@@ -304,7 +305,7 @@ func excursionChange(s *compare.Stretches, x excursion, at compare.Stretch) *api
 		return c
 	}
 	c.Verdict = judge.Regression
-	rate := func(v float64) string { return judge.Value(float64(perSecond(v)), "") + "/s" }
+	rate := func(v float64) string { return figure.Value(float64(perSecond(v)), "") + "/s" }
 	what := "no requests of " + of
 	if x.Rate > 0 {
 		what = fmt.Sprintf("hardly any requests of %s, %s,", of, rate(x.Rate))

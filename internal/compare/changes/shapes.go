@@ -217,14 +217,14 @@ func figureOf(c *api.Change, measure, of string) (name string, value func(api.Fl
 	if c.Family != "" {
 		unit = c.Unit
 	}
-	name, value = judge.Title(measure, of), func(v api.Float) string { return judge.Value(float64(v), unit) }
+	name, value = judge.Title(measure, of), func(v api.Float) string { return figure.Value(float64(v), unit) }
 	switch {
 	case measure == judge.ErrorShare:
 		value = func(v api.Float) string { return figure.Percent(float64(v)) }
 	case measure == judge.Rate && c.Family == "":
-		value = func(v api.Float) string { return judge.Value(float64(v), "") + "/s" }
+		value = func(v api.Float) string { return figure.Value(float64(v), "") + "/s" }
 	case measure == callsPerRequest:
-		name, value = "calls of "+of, func(v api.Float) string { return judge.Value(float64(v), "") }
+		name, value = "calls of "+of, func(v api.Float) string { return figure.Value(float64(v), "") }
 	case measure == timePerRequest:
 		name = "time in " + of
 	}
@@ -264,7 +264,7 @@ func driftText(where interface{ Start(slot int) int64 }, c candidate, of *api.Ch
 	hour := 3600 / float64(where.Start(1)-where.Start(0))
 	before, _ := line(c.tally, c.before.From, c.point.at)
 	after, middle := line(c.tally, c.point.at, c.after.To)
-	value := func(v float64) string { return judge.Value(math.Abs(v)*hour, unit) }
+	value := func(v float64) string { return figure.Value(math.Abs(v)*hour, unit) }
 	verb := func(v float64, up, down string) string {
 		if v < 0 {
 			return down

@@ -28,7 +28,7 @@ type loaded struct {
 
 func (l *loaded) Query(ctx context.Context, q store.Query) (*store.Result, error) {
 	for _, w := range l.windows {
-		if q.Start != w.start || q.End > w.end || q.End-q.Start <= chunk || q.Measure != store.Buckets {
+		if !w.isRead(q) {
 			continue
 		}
 		select {

@@ -173,7 +173,7 @@ func (s *repeated) name(g *api.MarkGroup) string {
 	case 1:
 		often = "once"
 	}
-	by := judge.Value(float64(g.Higher), "seconds")
+	by := figure.Value(float64(g.Higher), "seconds")
 	if s.errors {
 		by = figure.Points(float64(g.Higher)) + " points"
 	}

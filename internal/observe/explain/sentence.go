@@ -132,7 +132,7 @@ func (q *question) noteOwn() {
 		if q.span {
 			unit = "seconds"
 		}
-		q.note("most of %s was inside before: of it only what is above %s counts, as a quarter was", of, judge.Value(float64(o.Above), unit))
+		q.note("most of %s was inside before: of it only what is above %s counts, as a quarter was", of, figure.Value(float64(o.Above), unit))
 	}
 	if len(own) > most {
 		q.note("so for %s more", figure.Counted(len(own)-most, "operation"))

@@ -58,9 +58,11 @@ func (s *Store) replica(shard, nth int) *node {
 
 // first returns the node that holds what is not sharded.
 func (s *Store) first() *node {
-	for _, n := range s.nodes() {
-		if n.host == s.address.hosts[0] {
-			return n
+	for i := range s.shards {
+		for _, n := range s.replicas(i) {
+			if n.host == s.address.hosts[0] {
+				return n
+			}
 		}
 	}
 	return nil
